@@ -1,0 +1,78 @@
+# Every target does its own set-up: a machine with Python >= 3.11 and make needs nothing more.
+# Other interpreter: make PYTHON=python3.13 ...
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.stamp
+# A uv on the machine is used; otherwise `setup` installs one into the virtual environment.
+UV     := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
+
+KAFKA_VERSION := 4.3.1
+KAFKA_LIBS    := .cache/kafka-$(KAFKA_VERSION)/libs
+KAFKA_STAMP   := $(KAFKA_LIBS)/.stamp
+
+SERVE ?= --data .cache/data --listen 127.0.0.1:9092
+TEST  ?=
+BENCH ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test check format bench java java-if-possible pins clean
+
+help:  ## what there is
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create .venv and install what is pinned
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "Barnabas needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP)  ## a short tour: an embedded broker and a real client
+	$(BIN)/python -m barnabas.demo
+
+serve: $(STAMP)  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
+	$(BIN)/barnabas serve $(SERVE)
+
+test: $(STAMP) java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
+	$(BIN)/pytest $(TEST)
+
+check: $(STAMP)  ## format, lint, strict types, import layers, documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/check_docs.py
+
+format: $(STAMP)  ## rewrite the code the way `check` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) $(KAFKA_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+	$(BIN)/python -m benchmarks $(BENCH)
+
+java: $(KAFKA_STAMP)  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark
+
+$(KAFKA_STAMP): tests/java/pom.xml
+	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(KAFKA_LIBS)"
+	@touch $@
+
+# Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.
+java-if-possible:
+	@if [ -n "$$KAFKA_LIBS" ] || [ -e $(KAFKA_STAMP) ]; then :; \
+	elif command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory java \
+	    || { echo "Apache Kafka's jars could not be fetched: tests that need them are skipped."; test "$$CI" != true; }; \
+	else echo "No Java or no Maven here: tests against Apache Kafka's own tools are skipped."; test "$$CI" != true; fi
+
+pins: $(STAMP)  ## renew requirements/*.txt from pyproject.toml
+	UV=$(UV) requirements/compile.sh
+
+clean:  ## remove what make made (not the jars)
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

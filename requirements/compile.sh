@@ -1,0 +1,12 @@
+#!/bin/sh
+# Pins every dependency with its hashes: `make pins`. One set of pins for Python 3.11 and newer on every platform
+# (--universal); no address of a package index is written down, so that any index or mirror can serve them.
+set -eu
+cd "$(dirname "$0")/.."
+uv="${UV:-uv}"
+compile() {
+    "$uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@"
+}
+compile -o requirements/core.txt
+compile --extra dev --constraint requirements/core.txt -o requirements/dev.txt
