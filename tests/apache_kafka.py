@@ -1,0 +1,204 @@
+"""Apache Kafka itself, for tests and benchmarks: its command-line tools, and a broker of one KRaft node.
+
+result = run_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", address, "--list")
+
+with ApacheKafka(tmp_path / "kafka") as kafka:
+    kafka.bootstrap_servers
+"""
+
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+
+LOG4J_CONFIG = PROJECT_ROOT / "tests" / "java" / "log4j2.xml"
+CLUSTER_ID = "barnabas-tests-0000000"  # 22 characters, as Kafka's base64 uuids are
+
+# A tool lives for a second or two: compile lightly, share the JDK's classes, start no parallel collector.
+TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512m")
+# What kafka-run-class.sh gives the broker: the comparison must not be with a badly set-up JVM.
+BROKER_FLAGS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    stdout: str
+    stderr: str
+    returncode: int
+
+    def check(self) -> "ToolResult":
+        """The result itself, or an error that shows what the tool said."""
+        if self.returncode != 0:
+            raise AssertionError(f"the tool ended with {self.returncode}\n{self.stdout}\n{self.stderr}")
+        return self
+
+
+def java_command(main_class: str, *args: str, flags: tuple[str, ...] = TOOL_FLAGS) -> list[str]:
+    """The command line that runs a class of Kafka's jars."""
+    log4j = f"-Dlog4j2.configurationFile={LOG4J_CONFIG}"
+    return ["java", *flags, log4j, "-cp", f"{kafka_libs()}/*", main_class, *args]
+
+
+def run_tool(
+    main_class: str,
+    *args: str,
+    timeout: float = 60,
+    stdin: str | None = None,
+    flags: tuple[str, ...] = TOOL_FLAGS,
+) -> ToolResult:
+    """Runs one of Kafka's tools to its end. Each call starts a JVM, which takes one to two seconds."""
+    done = subprocess.run(
+        java_command(main_class, *args, flags=flags),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return ToolResult(done.stdout, done.stderr, done.returncode)
+
+
+class ApacheKafka:
+    """A broker and controller in one process, with a fresh or an existing data folder."""
+
+    def __init__(
+        self, data_dir: Path, port: int = 0, heap: str = "1g", settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.data_dir = data_dir
+        self.port = port or free_port()
+        self.log_dir = data_dir / "logs"
+        self._heap = heap
+        self._settings = dict(settings or {})
+        self._properties = data_dir / "server.properties"
+        self._output = data_dir / "server.out"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker has not been started"
+        return self._process.pid
+
+    def start(self, timeout: float = 60) -> "ApacheKafka":
+        """Formats the folder if it is new, starts the broker and waits until it answers."""
+        self.prepare()
+        self.launch()
+        self.wait_until_ready(timeout)
+        return self
+
+    def prepare(self) -> None:
+        """Everything that has to be on disk before the broker's process starts."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._write_properties()
+        if not (self.log_dir / "meta.properties").exists():
+            formatted = ("format", "--config", str(self._properties), "--cluster-id", CLUSTER_ID)
+            run_tool("kafka.tools.StorageTool", *formatted).check()
+
+    def launch(self) -> None:
+        """Starts the process without waiting for it."""
+        flags = (f"-Xms{self._heap}", f"-Xmx{self._heap}", *BROKER_FLAGS)
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                java_command("kafka.Kafka", str(self._properties), flags=flags),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_until_ready(self, timeout: float = 60) -> None:
+        deadline = time.monotonic() + timeout
+        while not answers_api_versions("127.0.0.1", self.port):
+            self._fail_if(self.process_ended(), "Apache Kafka ended while it started")
+            self._fail_if(time.monotonic() > deadline, f"Apache Kafka was not ready after {timeout} s")
+            time.sleep(0.02)
+
+    def process_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def stop(self, timeout: float = 30) -> None:
+        """An orderly stop; the process is killed if that takes too long."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """As a power cut would do it, but for the page cache."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> "ApacheKafka":
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _fail_if(self, failed: bool, what: str) -> None:
+        if failed:
+            self.kill()
+            raise RuntimeError(f"{what}:\n{self._output.read_text()[-4000:]}")
+
+    def _write_properties(self) -> None:
+        controller_port = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(self.log_dir),
+            # One node cannot replicate its internal topics, and a test must not wait for a second member.
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+# ApiVersions v0: api key, version, correlation id, client id (null); no body.
+_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:
+    """Whether a Kafka broker answers there: the first thing every client asks."""
+    try:
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.sendall(_API_VERSIONS_REQUEST)
+            return len(connection.recv(8)) > 0
+    except OSError:
+        return False

@@ -1,0 +1,40 @@
+"""Where Apache Kafka's jars are, and what a test does when they are missing.
+
+A test marked `@requires_java` is skipped with the reason on a machine without Java or the jars; with
+CI=true it fails instead, so that a broken CI image cannot hide half of the suite (see conftest.py).
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+KAFKA_VERSION = "4.3.1"
+PROJECT_ROOT = Path(__file__).parent.parent
+DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"kafka-{KAFKA_VERSION}" / "libs"
+
+requires_java = pytest.mark.java
+
+
+def kafka_libs() -> Path:
+    """The folder of the jars: KAFKA_LIBS, or where `make java` puts them."""
+    return Path(os.environ.get("KAFKA_LIBS") or DEFAULT_LIBS)
+
+
+def jar(artifact: str) -> Path:
+    """One jar by its artifact's name: `jar("kafka-clients")`."""
+    return kafka_libs() / f"{artifact}-{KAFKA_VERSION}.jar"
+
+
+def reason_java_is_missing() -> str | None:
+    """A sentence for the person who reads the skip, or None when everything is there."""
+    if shutil.which("java") is None:
+        return "no `java` on PATH: install a Java runtime, 17 or newer"
+    if not jar("kafka-tools").exists():
+        return f"no Apache Kafka {KAFKA_VERSION} in {kafka_libs()}: run `make java`, or set KAFKA_LIBS"
+    return None
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI") == "true"
