@@ -1,0 +1,3 @@
+"""Barnabas: a Kafka that installs with pip."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,170 @@
+"""The file system as a seam: everything Barnabas does to a disk goes through here.
+
+`LocalFileSystem` is the real one; `barnabas.testing.files.FaultyFileSystem` is its in-memory twin that
+can lose what was not synced, run full, and fail at any step. The methods are the few that a log needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Protocol, TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. Its size is known without asking the disk, because only we write to it."""
+
+    path: str
+    size: int
+
+    def fileno(self) -> int: ...
+
+    def append(self, data: Bytes) -> None:
+        """Write all of `data` at the end; after an error the file ends where it ended before."""
+        ...
+
+    def read(self, count: int, position: int) -> bytes:
+        """Up to `count` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return only when the contents are on the disk. An error is final: never call it again."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File: ...
+    def exists(self, path: str) -> bool: ...
+    def size(self, path: str) -> int: ...
+    def modified_ms(self, path: str) -> int: ...
+    def list(self, folder: str) -> list[str]: ...
+    def is_folder(self, path: str) -> bool: ...
+    def make_folders(self, path: str) -> None: ...
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Replace a whole file: readers and crashes see the old contents or the new, never a mixture."""
+        ...
+
+    def rename(self, source: str, target: str) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_folder(self, path: str) -> None:
+        """Make the names in a folder (created, renamed, removed files) survive a crash."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+
+
+class LocalFile:
+    __slots__ = ("_fd", "path", "size")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self.size = os.fstat(fd).st_size
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def append(self, data: Bytes) -> None:
+        length = len(data)
+        try:
+            written = os.pwrite(self._fd, data, self.size)
+            while written < length:
+                written += os.pwrite(self._fd, memoryview(data)[written:], self.size + written)
+        except OSError:
+            os.ftruncate(self._fd, self.size)
+            raise
+        self.size += length
+
+    def read(self, count: int, position: int) -> bytes:
+        data = os.pread(self._fd, count, position)
+        while len(data) < count and (more := os.pread(self._fd, count - len(data), position + len(data))):
+            data += more
+        return data
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self.size = size
+
+    def sync(self) -> None:
+        _sync_data(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        # A fetch that is still being sent may hold the last reference to a removed segment's file.
+        self.close()
+
+
+class LocalFileSystem:
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return LocalFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list(self, folder: str) -> list[str]:
+        return sorted(os.listdir(folder))
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_folders(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                _sync_data(file.fileno())
+        os.replace(temporary, path)
+        if sync:
+            self.sync_folder(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        usage = os.statvfs(path)
+        return usage.f_bavail * usage.f_frsize

@@ -1,0 +1,138 @@
+"""The header of a record batch (magic 2), read and stamped in place.
+
+A batch on the wire and in a segment file is the same bytes. The first twelve (base offset, length) and the
+leader epoch are outside the CRC, so that the broker can set them without touching what the producer signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.files import Bytes
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size  # 61
+LOG_OVERHEAD = 12  # base offset and length: what stands before the bytes that `length` counts
+MAGIC = 2
+MAGIC_POSITION = 16
+CRC_START = 21  # the CRC covers everything from the attributes on
+SMALLEST_LENGTH = HEADER_SIZE - LOG_OVERHEAD
+
+COMPRESSION_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08  # set: LogAppendTime
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+_STAMP = Struct(">qii")  # base offset, length, leader epoch
+_ATTRIBUTES_POSITION = 21
+_MAX_TIMESTAMP_POSITION = 35
+
+
+class BatchHeader(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, its header included."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id >= 0
+
+
+def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header at `position`; struct.error when fewer than 61 bytes are there."""
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+def crc_is_right(batch: memoryview, position: int, size: int) -> bool:
+    stored = int.from_bytes(batch[position + 17 : position + CRC_START], "big")
+    return bool(crc32c(batch[position + CRC_START : position + size]) == stored)
+
+
+def stamp(
+    buffer: bytearray | memoryview, position: int, base_offset: int, length: int, leader_epoch: int
+) -> None:
+    """What a leader writes into a batch before it appends it. The CRC does not cover these bytes."""
+    _STAMP.pack_into(buffer, position, base_offset, length, leader_epoch)
+
+
+def stamp_log_append_time(buffer: bytearray | memoryview, position: int, size: int, now_ms: int) -> None:
+    """Turn a batch into a LogAppendTime one: attribute bit, max timestamp, and the CRC anew."""
+    buffer[position + _ATTRIBUTES_POSITION + 1] |= TIMESTAMP_TYPE_BIT
+    buffer[position + _MAX_TIMESTAMP_POSITION : position + _MAX_TIMESTAMP_POSITION + 8] = now_ms.to_bytes(
+        8, "big", signed=True
+    )
+    write_crc(buffer, position, size)
+
+
+def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
+    crc = crc32c(memoryview(buffer)[position + CRC_START : position + size])
+    buffer[position + 17 : position + CRC_START] = crc.to_bytes(4, "big")
+
+
+def add_to_sequence(sequence: int, increment: int) -> int:
+    """Sequences wrap from 2^31-1 to 0."""
+    return (sequence + increment) & 0x7FFFFFFF
+
+
+def iterate_headers(buffer: Bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every whole batch; a torn batch at the end is left out."""
+    position, end = 0, len(buffer)
+    while position + HEADER_SIZE <= end:
+        header = read_header(buffer, position)
+        if header.length < SMALLEST_LENGTH or position + header.size > end:
+            return
+        yield position, header
+        position += header.size
