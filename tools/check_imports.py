@@ -1,0 +1,80 @@
+"""Rules about imports that layers cannot say: who may import a library, and which packages do no I/O.
+
+    python tools/check_imports.py
+
+The layers themselves are checked by import-linter (pyproject.toml).
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SRC = Path(__file__).parent.parent / "src"
+
+# library -> the only modules (or packages) that may import it
+ONLY_IMPORTED_BY = {
+    "kazoo": ("barnabas.cluster",),
+    "pyspark": ("barnabas.pipelines",),
+    "cramjam": ("barnabas.records.compression",),
+    "zstandard": ("barnabas.records.compression",),
+    "gzip": ("barnabas.records.compression",),
+    "zlib": ("barnabas.records.compression",),
+}
+
+# package -> what it must not import: the wire layer and the state machines are tested without a socket
+NO_IO = ("asyncio", "socket", "selectors", "ssl")
+MUST_NOT_IMPORT = {
+    "barnabas.protocol": NO_IO,
+    "barnabas.records": NO_IO,
+    "barnabas.log": NO_IO,
+    "barnabas.groups": NO_IO,
+    "barnabas.transactions": NO_IO,
+    "barnabas.queues": NO_IO,
+    "barnabas.controller": NO_IO,
+    "barnabas.coordination": NO_IO,
+    # They talk to any Kafka over the network, so they must not know our server.
+    "barnabas.pipelines": ("barnabas.server",),
+    "barnabas.mirror": ("barnabas.server",),
+    "barnabas.ingest": ("barnabas.server",),
+}
+
+
+def main() -> int:
+    complaints = [complaint for path in sorted(SRC.rglob("*.py")) for complaint in complaints_about(path)]
+    for complaint in complaints:
+        print(complaint)
+    print(f"import rules: {len(complaints)} broken" if complaints else "import rules kept")
+    return 1 if complaints else 0
+
+
+def complaints_about(path: Path) -> Iterator[str]:
+    module = module_name(path)
+    for line, imported in imports_of(path):
+        for library, owners in ONLY_IMPORTED_BY.items():
+            if is_within(imported, library) and not any(is_within(module, owner) for owner in owners):
+                yield f"{path}:{line}: only {' or '.join(owners)} may import {library}"
+        for package, forbidden in MUST_NOT_IMPORT.items():
+            if is_within(module, package) and any(is_within(imported, name) for name in forbidden):
+                yield f"{path}:{line}: {package} must not import {imported}"
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every imported module with its line, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
