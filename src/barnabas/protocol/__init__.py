@@ -1,0 +1,49 @@
+"""Kafka's wire protocol without any I/O: bytes in, messages out, and back.
+
+`schema` is the language messages are declared in, `messages` are the declarations, `codec` encodes and
+decodes them, `framing` adds headers and lengths, `api` finds a message by its API key.
+"""
+
+from __future__ import annotations
+
+from barnabas.protocol.api import REQUESTS, RESPONSES, ApiKey, request_class, response_class
+from barnabas.protocol.codec import decode, decode_whole, decoder, encode, encode_parts, encoder
+from barnabas.protocol.framing import (
+    RequestHeader,
+    decode_correlation_id,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+    request_header_version,
+    response_header_version,
+)
+from barnabas.protocol.schema import Message, Struct
+from barnabas.protocol.wire import EncodeError, ProtocolError, UnknownVersionError
+
+__all__ = [
+    "REQUESTS",
+    "RESPONSES",
+    "ApiKey",
+    "EncodeError",
+    "Message",
+    "ProtocolError",
+    "RequestHeader",
+    "Struct",
+    "UnknownVersionError",
+    "decode",
+    "decode_correlation_id",
+    "decode_request_header",
+    "decode_response",
+    "decode_whole",
+    "decoder",
+    "encode",
+    "encode_parts",
+    "encode_request",
+    "encode_response",
+    "encoder",
+    "request_class",
+    "request_header_version",
+    "response_class",
+    "response_header_version",
+]

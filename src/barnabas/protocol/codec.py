@@ -1,0 +1,96 @@
+"""Encodes and decodes messages with code compiled for (message class, version) on first use."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from barnabas.protocol.decoder_source import DecoderSource
+from barnabas.protocol.encoder_source import EncoderSource
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import EncodeError, ProtocolError, UnknownVersionError
+
+M = TypeVar("M", bound=Message)
+
+# (buffer, position, limit) -> (message, position behind it)
+Decoder = Callable[[memoryview, int, int], tuple[M, int]]
+
+# (message, output so far, finished parts) -> the buffer that holds the rest of the output
+Encoder = Callable[[M, bytearray, list[Any]], bytearray]
+
+
+def decoder(cls: type[M], version: int) -> Decoder[M]:
+    """Return the compiled decoder of a version, for those who keep it."""
+    try:
+        return cls.decoders[version]
+    except KeyError:
+        check_version(cls, version)
+        source = DecoderSource(cls, version)
+        function: Decoder[M] = _compile(cls, version, "decode", source.text, source.names)
+        cls.decoders[version] = function
+        return function
+
+
+def encoder(cls: type[M], version: int) -> Encoder[M]:
+    """Return the compiled encoder of a version, for those who keep it."""
+    try:
+        return cls.encoders[version]
+    except KeyError:
+        check_version(cls, version)
+        source = EncoderSource(cls, version)
+        function: Encoder[M] = _compile(cls, version, "encode", source.text, source.names)
+        cls.encoders[version] = function
+        return function
+
+
+def decode(cls: type[M], version: int, buffer: Any, position: int = 0) -> tuple[M, int]:
+    """Decode a message and return it with the position of the first byte behind it.
+
+    `records` fields of the result are views into the buffer: whoever reuses it must be done with them.
+    """
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    return decoder(cls, version)(view, position, len(view))
+
+
+def decode_whole(cls: type[M], version: int, buffer: Any, position: int = 0) -> M:
+    """Decode a message that must fill the rest of the buffer."""
+    message, end = decode(cls, version, buffer, position)
+    if end != len(buffer):
+        raise ProtocolError(f"{len(buffer) - end} bytes are left behind {cls.NAME} version {version}")
+    return message
+
+
+def encode(message: Message, version: int) -> bytes:
+    """Encode a message whose records, if it has any, are bytes."""
+    parts = encode_parts(message, version)
+    if not all(isinstance(part, (bytes, bytearray)) for part in parts):
+        raise EncodeError(f"{message.NAME} holds records that are not bytes: use encode_parts")
+    return b"".join(parts)
+
+
+def encode_parts(message: Message, version: int) -> list[Any]:
+    """Encode a message into parts: `bytes`, and `records` values that are not bytes as they are."""
+    parts: list[Any] = []
+    parts.append(encoder(type(message), version)(message, bytearray(), parts))
+    return finished(parts)
+
+
+def finished(parts: list[Any]) -> list[Any]:
+    """Turn the buffers among an encoder's parts into bytes and leave out what is empty."""
+    return [bytes(part) if type(part) is bytearray else part for part in parts if len(part)]
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    """Refuse a version outside the declared range."""
+    if not cls.min_version <= version <= cls.max_version:
+        raise UnknownVersionError(
+            f"{cls.NAME} has versions {cls.min_version} to {cls.max_version}, not {version}"
+        )
+
+
+def _compile(cls: type[Message], version: int, name: str, text: str, names: dict[str, Any]) -> Any:
+    file_name = f"<{name} {cls.__name__} version {version}>"
+    linecache.cache[file_name] = (len(text), None, text.splitlines(keepends=True), file_name)
+    exec(compile(text, file_name, "exec"), names)  # generated from our own declarations
+    return names[name]

@@ -1,0 +1,280 @@
+"""Generates the Python source of the decoder of one version of a message.
+
+The whole message becomes one function: nested structs are inlined, adjacent fixed-width fields (and
+the length, count or tag count that follows them) are read by one `struct` call straight into the
+attributes, and lengths below 128 never leave the function.
+
+Bounds: reading a number beyond the end raises, and slicing beyond it yields less than asked for while
+the position moves on. Positions only ever grow, so that one comparison at the very end catches every
+overrun; only array counts are checked before, because they make us allocate.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from barnabas.protocol import wire
+from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
+
+# How many bytes an array's element takes at least: (in flexible versions, in others).
+_SMALLEST_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
+
+
+def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -> int:
+    """Return the least number of bytes a value of a type takes on the wire."""
+    if field_type in FIXED_WIDTH:
+        return FIXED_WIDTH[field_type][1]
+    if field_type in _SMALLEST_VARIABLE:
+        return _SMALLEST_VARIABLE[field_type][0 if flexible else 1]
+    size = 1 if flexible else 0
+    for field in element.FIELDS:
+        if field.present_in(version) and not field.tagged_in(version):
+            nullable_struct = field.wire == "structure" and field.nullable_in(version)
+            size += 1 if nullable_struct else smallest_size(field.wire, field.element, version, flexible)
+    return size
+
+
+class DecoderSource:
+    """Writes one decoder; `text` is its source and `names` what the source refers to."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.version = version
+        self.flexible = cls.is_flexible(version)
+        self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
+        self.names |= {"new": object.__new__, "unpack_from": struct.unpack_from, "struct_error": struct.error}
+        self._lines: list[str] = []
+        self._indent = 1
+        self._variables = 0
+        self._pending: list[tuple[str, str]] = []  # (struct code, target) of fields not yet read
+        self._write_function(cls)
+        self.text = "\n".join(self._lines)
+
+    def _write_function(self, cls: type[Message]) -> None:
+        self._lines.append("def decode(buffer, position, limit):")
+        self._line("if limit != len(buffer):")
+        self._line("    buffer = buffer[:limit]")
+        with self._block("try:"):
+            self._read_struct(cls, "message")
+        self._line("except (struct_error, IndexError, UnicodeDecodeError) as error:")
+        self._line(
+            f'    raise ProtocolError("{cls.__name__} version {self.version}: " + str(error)) from error'
+        )
+        self._line("if position > limit:")
+        self._line("    refuse_end()")
+        self._line("return message, position")
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def _block(self, header: str) -> Iterator[None]:
+        """Indent what is written inside; fields pending on either side of the edge are read there."""
+        self._flush()
+        self._line(header)
+        self._indent += 1
+        yield
+        self._flush()
+        self._indent -= 1
+
+    def _variable(self, prefix: str) -> str:
+        self._variables += 1
+        return f"{prefix}{self._variables}"
+
+    def _flush(self) -> None:
+        """Read all pending fixed-width values with one call."""
+        if not self._pending:
+            return
+        codes = "".join(code for code, _ in self._pending)
+        targets = ", ".join(target for _, target in self._pending)
+        if codes == "B":
+            self._line(f"{targets} = buffer[position]")
+        else:
+            layout = struct.Struct(">" + codes)
+            name = "unpack_" + codes.replace("?", "bool")
+            self.names[name] = layout.unpack_from
+            comma = "," if len(self._pending) == 1 else ""
+            self._line(f"{targets}{comma} = {name}(buffer, position)")
+        self._line(f"position += {struct.calcsize('>' + codes)}")
+        self._pending.clear()
+
+    def _read_struct(self, cls: type[Struct], target: str) -> None:
+        self.names[cls.__name__] = cls
+        self._line(f"{target} = new({cls.__name__})")
+        tagged = []
+        for field in cls.FIELDS:
+            present = field.present_in(self.version)
+            if present and not field.tagged_in(self.version):
+                self._read_field(field, f"{target}.{field.name}")
+                continue
+            self._line(f"{target}.{field.name} = {self._default(field)}")
+            if present:
+                tagged.append(field)
+        if self.flexible:
+            self._read_tagged_fields(tagged, target)
+
+    def _default(self, field: Field) -> str:
+        default = default_value(field)
+        if default == ():
+            return "[]"
+        if isinstance(default, Struct):
+            name = f"default_{type(default).__name__}"
+            self.names[name] = default
+            return name
+        return repr(default)
+
+    def _read_field(self, field: Field, target: str) -> None:
+        nullable = field.nullable_in(self.version)
+        if field.wire == "array":
+            self._read_array(field, target, nullable)
+        elif field.wire == "structure":
+            self._read_nested(field.element, target, nullable)
+        else:
+            self._read_value(field.wire, field.name, target, nullable)
+
+    def _read_value(self, kind: str, name: str, target: str, nullable: bool) -> None:
+        """Read a value that is neither an array nor a struct."""
+        if kind in FIXED_WIDTH:
+            self._pending.append((FIXED_WIDTH[kind][0], target))
+            return
+        end = self._variable("end")
+        with self._sized(kind, name, target, nullable, end):
+            slice_ = f"buffer[position:{end}]"
+            value = {"string": f'str({slice_}, "utf-8")', "byte_string": f"bytes({slice_})"}.get(kind, slice_)
+            self._line(f"{target} = {value}")
+            self._line(f"position = {end}")
+
+    @contextmanager
+    def _sized(self, kind: str, name: str, target: str, nullable: bool, end: str) -> Iterator[None]:
+        """Read a length, deal with null, and compute the end of the value read inside the block."""
+        length = self._variable("length")
+        self._read_length(length, "h" if kind == "string" else "i", "read_string_length", kind == "string")
+        null = f"{length} == 0" if self.flexible else f"{length} < 0"
+        if nullable:
+            self._line(f"if {null if self.flexible else f'{length} == -1'}:")
+            self._line(f"    {target} = None")
+            if not self.flexible:
+                self._refuse_when(f"elif {null}", name)
+            header: str = "else:"
+        else:
+            self._refuse_when(f"if {null}", name)
+            header = ""
+        if header:
+            self._line(header)
+            self._indent += 1
+        self._line(f"{end} = position + {length}" + (" - 1" if self.flexible else ""))
+        yield
+        if header:
+            self._indent -= 1
+
+    def _refuse_when(self, condition: str, name: str) -> None:
+        self._line(f"{condition}:")
+        self._line(f'    refuse_null("{name}")')
+
+    def _read_length(self, variable: str, code: str, long_reader: str, is_string: bool) -> None:
+        if not self.flexible:
+            self._pending.append((code, variable))
+            self._flush()
+            return
+        self._pending.append(("B", variable))
+        self._flush()
+        reader = long_reader if is_string else "read_unsigned_varint"
+        self._line(f"if {variable} > 127:")
+        self._line(f"    {variable}, position = {reader}(buffer, position - 1)")
+
+    def _read_nested(self, cls: type[Struct], target: str, nullable: bool) -> None:
+        value = self._variable("nested")
+        if not nullable:
+            self._read_struct(cls, value)
+            self._line(f"{target} = {value}")
+            return
+        marker = self._variable("marker")
+        self._pending.append(("b", marker))
+        with self._block(f"if {marker} < 0:"):
+            self._line(f"{target} = None")
+        with self._block("else:"):
+            self._read_struct(cls, value)
+            self._line(f"{target} = {value}")
+
+    def _read_array(self, field: Field, target: str, nullable: bool) -> None:
+        count = self._variable("count")
+        self._read_length(count, "i", "", False)
+        null = f"{count} == 0" if self.flexible else f"{count} == -1"
+        if nullable:
+            with self._block(f"if {null}:"):
+                self._line(f"{target} = None")
+            with self._block("else:"):
+                self._read_elements(field, target, count)
+        else:
+            if self.flexible:
+                self._refuse_when(f"if {null}", field.name)
+            self._read_elements(field, target, count)
+
+    def _read_elements(self, field: Field, target: str, count: str) -> None:
+        kind = field.element if isinstance(field.element, str) else "structure"
+        if self.flexible:
+            self._line(f"{count} -= 1")
+        smallest = max(1, smallest_size(kind, field.element, self.version, self.flexible))
+        too_many = f"{count} * {smallest} > limit - position or {count} > {wire.MAX_ARRAY_ELEMENTS}"
+        negative = "" if self.flexible else f"{count} < 0 or "
+        self._line(f"if {negative}{too_many}:")
+        self._line(f'    refuse_count("{field.name}", {count})')
+        if kind in FIXED_WIDTH and kind != "uuid":
+            self._read_numbers(kind, target, count)
+        else:
+            self._read_each(field, kind, target, count)
+
+    def _read_numbers(self, kind: str, target: str, count: str) -> None:
+        code, size = FIXED_WIDTH[kind]
+        self._line(f'{target} = list(unpack_from(f">{{{count}}}{code}", buffer, position))')
+        self._line(f"position += {count} * {size}")
+
+    def _read_each(self, field: Field, kind: str, target: str, count: str) -> None:
+        items, item = self._variable("items"), self._variable("item")
+        self._line(f"{target} = {items} = []")
+        with self._block(f"for _ in range({count}):"):
+            if kind == "structure":
+                self._read_struct(field.element, item)
+            else:
+                self._read_value(kind, field.name, item, nullable=False)
+            self._flush()
+            self._line(f"{items}.append({item})")
+
+    def _read_tagged_fields(self, tagged: list[Field], target: str) -> None:
+        count = self._variable("tags")
+        self._pending.append(("B", count))
+        if not tagged:
+            with self._block(f"if {count}:"):
+                self._line("position = skip_tagged_fields(buffer, position - 1)")
+            return
+        with self._block(f"if {count}:"):
+            self._line(f"{count}, position = read_tag_count(buffer, position - 1)")
+            with self._block(f"for _ in range({count}):"):
+                self._read_one_tagged_field(tagged, target)
+
+    def _read_one_tagged_field(self, tagged: list[Field], target: str) -> None:
+        tag, end = self._variable("tag"), self._variable("tag_end")
+        self._line(f"{tag}, position, {end} = read_tag(buffer, position)")
+        for number, field in enumerate(tagged):
+            with self._block(f"{'elif' if number else 'if'} {tag} == {field.tag}:"):
+                self._read_field(field, f"{target}.{field.name}")
+        self._line("else:")
+        self._line(f"    position = {end}")
+        self._line(f"if position != {end}:")
+        self._line(f"    refuse_tag_size({tag})")
+
+
+_WIRE_NAMES = (
+    "ProtocolError",
+    "read_string_length",
+    "read_tag",
+    "read_tag_count",
+    "read_unsigned_varint",
+    "refuse_count",
+    "refuse_end",
+    "refuse_null",
+    "refuse_tag_size",
+    "skip_tagged_fields",
+)

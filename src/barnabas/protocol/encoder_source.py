@@ -1,0 +1,236 @@
+"""Generates the Python source of the encoder of one version of a message.
+
+The mirror image of decoder_source.py: one function for the whole message, one `struct` call for
+adjacent fixed-width fields together with the length or count behind them, everything into one
+bytearray. Where `records` hold something that is not bytes (a slice of a file), the bytearray ends,
+the value becomes a part of the output as it is, and a new bytearray begins.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from barnabas.protocol import wire
+from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
+
+
+class EncoderSource:
+    """Writes one encoder; `text` is its source and `names` what the source refers to."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.version = version
+        self.flexible = cls.is_flexible(version)
+        self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
+        self.names |= {"pack": struct.pack, "struct_error": struct.error}
+        self._lines: list[str] = []
+        self._indent = 1
+        self._variables = 0
+        self._pending: list[tuple[str, str]] = []  # (struct code, expression) not yet written
+        self._write_function(cls)
+        self.text = "\n".join(self._lines)
+
+    def _write_function(self, cls: type[Message]) -> None:
+        self._lines.append("def encode(message, out, parts):")
+        with self._block("try:"):
+            self._write_struct(cls, "message")
+        self._line("except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:")
+        self._line(
+            f'    raise EncodeError("{cls.__name__} version {self.version}: " + str(error)) from error'
+        )
+        self._line("return out")
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def _block(self, header: str) -> Iterator[None]:
+        """Indent what is written inside; values pending on either side of the edge are written there."""
+        self._flush()
+        self._line(header)
+        self._indent += 1
+        start = len(self._lines)
+        yield
+        self._flush()
+        if len(self._lines) == start:
+            self._line("pass")
+        self._indent -= 1
+
+    def _variable(self, prefix: str) -> str:
+        self._variables += 1
+        return f"{prefix}{self._variables}"
+
+    def _flush(self) -> None:
+        """Write all pending fixed-width values with one call."""
+        if self._pending:
+            self._line(self._packing(self._pending))
+            self._pending.clear()
+
+    def _packing(self, values: list[tuple[str, str]]) -> str:
+        codes = "".join(code for code, _ in values)
+        if codes.strip("x") == "":
+            return f"out += {bytes(len(codes))!r}"
+        if codes == "B":
+            return f"out.append({values[0][1]})"
+        name = "pack_" + codes.replace("?", "bool")
+        self.names[name] = struct.Struct(">" + codes).pack
+        return f"out += {name}({', '.join(expression for _, expression in values if expression)})"
+
+    def _write_struct(self, cls: type[Struct], source: str) -> None:
+        tagged = []
+        for field in cls.FIELDS:
+            expression = f"{source}.{field.name}"
+            if not field.present_in(self.version):
+                self._check_absent(cls, field, expression)
+            elif field.tagged_in(self.version):
+                tagged.append(field)
+            else:
+                self._write_field(field, expression)
+        if self.flexible:
+            self._write_tagged_fields(tagged, source)
+
+    def _check_absent(self, cls: type[Struct], field: Field, expression: str) -> None:
+        if not field.ignorable:
+            self._line(f"if {self._differs_from_default(field, expression)}:")
+            self._line(f'    refuse_unsupported("{cls.__name__}", "{field.name}", {self.version})')
+
+    def _differs_from_default(self, field: Field, expression: str) -> str:
+        default = default_value(field)
+        if default is None:
+            return f"{expression} is not None"
+        if default == ():
+            return f"({expression} or {expression} is None)"
+        if isinstance(default, Struct):
+            name = f"default_{type(default).__name__}"
+            self.names[name] = default
+            return f"({expression} is not {name} and {expression} != {name})"
+        return f"{expression} != {default!r}"
+
+    def _write_field(self, field: Field, expression: str) -> None:
+        nullable = field.nullable_in(self.version)
+        if field.wire == "array":
+            self._write_array(field, expression, nullable)
+        elif field.wire == "structure":
+            self._write_nested(field.element, expression, nullable)
+        else:
+            self._write_value(field.wire, expression, nullable)
+
+    def _write_value(self, kind: str, expression: str, nullable: bool) -> None:
+        """Write a value that is neither an array nor a struct."""
+        if kind in FIXED_WIDTH:
+            self._pending.append((FIXED_WIDTH[kind][0], expression))
+            return
+        value, length = self._variable("value"), self._variable("length")
+        encode = ".encode()" if kind == "string" else ""
+        if nullable:
+            self._line(f"{value} = {expression}")
+            self._line(f"if {value} is None:")
+            self._line(f"    {length} = {0 if self.flexible else -1}")
+            self._line("else:")
+            if encode:
+                self._line(f"    {value} = {value}{encode}")
+            self._line(f"    {length} = len({value}){' + 1' if self.flexible else ''}")
+        else:
+            self._line(f"{value} = {expression}{encode}")
+            self._line(f"{length} = len({value}){' + 1' if self.flexible else ''}")
+        self._write_length(length, "h" if kind == "string" else "i", kind == "string")
+        self._append(kind, value, f"if {value} is not None: " if nullable else "")
+
+    def _append(self, kind: str, value: str, condition: str) -> None:
+        if kind == "records":
+            self._line(f"{condition}out = append_records(out, {value}, parts)")
+        else:
+            self._line(f"{condition}out += {value}")
+
+    def _write_length(self, length: str, code: str, is_string: bool) -> None:
+        """Write a length or count, in the same call as the numbers before it."""
+        if not self.flexible:
+            self._pending.append((code, length))
+            self._flush()
+            return
+        before = list(self._pending)
+        self._pending.clear()
+        self._line(f"if {length} < 128:")
+        self._line("    " + self._packing([*before, ("B", length)]))
+        self._line("else:")
+        if before:
+            self._line("    " + self._packing(before))
+        self._line(f"    out += {'string_length_varint' if is_string else 'unsigned_varint'}({length})")
+
+    def _write_nested(self, cls: type[Struct], expression: str, nullable: bool) -> None:
+        value = self._variable("nested")
+        self._line(f"{value} = {expression}")
+        if not nullable:
+            self._write_struct(cls, value)
+            return
+        with self._block(f"if {value} is None:"):
+            self._pending.append(("b", "-1"))
+        with self._block("else:"):
+            self._pending.append(("b", "1"))
+            self._write_struct(cls, value)
+
+    def _write_array(self, field: Field, expression: str, nullable: bool) -> None:
+        items, count = self._variable("items"), self._variable("count")
+        extra = " + 1" if self.flexible else ""
+        self._line(f"{items} = {expression}")
+        if nullable:
+            self._line(f"if {items} is None:")
+            self._line(f"    {items} = ()")
+            self._line(f"    {count} = {0 if self.flexible else -1}")
+            self._line("else:")
+            self._line(f"    {count} = len({items}){extra}")
+        else:
+            self._line(f"{count} = len({items}){extra}")
+        self._write_length(count, "i", False)
+        self._write_elements(field, items)
+
+    def _write_elements(self, field: Field, items: str) -> None:
+        kind = field.element if isinstance(field.element, str) else "structure"
+        if kind in FIXED_WIDTH and kind != "uuid":
+            self._line(f'out += pack(f">{{len({items})}}{FIXED_WIDTH[kind][0]}", *{items})')
+            return
+        item = self._variable("item")
+        with self._block(f"for {item} in {items}:"):
+            if kind == "structure":
+                self._write_struct(field.element, item)
+            else:
+                self._write_value(kind, item, nullable=False)
+
+    def _write_tagged_fields(self, tagged: list[Field], source: str) -> None:
+        if not tagged:
+            self._pending.append(("x", ""))
+            return
+        flags = []
+        for field in tagged:
+            flag = self._variable("set")
+            flags.append(flag)
+            self._line(f"{flag} = {self._differs_from_default(field, f'{source}.{field.name}')}")
+        with self._block(f"if {' or '.join(flags)}:"):
+            self._line(f"out += unsigned_varint({' + '.join(f'bool({flag})' for flag in flags)})")
+            for flag, field in sorted(zip(flags, tagged, strict=True), key=lambda pair: pair[1].tag or 0):
+                with self._block(f"if {flag}:"):
+                    self._write_one_tagged_field(field, f"{source}.{field.name}")
+        self._line("else:")
+        self._line("    out.append(0)")
+
+    def _write_one_tagged_field(self, field: Field, expression: str) -> None:
+        """Write the value into a buffer of its own, because its size comes before it."""
+        outer = self._variable("outer")
+        self._line(f"{outer} = out")
+        self._line("out = bytearray()")
+        self._write_field(field, expression)
+        self._flush()
+        self._line(f"{outer} += unsigned_varint({field.tag}) + unsigned_varint(len(out))")
+        self._line(f"{outer} += out")
+        self._line(f"out = {outer}")
+
+
+_WIRE_NAMES = (
+    "EncodeError",
+    "append_records",
+    "refuse_unsupported",
+    "string_length_varint",
+    "unsigned_varint",
+)

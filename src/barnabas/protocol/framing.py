@@ -1,0 +1,134 @@
+"""Frames: a length, a header that says what follows, and one request or response.
+
+    request   length int32 | api key int16 | version int16 | correlation id int32 | client id | body
+    response  length int32 | correlation id int32 | body
+
+From an API's first flexible version on, both headers end in tagged fields (request header version 2,
+response header version 1), except that the ApiVersions response never has them: its reader does not
+know yet which versions the other side speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from barnabas.protocol.api import APIS, ApiKey
+from barnabas.protocol.codec import decoder, encoder, finished
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
+
+# api key, version, correlation id, and the length of the client id
+_REQUEST_HEADER = struct.Struct(">hhih")
+_RESPONSE_HEADER = struct.Struct(">ii")  # frame length, correlation id
+_FRAME_LENGTH = struct.Struct(">i")
+_CORRELATION_ID = struct.Struct(">i")
+
+_FIRST_FLEXIBLE = {api_key: api.first_flexible for api_key, api in APIS.items()}
+_NEVER = 0x8000
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what, in which version; the response carries the same correlation id."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """Return 2 for flexible versions of an API and 1 for others; an unknown API counts as not flexible."""
+    return 2 if version >= _FIRST_FLEXIBLE.get(api_key, _NEVER) else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """Return 1 for flexible versions of an API and 0 for others, and always 0 for ApiVersions."""
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if version >= _FIRST_FLEXIBLE.get(api_key, _NEVER) else 0
+
+
+def decode_request_header(buffer: memoryview, position: int, limit: int) -> tuple[RequestHeader, int]:
+    """Decode the header of a request whose frame (without its length) lies between position and limit."""
+    if limit != len(buffer):
+        buffer = buffer[:limit]
+    try:
+        api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(buffer, position)
+        position += 10
+        client_id = None
+        if length >= 0:
+            client_id = str(buffer[position : position + length], "utf-8")
+            position += length
+        elif length != -1:
+            raise ProtocolError(f"client id has length {length}")
+        if version >= _FIRST_FLEXIBLE.get(api_key, _NEVER):
+            if buffer[position]:
+                position = skip_tagged_fields(buffer, position)
+            else:
+                position += 1
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"request header: {error}") from error
+    if position > limit:
+        raise ProtocolError("request header runs beyond its frame")
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def encode_response(correlation_id: int, api_key: int, version: int, message: Message) -> list[Any]:
+    """Encode a whole response frame into parts: `bytes`, and `records` that are not bytes as they are."""
+    out = bytearray(_RESPONSE_HEADER.pack(0, correlation_id))
+    if api_key != 18 and version >= _FIRST_FLEXIBLE[api_key]:
+        out.append(0)
+    return _finish_frame(message, version, out)
+
+
+def encode_request(header: RequestHeader, message: Message) -> list[Any]:
+    """Encode a whole request frame into parts, as encode_response does."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    length = -1 if header.client_id is None else len(client_id)
+    out = bytearray(4)
+    out += _REQUEST_HEADER.pack(header.api_key, header.api_version, header.correlation_id, length)
+    out += client_id
+    if request_header_version(header.api_key, header.api_version) == 2:
+        out.append(0)
+    return _finish_frame(message, header.api_version, out)
+
+
+def _finish_frame(message: Message, version: int, out: bytearray) -> list[Any]:
+    """Append the message to a frame that starts with room for its length, and fill that in."""
+    parts: list[Any] = []
+    rest = encoder(type(message), version)(message, out, parts)
+    if not parts:
+        _FRAME_LENGTH.pack_into(out, 0, len(out) - 4)
+        return [bytes(out)]
+    parts.append(rest)
+    _FRAME_LENGTH.pack_into(out, 0, sum(map(len, parts)) - 4)
+    return finished(parts)
+
+
+def decode_correlation_id(buffer: memoryview, position: int = 0) -> int:
+    """Return the correlation id of a response frame, by which a client finds the request."""
+    try:
+        correlation_id: int = _CORRELATION_ID.unpack_from(buffer, position)[0]
+    except struct.error as error:
+        raise ProtocolError(f"response header: {error}") from error
+    return correlation_id
+
+
+def decode_response(
+    api_key: int, version: int, cls: type[Message], buffer: memoryview, position: int = 0
+) -> tuple[int, Any, int]:
+    """Decode a response frame (without its length) into correlation id, message and end."""
+    correlation_id = decode_correlation_id(buffer, position)
+    position += 4
+    if response_header_version(api_key, version):
+        position = _skip_header_tags(buffer, position)
+    message, end = decoder(cls, version)(buffer, position, len(buffer))
+    return correlation_id, message, end
+
+
+def _skip_header_tags(buffer: memoryview, position: int) -> int:
+    try:
+        return skip_tagged_fields(buffer, position)
+    except IndexError as error:
+        raise ProtocolError(f"response header: {error}") from error

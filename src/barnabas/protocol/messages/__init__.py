@@ -1,0 +1,1 @@
+"""Kafka's messages, one module per family; barnabas.protocol.api finds them by API key."""

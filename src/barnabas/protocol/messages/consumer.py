@@ -1,0 +1,127 @@
+"""The consumer group protocol of KIP-848, and what members embed in the classic one."""
+
+from __future__ import annotations
+
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    byte_string,
+    int8,
+    int16,
+    int32,
+    string,
+    structure,
+    uuid,
+)
+
+
+class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32)
+
+
+class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    subscribed_topic_names: list[str] | None = array(string, nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
+    )
+
+
+class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32)
+
+
+class Assignment(Struct):
+    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = array(
+        ConsumerGroupHeartbeatResponseTopicPartitions
+    )
+
+
+class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: Assignment | None = structure(Assignment, nullable="0+", default=None)
+
+
+class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+    group_ids: list[str] = array(string)
+    include_authorized_operations: bool = boolean()
+
+
+class ConsumerGroupDescribeTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class Member(Struct):
+    member_id: str = string()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string)
+    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
+    assignment: Assignment = structure(Assignment)
+    target_assignment: Assignment = structure(Assignment)
+    member_type: int = int8("1+", default=-1, ignorable=True)
+
+
+class DescribedGroup(Struct):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[Member] = array(Member)
+    authorized_operations: int = int32(default=-0x80000000)
+
+
+class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
+    throttle_time_ms: int = int32()
+    groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+class ConsumerProtocolSubscriptionTopicPartition(Struct):
+    topic: str = string("1+")
+    partitions: list[int] = array(int32, "1+")
+
+
+class ConsumerProtocolSubscription(Message, versions="0-3"):
+    topics: list[str] = array(string)
+    user_data: bytes | None = byte_string(nullable="0+", default=None)
+    owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = array(
+        ConsumerProtocolSubscriptionTopicPartition, "1+", ignorable=True
+    )
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+class ConsumerProtocolAssignmentTopicPartition(Struct):
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+class ConsumerProtocolAssignment(Message, versions="0-3"):
+    assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = array(
+        ConsumerProtocolAssignmentTopicPartition
+    )
+    user_data: bytes | None = byte_string(nullable="0+", default=None)
