@@ -7,6 +7,7 @@ leader epoch are outside the CRC, so that the broker can set them without touchi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
@@ -36,6 +37,13 @@ NO_TIMESTAMP = -1
 _STAMP = Struct(">qii")  # base offset, length, leader epoch
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
+
+
+class TimestampType(IntEnum):
+    """Whose clock a batch's timestamps come from."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):

@@ -1,0 +1,146 @@
+"""Building batches: for producers, coordinators and the cleaner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from barnabas.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    write_crc,
+)
+from barnabas.records.compression import Codec, compress
+from barnabas.records.record import Header, Record
+from barnabas.records.varints import varint
+
+NO_LEADER_EPOCH = -1
+
+_NULL = varint(-1)
+_NO_HEADERS = varint(0)
+_NO_ATTRIBUTES = b"\x00"
+_LONGEST_RECORD_OVERHEAD = (
+    36  # five lengths and the offset delta of 5 bytes, attributes, timestamp delta of 10
+)
+_LONGEST_HEADER_OVERHEAD = 10
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    compression: int = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch of new records, numbered from `base_offset` on; the offsets of `records` are not looked at.
+
+    With LOG_APPEND_TIME, readers see the largest timestamp on every record.
+    """
+    if not records:
+        raise ValueError("a batch of new records cannot be empty")
+    attributes = (
+        compression
+        | (TIMESTAMP_TYPE_BIT if timestamp_type else 0)
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0)
+    )
+    base_timestamp = records[0].timestamp
+    header = BatchHeader(
+        base_offset=base_offset,
+        length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    encoded = [
+        encode_record(delta, record.timestamp - base_timestamp, record)
+        for delta, record in enumerate(records)
+    ]
+    return assemble_batch(header, b"".join(encoded), level)
+
+
+def rebuild_batch(header: BatchHeader, records: Iterable[Record], level: int | None = None) -> bytearray:
+    """A batch with only these of its records, which keep their offsets: what a cleaner leaves of it.
+
+    Base offset, last offset, producer and sequence stay, so that neither offsets nor duplicates are forgotten
+    with the records; the largest timestamp becomes that of the records that are left.
+    """
+    kept = list(records)
+    encoded = [
+        encode_record(record.offset - header.base_offset, record.timestamp - header.base_timestamp, record)
+        for record in kept
+    ]
+    if kept and not header.is_log_append_time:
+        header = header._replace(max_timestamp=max(record.timestamp for record in kept))
+    return assemble_batch(header._replace(record_count=len(kept)), b"".join(encoded), level)
+
+
+def assemble_batch(header: BatchHeader, data: bytes, level: int | None = None) -> bytearray:
+    """Header and encoded records as one batch: compressed as the attributes say, length and CRC set."""
+    codec = header.attributes & COMPRESSION_MASK
+    if codec:
+        data = compress(codec, data, level)
+    batch = bytearray(HEADER_SIZE)
+    batch += data
+    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD))
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
+    key, value, headers = record.key, record.value, record.headers
+    body = b"".join(
+        (
+            _NO_ATTRIBUTES,
+            varint(timestamp_delta),
+            varint(offset_delta),
+            _NULL if key is None else varint(len(key)),
+            key or b"",
+            _NULL if value is None else varint(len(value)),
+            value or b"",
+            _encode_headers(headers) if headers else _NO_HEADERS,
+        )
+    )
+    return varint(len(body)) + body
+
+
+def _encode_headers(headers: tuple[Header, ...]) -> bytes:
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        key = name.encode("utf-8", "surrogateescape")
+        parts += (varint(len(key)), key)
+        parts += (_NULL,) if value is None else (varint(len(value)), value)
+    return b"".join(parts)
+
+
+def largest_encoded_size(record: Record) -> int:
+    """An upper bound on a record's bytes in a batch, for those who collect records up to a size."""
+    size = _LONGEST_RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += _LONGEST_HEADER_OVERHEAD + 4 * len(name) + len(value or b"")
+    return size

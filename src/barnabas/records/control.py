@@ -1,0 +1,87 @@
+"""Control batches: the markers that end a transaction in a partition.
+
+Their records are not for applications. The key says what happened (version, type), the value which
+coordinator said so (version, coordinator epoch); both are big-endian and fixed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
+from typing import NamedTuple
+
+from barnabas.records.builder import NO_LEADER_EPOCH, build_batch
+from barnabas.records.record import InvalidRecords, Record
+
+_KEY = Struct(">hh")  # version, type
+_MARKER = Struct(">hi")  # version, coordinator epoch
+_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """What a control record says. A broker writes the first two; the others are KRaft's."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+_KNOWN_TYPES = frozenset(ControlType)  # `2 in ControlType` is an error before Python 3.12
+
+
+class EndTransactionMarker(NamedTuple):
+    """The end of one producer's transaction in one partition."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def end_transaction_marker(
+    producer_id: int,
+    producer_epoch: int,
+    marker: EndTransactionMarker,
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The batch of one record that commits or aborts what this producer wrote."""
+    kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
+    key, value = _KEY.pack(_VERSION, kind), _MARKER.pack(_VERSION, marker.coordinator_epoch)
+    return build_batch(
+        [Record(base_offset, timestamp, key, value)],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+        leader_epoch=leader_epoch,
+    )
+
+
+def control_type(record: Record) -> ControlType | None:
+    """What a record of a control batch says; None for a type of the future, which readers skip."""
+    try:
+        version, kind = _KEY.unpack_from(record.key or b"")
+    except StructError:
+        raise InvalidRecords(f"the control record at offset {record.offset} has no type in its key") from None
+    if version < 0:
+        raise InvalidRecords(f"the control record at offset {record.offset} has version {version}")
+    return ControlType(kind) if kind in _KNOWN_TYPES else None
+
+
+def parse_end_transaction(record: Record) -> EndTransactionMarker | None:
+    """The marker in a control record, or None when it is another kind of control record."""
+    kind = control_type(record)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    try:
+        _, coordinator_epoch = _MARKER.unpack_from(record.value or b"")
+    except StructError:
+        raise InvalidRecords(f"the marker at offset {record.offset} names no coordinator epoch") from None
+    return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)

@@ -1,0 +1,33 @@
+"""Murmur2 as Kafka's clients use it: which partition a key belongs to.
+
+Every client that wants a key's records in one partition must compute the same number, so this is a part of
+the protocol, although no broker ever checks it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_SHIFT = 24
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The hash as an unsigned number of 32 bits (Java shows the same bits as a signed one)."""
+    length = len(data)
+    state = (_SEED ^ length) & _MASK
+    for (word,) in Struct("<I").iter_unpack(data[: length & ~3]):
+        mixed = word * _MULTIPLIER & _MASK
+        mixed = (mixed ^ mixed >> _SHIFT) * _MULTIPLIER & _MASK
+        state = state * _MULTIPLIER & _MASK ^ mixed
+    if tail := data[length & ~3 :]:
+        state = (state ^ int.from_bytes(tail, "little")) * _MULTIPLIER & _MASK
+    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
+    return state ^ state >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition that Kafka's default partitioner gives to a record with this key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count

@@ -1,0 +1,132 @@
+"""Records: what stands inside a batch, for those who must look.
+
+The broker's hot path never comes here. Consumers, compaction, look-ups by time and the checks of
+`records/validation.py` do, with bytes that a stranger may have written: whatever is wrong with them ends in
+`InvalidRecords`, and memory stays within the bound on decompression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import Bytes
+from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
+from barnabas.records.compression import DECOMPRESSED_LIMIT, CompressionError, decompress
+from barnabas.records.varints import read_varint
+
+Header = tuple[str, bytes | None]
+
+_SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+
+
+class Record(NamedTuple):
+    """One record with its absolute offset and timestamp. A null key or value is None.
+
+    Header keys are text; bytes that are no UTF-8 are kept as surrogate escapes, so that nothing is lost.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class InvalidRecords(KafkaError):  # noqa: N818 - reads as the reason it is: "refused: invalid records"
+    """Records that a broker must refuse. `record_errors`: (index in the batch, what is wrong with it)."""
+
+    def __init__(
+        self,
+        message: str,
+        record_errors: list[tuple[int, str]] | None = None,
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors or []
+
+
+def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
+    """The records of one batch, in order, decompressed to at most `limit` bytes.
+
+    InvalidRecords when they are bad, and where: the records before the bad one have been given out by then.
+    Control batches are included: `records/control.py` tells what their records mean.
+    """
+    data = record_data(batch, header, limit)
+    position = 0
+    for index in range(header.record_count):
+        record, position = _read_checked(data, position, header, index)
+        yield record
+    if position != len(data):
+        raise InvalidRecords(
+            f"{len(data) - position} bytes follow the {header.record_count} records of a batch"
+        )
+
+
+def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> bytes:
+    """The bytes after the header, decompressed."""
+    if header.length < SMALLEST_LENGTH or header.size > len(batch):
+        raise InvalidRecords(f"a batch says it has {header.size} bytes, and {len(batch)} are there")
+    if header.record_count < 0:
+        raise InvalidRecords(f"a batch says it has {header.record_count} records")
+    try:
+        return decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    except CompressionError as error:
+        raise InvalidRecords(f"the records cannot be decompressed: {error}") from error
+
+
+def _read_checked(data: bytes, position: int, header: BatchHeader, index: int) -> tuple[Record, int]:
+    try:
+        return _read_record(data, position, header)
+    except IndexError:
+        text = f"the data end inside record {index} of {header.record_count}"
+        raise InvalidRecords(text, [(index, text)]) from None
+    except ValueError as error:
+        text = f"record {index} of {header.record_count}: {error}"
+        raise InvalidRecords(text, [(index, text)]) from None
+
+
+def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = read_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise ValueError(f"its length of {length} bytes does not fit into the batch")
+    # The attributes, one byte, mean nothing yet.
+    timestamp_delta, position = read_varint(data, position + 1)
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_nullable(data, position, end)
+    value, position = _read_nullable(data, position, end)
+    headers, position = _read_headers(data, position, end)
+    if position != end:
+        raise ValueError(f"its fields take {position - end + length} bytes, its length says {length}")
+    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    if not _SMALLEST_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
+        raise ValueError(f"its timestamp {timestamp} does not fit into 64 bits")
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
+
+
+def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise ValueError(f"a field of {length} bytes does not fit into the record")
+    return data[position:stop], stop
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = read_varint(data, position)
+    if count == 0:
+        return (), position
+    if not 0 < count <= end - position:
+        raise ValueError(f"{count} headers do not fit into the record")
+    headers = []
+    for _ in range(count):
+        key, position = _read_nullable(data, position, end)
+        if key is None:
+            raise ValueError("a header has no key")
+        value, position = _read_nullable(data, position, end)
+        headers.append((key.decode("utf-8", "surrogateescape"), value))
+    return tuple(headers), position

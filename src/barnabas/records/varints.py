@@ -1,0 +1,36 @@
+"""Zigzag variable-length integers: how a record stores its lengths and deltas.
+
+Seven bits a byte, lowest first; the sign is folded into the lowest bit, so that small negative numbers stay
+short (-1, the length of a null, is one byte).
+"""
+
+from __future__ import annotations
+
+_ONE_BYTE = tuple(bytes([value]) for value in range(128))
+_LONGEST = 10  # bytes of a 64-bit number
+
+
+def varint(value: int) -> bytes:
+    folded = (value << 1) ^ (value >> 63)
+    if folded < 128:
+        return _ONE_BYTE[folded]
+    encoded = bytearray()
+    while folded >= 128:
+        encoded.append(folded & 0x7F | 0x80)
+        folded >>= 7
+    encoded.append(folded)
+    return bytes(encoded)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """(value, position after it). IndexError when the data end first, ValueError when it never ends."""
+    byte = data[position]
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    folded = byte & 0x7F
+    for index in range(1, _LONGEST):
+        byte = data[position + index]
+        folded |= (byte & 0x7F) << 7 * index
+        if byte < 128:
+            return (folded >> 1) ^ -(folded & 1), position + index + 1
+    raise ValueError(f"a variable-length integer is longer than {_LONGEST} bytes")
