@@ -6,6 +6,8 @@ from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
+    """Asks for the access rules that match a filter."""
+
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="1+")
     pattern_type_filter: int = int8(default=3)
@@ -47,6 +49,8 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
+    """Adds access rules."""
+
     creations: list[AclCreation] = array(AclCreation)
 
 
@@ -71,6 +75,8 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+    """Removes the access rules that match filters."""
+
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 
 

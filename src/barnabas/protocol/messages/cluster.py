@@ -28,6 +28,8 @@ class AlterReplicaLogDir(Struct):
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
+    """Moves replicas between log dirs of one broker."""
+
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
 
@@ -52,6 +54,8 @@ class DescribableLogDirTopic(Struct):
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
+    """Asks for log dirs, the replicas in them and their sizes."""
+
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="1+")
 
 
@@ -88,6 +92,8 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
+    """Elects preferred leaders, or unclean ones."""
+
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
     timeout_ms: int = int32(default=60000)
@@ -121,6 +127,8 @@ class ReassignableTopic(Struct):
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
+    """Starts and cancels moves of replicas between brokers."""
+
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic)
@@ -151,6 +159,8 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
+    """Asks which moves of replicas are under way."""
+
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
         ListPartitionReassignmentsTopics, nullable="0+", default=None
@@ -186,6 +196,8 @@ class DescribeQuorumRequestTopicData(Struct):
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
+    """Asks for the state of the KRaft quorum."""
+
     topics: list[DescribeQuorumRequestTopicData] = array(DescribeQuorumRequestTopicData)
 
 
@@ -239,6 +251,8 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
+    """Finalizes versions of features."""
+
     timeout_ms: int = int32(default=60000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
     validate_only: bool = boolean("1+")
@@ -258,6 +272,8 @@ class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+")
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
+    """Asks for the cluster id, the controller and the brokers."""
+
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")
@@ -283,6 +299,8 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
+    """Forgets a broker that is gone for good."""
+
     broker_id: int = int32()
 
 
@@ -299,6 +317,8 @@ class AddRaftVoterListener(Struct):
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
+    """Adds a voter to the KRaft quorum."""
+
     cluster_id: str | None = string(nullable="0+")
     timeout_ms: int = int32()
     voter_id: int = int32()
@@ -314,6 +334,8 @@ class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
+    """Removes a voter from the KRaft quorum."""
+
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32()
     voter_directory_id: bytes = uuid()

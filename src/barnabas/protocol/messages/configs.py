@@ -12,6 +12,8 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
+    """Asks for settings, their source and their synonyms."""
+
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean()
     include_documentation: bool = boolean("3+")
@@ -59,6 +61,8 @@ class AlterConfigsAlterConfigsResource(Struct):
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
+    """Replaces all dynamic settings of resources."""
+
     resources: list[AlterConfigsAlterConfigsResource] = array(AlterConfigsAlterConfigsResource)
     validate_only: bool = boolean()
 
@@ -88,6 +92,8 @@ class IncrementalAlterConfigsAlterConfigsResource(Struct):
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
+    """Sets, deletes, appends to or subtracts from single settings (KIP-339)."""
+
     resources: list[IncrementalAlterConfigsAlterConfigsResource] = array(
         IncrementalAlterConfigsAlterConfigsResource
     )
@@ -100,6 +106,8 @@ class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexi
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
+    """Lists what has a configuration (KIP-1142)."""
+
     resource_types: list[int] = array(int8, "1+")
 
 

@@ -23,6 +23,8 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+    """Joins, keeps alive and leaves a consumer group, and reconciles its assignment."""
+
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -59,6 +61,8 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+    """Asks for state and members of consumer groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
 
@@ -106,6 +110,8 @@ class ConsumerProtocolSubscriptionTopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
+    """What a consumer tells the leader of a classic group it wants, and owns."""
+
     topics: list[str] = array(string)
     user_data: bytes | None = byte_string(nullable="0+", default=None)
     owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = array(
@@ -121,6 +127,8 @@ class ConsumerProtocolAssignmentTopicPartition(Struct):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
+    """What the leader of a classic group gives to a member."""
+
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = array(
         ConsumerProtocolAssignmentTopicPartition
     )

@@ -113,7 +113,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
-    """What was read; the rest of the partitions of a session have nothing new."""
+    """What was read; a session leaves out the partitions that have nothing new."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16("7+", ignorable=True)

@@ -35,6 +35,8 @@ class OffsetCommitKey(Message, api_key=1, versions="0"):
 
 
 class OffsetCommitValue(Message, api_key=1, versions="0-4", flexible="4+"):
+    """A group's position in one partition."""
+
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)
     metadata: str = string()
@@ -59,6 +61,8 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, api_key=2, versions="0-4", flexible="4+"):
+    """A classic group: its generation, its leader and its members."""
+
     protocol_type: str = string()
     generation: int = int32()
     protocol: str | None = string(nullable="0+")
@@ -72,6 +76,8 @@ class ConsumerGroupMetadataKey(Message, api_key=3, versions="0"):
 
 
 class ConsumerGroupMetadataValue(Message, api_key=3, versions="0", flexible="0+"):
+    """A consumer group's epoch."""
+
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)
 
@@ -93,6 +99,8 @@ class TopicMetadata(Struct):
 
 
 class ConsumerGroupPartitionMetadataValue(Message, api_key=4, versions="0", flexible="0+"):
+    """The partition counts a consumer group last saw; no longer written since Kafka 4.0."""
+
     topics: list[TopicMetadata] = array(TopicMetadata)
 
 
@@ -112,6 +120,8 @@ class ClassicMemberMetadata(Struct):
 
 
 class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexible="0+"):
+    """What a member of a consumer group said about itself."""
+
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()
@@ -130,6 +140,8 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, api_key=6, versions="0")
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, api_key=6, versions="0", flexible="0+"):
+    """The epoch of the target assignment."""
+
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
@@ -145,6 +157,8 @@ class TopicPartition(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, api_key=7, versions="0", flexible="0+"):
+    """The partitions a member shall have."""
+
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
 
@@ -160,6 +174,8 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0", flexible="0+"):
+    """The partitions a member has, and those it still has to give up."""
+
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
@@ -173,6 +189,8 @@ class ConsumerGroupRegularExpressionKey(Message, api_key=16, versions="0"):
 
 
 class ConsumerGroupRegularExpressionValue(Message, api_key=16, versions="0", flexible="0+"):
+    """The topics a subscribed pattern resolved to."""
+
     topics: list[str] = array(string)
     version: int = int64()
     timestamp: int = int64()

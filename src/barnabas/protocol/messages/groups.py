@@ -11,6 +11,8 @@ class JoinGroupRequestProtocol(Struct):
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
+    """Enters a classic group, or says that a member is ready for a new generation."""
+
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32("1+", default=-1, ignorable=True)
@@ -40,6 +42,8 @@ class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
+    """Tells a classic group that a member is alive."""
+
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -58,6 +62,8 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
+    """Takes members out of a classic group."""
+
     group_id: str = string()
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")
@@ -81,6 +87,8 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
+    """Hands in the leader's assignment, and asks for one's own."""
+
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -99,6 +107,8 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
+    """Asks for state and members of classic groups."""
+
     groups: list[str] = array(string)
     include_authorized_operations: bool = boolean("3+")
 
@@ -129,6 +139,8 @@ class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+")
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
+    """Lists the groups of one coordinator."""
+
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
 
@@ -147,6 +159,8 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+    """Deletes groups that have no members."""
+
     groups_names: list[str] = array(string)
 
 

@@ -23,7 +23,7 @@ class MetadataRequestTopic(Struct):
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Asks about some topics, or all of them when the list is null."""
+    """Asks about some topics, or all of them when the list is null (version 0: empty)."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
@@ -68,6 +68,8 @@ class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
+    """Asks which broker coordinates a group, a transactional id or a share partition."""
+
     key: str = string("0-3")
     key_type: int = int8("1+")
     coordinator_keys: list[str] = array(string, "4+")
@@ -93,7 +95,7 @@ class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """A connection's first request; its response header is always version 0 (KIP-511)."""
+    """A connection's first request; the response header is always version 0 (KIP-511)."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
@@ -137,6 +139,8 @@ class Cursor(Struct):
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
+    """Asks about topics page by page, from a cursor on (KIP-966)."""
+
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
     cursor: Cursor | None = structure(Cursor, nullable="0+", default=None)

@@ -17,6 +17,8 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
+    """Asks for the offset at a timestamp, or at a special one (-1 latest, -2 earliest, ...)."""
+
     replica_id: int = int32()
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
@@ -55,6 +57,8 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+    """Stores a group's offsets."""
+
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1, ignorable=True)
     member_id: str = string(ignorable=True)
@@ -98,6 +102,8 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
+    """Reads offsets of one group, or of several from version 8 on."""
+
     group_id: str = string("1-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "1-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
@@ -156,6 +162,8 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+    """Asks where leader epochs end, so that a reader notices truncation (KIP-101)."""
+
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
@@ -187,6 +195,8 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0"):
+    """Removes a group's offsets of some partitions."""
+
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 

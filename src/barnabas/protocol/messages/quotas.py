@@ -12,6 +12,8 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
+    """Asks for the quotas of matching users, clients and addresses."""
+
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
 
@@ -50,6 +52,8 @@ class AlterClientQuotasRequestEntryData(Struct):
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
+    """Sets and removes quotas."""
+
     entries: list[AlterClientQuotasRequestEntryData] = array(AlterClientQuotasRequestEntryData)
     validate_only: bool = boolean()
 

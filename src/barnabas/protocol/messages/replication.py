@@ -25,6 +25,8 @@ class AlterPartitionRequestTopicData(Struct):
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
+    """Asks the controller to change partitions' ISR."""
+
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
     topics: list[AlterPartitionRequestTopicData] = array(AlterPartitionRequestTopicData)
@@ -52,6 +54,8 @@ class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="2+")
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
+    """Forwards a client's request to the controller, with its principal."""
+
     request_data: bytes = byte_string()
     request_principal: bytes | None = byte_string(nullable="0+")
     client_host_address: bytes = byte_string()
@@ -63,6 +67,8 @@ class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
 
 
 class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+"):
+    """Asks the controller for a block of producer ids."""
+
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
@@ -91,6 +97,8 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
+    """Tells the controller in which log dirs replicas are."""
+
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
     directories: list[AssignReplicasToDirsRequestDirectoryData] = array(

@@ -6,6 +6,8 @@ from barnabas.protocol.schema import Message, Struct, array, byte_string, int8, 
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1"):
+    """Chooses a SASL mechanism; version 0 is followed by raw tokens, version 1 by requests."""
+
     mechanism: str = string()
 
 
@@ -15,6 +17,8 @@ class SaslHandshakeResponse(Message, api_key=17, versions="0-1"):
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
+    """Carries one SASL token."""
+
     auth_bytes: bytes = byte_string()
 
 
@@ -30,6 +34,8 @@ class UserName(Struct):
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
+    """Asks which SCRAM mechanisms users have."""
+
     users: list[UserName] | None = array(UserName, nullable="0+")
 
 
@@ -66,6 +72,8 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
+    """Sets and deletes SCRAM credentials; passwords arrive salted."""
+
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 

@@ -20,6 +20,8 @@ from barnabas.protocol.schema import (
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+"):
+    """Joins, keeps alive and leaves a share group."""
+
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -47,6 +49,8 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="1
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="1", flexible="1+"):
+    """Asks for state and members of share groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
 
@@ -107,6 +111,8 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
+    """Acquires records, and acknowledges earlier ones on the way."""
+
     group_id: str | None = string(nullable="1+", default=None)
     member_id: str | None = string(nullable="1+")
     share_session_epoch: int = int32()
@@ -175,6 +181,8 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"):
+    """Says what became of acquired records."""
+
     group_id: str | None = string(nullable="1+", default=None)
     member_id: str | None = string(nullable="1+")
     share_session_epoch: int = int32()
@@ -216,6 +224,8 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
+    """Asks where share groups start reading."""
+
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
 
 
@@ -259,6 +269,8 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
+    """Moves where a share group starts reading."""
+
     group_id: str = string()
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic)
 
@@ -287,6 +299,8 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
+    """Forgets where a share group read some topics."""
+
     group_id: str = string()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
 

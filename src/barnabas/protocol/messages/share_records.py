@@ -19,6 +19,8 @@ class StateBatch(Struct):
 
 
 class ShareSnapshotValue(Message, api_key=0, versions="0", flexible="0+"):
+    """The whole state of a share partition."""
+
     snapshot_epoch: int = int32()
     state_epoch: int = int32()
     leader_epoch: int = int32()
@@ -36,6 +38,8 @@ class ShareUpdateKey(Message, api_key=1, versions="0"):
 
 
 class ShareUpdateValue(Message, api_key=1, versions="0", flexible="0+"):
+    """What changed in a share partition since its snapshot."""
+
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()
     start_offset: int = int64()

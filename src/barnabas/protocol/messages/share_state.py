@@ -17,6 +17,8 @@ class InitializeStateData(Struct):
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
+    """Creates the stored state of share partitions."""
+
     group_id: str = string()
     topics: list[InitializeStateData] = array(InitializeStateData)
 
@@ -49,6 +51,8 @@ class ReadStateData(Struct):
 
 
 class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
+    """Reads the stored state of share partitions."""
+
     group_id: str = string()
     topics: list[ReadStateData] = array(ReadStateData)
 
@@ -93,6 +97,8 @@ class WriteStateData(Struct):
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
+    """Changes the stored state of share partitions."""
+
     group_id: str = string()
     topics: list[WriteStateData] = array(WriteStateData)
 
@@ -122,6 +128,8 @@ class DeleteStateData(Struct):
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
+    """Deletes the stored state of share partitions."""
+
     group_id: str = string()
     topics: list[DeleteStateData] = array(DeleteStateData)
 
@@ -152,6 +160,8 @@ class ReadStateSummaryData(Struct):
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
+    """Reads only the start offsets of share partitions."""
+
     group_id: str = string()
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData)
 

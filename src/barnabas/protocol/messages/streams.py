@@ -67,6 +67,8 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
+    """Joins, keeps alive and leaves a streams group, and describes its topology."""
+
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -124,6 +126,8 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
 
 
 class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
+    """Asks for state, topology and members of streams groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
 

@@ -6,6 +6,8 @@ from barnabas.protocol.schema import Message, array, boolean, byte_string, int8,
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
+    """Asks which metrics a client should push, and how often."""
+
     client_instance_id: bytes = uuid()
 
 
@@ -22,6 +24,8 @@ class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexi
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
+    """Carries metrics in OpenTelemetry format."""
+
     client_instance_id: bytes = uuid()
     subscription_id: int = int32()
     terminating: bool = boolean()

@@ -11,6 +11,8 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):
+    """Asks for a token that stands for its owner."""
+
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")
     renewers: list[CreatableRenewers] = array(CreatableRenewers)
@@ -32,6 +34,8 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexibl
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
+    """Extends a token's life."""
+
     hmac: bytes = byte_string()
     renew_period_ms: int = int64()
 
@@ -43,6 +47,8 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
+    """Ends a token's life."""
+
     hmac: bytes = byte_string()
     expiry_time_period_ms: int = int64()
 
@@ -59,6 +65,8 @@ class DescribeDelegationTokenOwner(Struct):
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexible="2+"):
+    """Lists tokens by owner."""
+
     owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, nullable="1+")
 
 

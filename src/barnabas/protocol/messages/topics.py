@@ -24,6 +24,8 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
+    """Creates topics, with replicas placed by the broker or by the caller."""
+
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean()
@@ -61,6 +63,8 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
+    """Deletes topics by name, or by id from version 6 on."""
+
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "1-5", ignorable=True)
     timeout_ms: int = int32()
@@ -89,6 +93,8 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
+    """Moves the log start of partitions forward."""
+
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
@@ -120,6 +126,8 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
+    """Raises the number of partitions of topics."""
+
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
     validate_only: bool = boolean()

@@ -15,6 +15,8 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Message, api_key=0, versions="0-1", flexible="1+"):
+    """The state of a transactional id."""
+
     producer_id: int = int64()
     previous_producer_id: int = int64(tag=0, tagged="1+", default=-1)
     next_producer_id: int = int64(tag=1, tagged="1+", default=-1)

@@ -6,6 +6,8 @@ from barnabas.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
+    """Asks for a producer id, fencing earlier users of the transactional id. Version 6 is unstable."""
+
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
@@ -37,6 +39,8 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
+    """Adds partitions to transactions, or verifies that they are in (from version 4 on)."""
+
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
     v3_and_below_producer_id: int = int64("0-3")
@@ -69,6 +73,8 @@ class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="
 
 
 class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
+    """Adds a group's offsets to a transaction."""
+
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -81,6 +87,8 @@ class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
+    """Commits or aborts a transaction."""
+
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -109,6 +117,8 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+    """Has partition leaders append the marks of ended transactions."""
+
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
 
@@ -144,6 +154,8 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+    """Stores offsets that become visible when the transaction commits."""
+
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -175,6 +187,8 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
+    """Asks for the active producers of partitions."""
+
     topics: list[TopicRequest] = array(TopicRequest)
 
 
@@ -205,6 +219,8 @@ class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
+    """Asks for the state of transactional ids."""
+
     transactional_ids: list[str] = array(string)
 
 
@@ -232,6 +248,8 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
+    """Lists the transactional ids of one coordinator."""
+
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
     duration_filter: int = int64("1+", default=-1)
