@@ -17,7 +17,7 @@ from barnabas.protocol.schema import (
 )
 
 
-class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
+class ConsumerGroupHeartbeatTopicPartitions(Struct):
     topic_id: bytes = uuid()
     partitions: list[int] = array(int32)
 
@@ -34,19 +34,14 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
     subscribed_topic_names: list[str] | None = array(string, nullable="0+", default=None)
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
     server_assignor: str | None = string(nullable="0+", default=None)
-    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
-        ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
+    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatTopicPartitions, nullable="0+", default=None
     )
 
 
-class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(int32)
-
-
 class Assignment(Struct):
-    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = array(
-        ConsumerGroupHeartbeatResponseTopicPartitions
+    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] = array(
+        ConsumerGroupHeartbeatTopicPartitions
     )
 
 
