@@ -1,0 +1,164 @@
+"""The configuration of one broker: from its properties, then with what was changed at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.config import consistency
+from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_setting, suggestion
+from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
+from barnabas.config.setting import ConfigError, Setting, Value
+from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
+
+FALLBACKS: dict[str, tuple[Synonym, ...]] = {
+    **{synonyms[0].name: synonyms[1:] for synonyms in TOPIC_SYNONYMS.values() if len(synonyms) > 1},
+    "log.dirs": (Synonym("log.dir"),),
+    "node.id": (Synonym("broker.id"),),
+}
+"""Settings that a setting takes its value from when it is not set itself, in this order."""
+
+
+class BrokerConfig:
+    """Immutable. `config["log.retention.ms"]` is the value in force, whichever synonym or default gave it.
+
+    Where a value comes from, strongest first: `per_broker` and `cluster_wide`, which were changed at
+    run time, then `static`, the properties that the broker was started with, then the default.
+    """
+
+    __slots__ = ("_values", "cluster_wide", "per_broker", "static", "warnings")
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        per_broker: Mapping[str, str] | None = None,
+        cluster_wide: Mapping[str, str] | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.static = static
+        self.per_broker = per_broker or {}
+        self.cluster_wide = cluster_wide or {}
+        self.warnings = warnings
+        self._values = _effective_values({**static, **self.cluster_wide, **self.per_broker})
+
+    @classmethod
+    def load(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Raises ConfigError when a name is unknown, a value wrong, or two settings contradict each other."""
+        warnings = tuple(_check_names(properties))
+        config = cls(dict(properties), warnings=warnings)
+        consistency.check(config)
+        return config
+
+    def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
+        """The same broker with other run-time changes."""
+        return BrokerConfig(self.static, per_broker, cluster_wide, self.warnings)
+
+    def __getitem__(self, name: str) -> Any:  # the type of a value depends on the setting
+        return self._values[name]
+
+    def get(self, name: str, default: Value = None) -> Any:
+        return self._values.get(name, default)
+
+    def for_listener(self, listener: str, name: str) -> Any:
+        """A value that `listener.name.<listener>.<name>` may override for one listener."""
+        return self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}", self._values.get(name))
+
+    @property
+    def node_id(self) -> int:
+        return int(self["node.id"])
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(self["log.dirs"])
+
+    @property
+    def listeners(self) -> tuple[ListenerSpec, ...]:
+        """What to listen on, without the listeners of KRaft controllers."""
+        return self._listeners("listeners")
+
+    @property
+    def advertised_listeners(self) -> tuple[ListenerSpec, ...]:
+        """What clients are to be told; empty: the address by which each has reached us."""
+        return self._listeners("advertised.listeners")
+
+    def _listeners(self, setting: str) -> tuple[ListenerSpec, ...]:
+        protocols = parse_protocol_map(self["listener.security.protocol.map"])
+        ours = [
+            text
+            for text in self[setting] or ()
+            if text.partition(":")[0].upper() not in self.controller_listener_names
+        ]
+        return tuple(parse_listeners(ours, protocols, setting=setting))
+
+    @property
+    def controller_listener_names(self) -> frozenset[str]:
+        return frozenset(name.upper() for name in self["controller.listener.names"])
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        """The listener that brokers use among themselves."""
+        named = self["inter.broker.listener.name"]
+        if named is not None:
+            return str(named).upper()
+        protocol = self["security.inter.broker.protocol"]
+        return next((spec.name for spec in self.listeners if spec.security_protocol == protocol), protocol)
+
+
+def _check_names(properties: Mapping[str, str]) -> list[str]:
+    """Raises for names that nobody knows; returns a warning for each that has no effect."""
+    warnings = []
+    for name in properties:
+        setting = broker_setting(name)
+        if setting is None:
+            raise ConfigError(f"Unknown configuration {name}{suggestion(name, {**BROKER, **UNUSED})}")
+        if setting.name in UNUSED:
+            warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas")
+    return warnings
+
+
+def _effective_values(texts: Mapping[str, str]) -> dict[str, Value]:
+    given = {name: _parse(name, text) for name, text in texts.items()}
+    values = {name: given.get(name, setting.default_value) for name, setting in BROKER.items()}
+    for name, fallbacks in FALLBACKS.items():
+        if name not in given:
+            values[name] = _fallback(values[name], given, values, fallbacks)
+    values["broker.id"] = values["node.id"]
+    return {**given, **values}
+
+
+def _parse(name: str, text: str) -> Value:
+    setting = broker_setting(name)
+    if setting is None:
+        raise ConfigError(f"Unknown configuration {name}")
+    return _named(setting, name).parse(text)
+
+
+def _named(setting: Setting, name: str) -> Setting:
+    """The setting under the name that the user has written, for messages."""
+    return setting if setting.name == name else setting._replace(name=name)
+
+
+def _fallback(
+    default: Value, given: Mapping[str, Value], values: Mapping[str, Value], fallbacks: tuple[Synonym, ...]
+) -> Value:
+    """The first synonym that is set; else the setting's own default; else that of a synonym."""
+    for synonym in fallbacks:
+        if synonym.name in given:
+            return scaled(given[synonym.name], synonym.factor)
+    if default is not None:
+        return default
+    return next(
+        (
+            scaled(values[synonym.name], synonym.factor)
+            for synonym in fallbacks
+            if values[synonym.name] is not None
+        ),
+        None,
+    )
+
+
+def scaled(value: Value, factor: int) -> Value:
+    """A number in another unit; negative ones mean 'no limit' in every unit."""
+    if isinstance(value, bool) or not isinstance(value, int) or factor == 1:
+        return value
+    return value * factor if value >= 0 else -1

@@ -1,0 +1,109 @@
+"""The settings of a broker itself: who it is, where it listens, what it limits.
+
+Names and types are those of Apache Kafka 4.3. So are the defaults, except where a comment says why not.
+"""
+
+from __future__ import annotations
+
+from barnabas.config.checks import AtLeast, Matching, OneOf
+from barnabas.config.setting import MAX_INT, Kind, Mode, Setting
+
+_CLUSTER_WIDE = Mode.CLUSTER_WIDE
+
+IDENTITY_SETTINGS: tuple[Setting, ...] = (
+    # Kafka demands an id; a single node should start without any setting at all.
+    Setting("node.id", Kind.INT, "1", "The id of this broker, unique in its cluster.", AtLeast(0)),
+    Setting("broker.id", Kind.INT, "-1", "The older name of node.id. When both are given they must agree."),
+    Setting("broker.rack", Kind.STRING, None,
+            "Where this broker stands. Replicas of a partition are spread over racks."),
+    Setting("barnabas.host", Kind.STRING, None,
+            "Name of the machine, when several brokers run on one: replicas avoid sharing a machine before "
+            "they avoid sharing a rack. The host name when unset."),
+    Setting("barnabas.cluster.id", Kind.STRING, None,
+            "Id of the cluster, given to a new data folder; 22 characters of URL-safe base64. Made at random "
+            "when unset.", Matching(r"[A-Za-z0-9_-]{22}", "22 characters of URL-safe base64")),
+    Setting("zookeeper.connect", Kind.STRING, None,
+            "HOST:PORT[,HOST:PORT...][/path] of the ZooKeeper that coordinates several brokers. Unset: one "
+            "node that needs none."),
+    Setting("zookeeper.connection.timeout.ms", Kind.INT, None,
+            "How long to wait for the first connection to ZooKeeper; as zookeeper.session.timeout.ms when "
+            "unset.",
+            AtLeast(1)),
+    Setting("zookeeper.session.timeout.ms", Kind.INT, "18000",
+            "A broker that ZooKeeper has not heard of for this long is dead to its cluster.", AtLeast(1)),
+)  # fmt: skip
+
+NETWORK_SETTINGS: tuple[Setting, ...] = (
+    # Kafka listens on all interfaces. Without authentication that is an invitation; say so to get it.
+    # Kafka can change its listeners at run time; ours are opened once.
+    Setting("listeners", Kind.LIST, "PLAINTEXT://127.0.0.1:9092",
+            "Where to listen: NAME://HOST:PORT, separated by commas. An empty host means all interfaces, "
+            "port 0 a free port."),
+    Setting("advertised.listeners", Kind.LIST, None,
+            "The addresses that clients are told to connect to, needed behind NAT or published container "
+            "ports. When unset a client is told the address it has reached us by."),
+    Setting("listener.security.protocol.map", Kind.STRING,
+            "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "The protocol of each listener: NAME:PROTOCOL, separated by commas."),
+    Setting("inter.broker.listener.name", Kind.STRING, None,
+            "The listener that brokers use among themselves; the first one that speaks "
+            "security.inter.broker.protocol when unset."),
+    Setting("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT",
+            "The protocol that brokers use among themselves. Set this or inter.broker.listener.name.",
+            OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+    Setting("controller.listener.names", Kind.LIST, "",
+            "Listeners of Kafka's KRaft controllers. Accepted so that Kafka's own server.properties works; "
+            "listeners named here are not opened."),
+    Setting("socket.listen.backlog.size", Kind.INT, "50",
+            "Connections that may wait to be accepted.", AtLeast(1)),
+    Setting("socket.receive.buffer.bytes", Kind.INT, "102400",
+            "SO_RCVBUF of a connection; -1 leaves it to the system."),
+    Setting("socket.send.buffer.bytes", Kind.INT, "102400",
+            "SO_SNDBUF of a connection; -1 leaves it to the system."),
+    Setting("socket.request.max.bytes", Kind.INT, "104857600",
+            "The largest request; a client that announces a larger one is disconnected.", AtLeast(1)),
+    # Kafka sets no bound; a broker without one can be brought down by any client.
+    Setting("queued.max.request.bytes", Kind.LONG, "268435456",
+            "Memory that requests being received may take together; when it is used up, sockets are not "
+            "read. -1 is no limit."),
+    # Kafka's default is no limit. Each connection costs a file descriptor, of which a process has few.
+    Setting("max.connections", Kind.INT, "10000",
+            "Connections that may be open at once.", AtLeast(0), mode=_CLUSTER_WIDE),
+    Setting("max.connections.per.ip", Kind.INT, "5000",
+            "Connections that may be open at once from one address.", AtLeast(0), mode=_CLUSTER_WIDE),
+    Setting("max.connections.per.ip.overrides", Kind.STRING, "",
+            "Other limits for single addresses: HOST:LIMIT, separated by commas.",
+            Matching(r"\s*[^,\s]+:[0-9]+\s*(,\s*[^,\s]+:[0-9]+\s*)*", "HOST:LIMIT,HOST:LIMIT,..."),
+            mode=_CLUSTER_WIDE),
+    Setting("max.connection.creation.rate", Kind.INT, str(MAX_INT),
+            "New connections that are accepted in a second.", AtLeast(0), mode=_CLUSTER_WIDE),
+    Setting("connections.max.idle.ms", Kind.LONG, "600000",
+            "A connection that has been silent for this long is closed; a negative value keeps it."),
+    Setting("barnabas.first.request.timeout.ms", Kind.INT, "30000",
+            "A new connection that has not sent a whole request after this time is closed.", AtLeast(1)),
+    Setting("barnabas.slow.request.ms", Kind.INT, "1000",
+            "Requests that take longer than this, besides the time they asked to wait, are logged. 0 logs "
+            "none.",
+            AtLeast(0), mode=_CLUSTER_WIDE),
+    Setting("barnabas.metrics.listen", Kind.STRING, "",
+            "HOST:PORT where metrics and health are served over HTTP; empty for none.",
+            Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),
+    Setting("request.timeout.ms", Kind.INT, "30000",
+            "How long this broker waits for another one's answer."),
+)  # fmt: skip
+
+TOPIC_MANAGEMENT_SETTINGS: tuple[Setting, ...] = (
+    Setting("num.partitions", Kind.INT, "1",
+            "Partitions of a topic that is created without saying how many.", AtLeast(1)),
+    Setting("default.replication.factor", Kind.INT, "1",
+            "Replicas of a topic that is created without saying how many.", AtLeast(1)),
+    Setting("auto.create.topics.enable", Kind.BOOLEAN, "true",
+            "Create a topic when a client asks for one that does not exist and allows it."),
+    Setting("delete.topic.enable", Kind.BOOLEAN, "true", "Let clients delete topics."),
+    Setting("fetch.max.bytes", Kind.INT, "57671680",
+            "The most that one fetch is answered with, whatever the client asks for.", AtLeast(1024)),
+    Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "1000",
+            "Fetch sessions that are kept.", AtLeast(0)),
+    Setting("max.request.partition.size.limit", Kind.INT, "2000",
+            "Partitions that one DescribeTopicPartitions request is answered with.", AtLeast(1)),
+)  # fmt: skip

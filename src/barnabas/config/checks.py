@@ -1,0 +1,114 @@
+"""The rules that values of settings obey. Their complaints use Kafka's words where Kafka has some."""
+
+from __future__ import annotations
+
+import re
+
+from barnabas.config.setting import Value
+
+
+class AtLeast:
+    __slots__ = ("allowed", "low")
+
+    def __init__(self, low: float) -> None:
+        self.low = low
+        self.allowed = f"{low} or more"
+
+    def complaint(self, value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        return f"Value must be at least {self.low}" if value < self.low else None
+
+
+class Between:
+    __slots__ = ("allowed", "high", "low")
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low = low
+        self.high = high
+        self.allowed = f"{low} to {high}"
+
+    def complaint(self, value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        if value < self.low:
+            return f"Value must be at least {self.low}"
+        return f"Value must be no more than {self.high}" if value > self.high else None
+
+
+class BetweenOr(Between):
+    """A range and one value outside it that means something else."""
+
+    __slots__ = ("special",)
+
+    def __init__(self, low: float, high: float, special: float) -> None:
+        super().__init__(low, high)
+        self.special = special
+        self.allowed = f"{low} to {high}, or {special}"
+
+    def complaint(self, value: Value) -> str | None:
+        return None if value == self.special else super().complaint(value)
+
+
+class OneOf:
+    __slots__ = ("_accepted", "_ignore_case", "allowed", "choices")
+
+    def __init__(self, *choices: str, ignore_case: bool = False) -> None:
+        self.choices = choices
+        self.allowed = ", ".join(choices)
+        self._ignore_case = ignore_case
+        self._accepted = {choice.lower() for choice in choices} if ignore_case else set(choices)
+
+    def complaint(self, value: Value) -> str | None:
+        text = str(value)
+        if (text.lower() if self._ignore_case else text) in self._accepted:
+            return None
+        return f"String must be one of: {self.allowed}"
+
+
+class ListOf:
+    """A list of some of the choices, each at most once."""
+
+    __slots__ = ("allowed", "choices", "may_be_empty")
+
+    def __init__(self, *choices: str, may_be_empty: bool = True) -> None:
+        self.choices = choices
+        self.may_be_empty = may_be_empty
+        self.allowed = f"a list of {', '.join(choices)}"
+
+    def complaint(self, value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        if not value and not self.may_be_empty:
+            return f"List must not be empty; values are: {', '.join(self.choices)}"
+        if len(set(value)) != len(value):
+            return "List must not name a value twice"
+        wrong = next((item for item in value if item not in self.choices), None)
+        return None if wrong is None else f"'{wrong}' must be one of: {', '.join(self.choices)}"
+
+
+class Matching:
+    """Text of a given form; `empty` text is allowed as well."""
+
+    __slots__ = ("_form", "allowed")
+
+    def __init__(self, pattern: str, allowed: str) -> None:
+        self._form = re.compile(pattern)
+        self.allowed = allowed
+
+    def complaint(self, value: Value) -> str | None:
+        if not value or self._form.fullmatch(str(value)):
+            return None
+        return f"Expected {self.allowed}"
+
+
+class ReplicaList:
+    """Replicas whose traffic is throttled: `*`, nothing, or partition:broker pairs."""
+
+    __slots__ = ("allowed",)
+
+    def __init__(self) -> None:
+        self.allowed = "* or [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+    def complaint(self, value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        if value in ((), ("*",)) or all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value):
+            return None
+        return f"Must be {self.allowed}"

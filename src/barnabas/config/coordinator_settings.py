@@ -1,0 +1,207 @@
+"""The broker's settings of groups and transactions, and the settings that a single group may override."""
+
+from __future__ import annotations
+
+from barnabas.config.checks import AtLeast, Between, ListOf, Matching, OneOf
+from barnabas.config.setting import MAX_INT, Kind, Mode, Setting
+
+OFFSET_SETTINGS: tuple[Setting, ...] = (
+    Setting("offsets.topic.num.partitions", Kind.INT, "50",
+            "Partitions of __consumer_offsets, when it is created.", AtLeast(1)),
+    Setting("offsets.topic.replication.factor", Kind.SHORT, "3",
+            "Replicas of __consumer_offsets, when it is created; as many as there are brokers if those are "
+            "fewer.",
+            AtLeast(1)),
+    Setting("offsets.topic.segment.bytes", Kind.INT, "104857600",
+            "Segment size of __consumer_offsets.", AtLeast(1)),
+    Setting("offsets.topic.compression.codec", Kind.INT, "0",
+            "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", Between(0, 4)),
+    Setting("offsets.retention.minutes", Kind.INT, "10080",
+            "How long the offsets of a group without members are kept.", AtLeast(1)),
+    Setting("offsets.retention.check.interval.ms", Kind.LONG, "600000",
+            "How often to look for offsets to drop.", AtLeast(1)),
+    Setting("offsets.commit.timeout.ms", Kind.INT, "5000",
+            "How long a commit may wait for its replicas.", AtLeast(1)),
+    Setting("offset.metadata.max.bytes", Kind.INT, "4096",
+            "The longest text that a client may store with an offset."),
+)  # fmt: skip
+
+GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
+    Setting("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer,streams",
+            "The group protocols that are served.", ListOf("consumer", "classic", "share", "streams")),
+    Setting("group.initial.rebalance.delay.ms", Kind.INT, "3000",
+            "How long a new classic group waits for more members before it is balanced."),
+    Setting("group.min.session.timeout.ms", Kind.INT, "6000",
+            "The shortest session timeout that a classic member may ask for."),
+    Setting("group.max.session.timeout.ms", Kind.INT, "1800000",
+            "The longest session timeout that a classic member may ask for."),
+    Setting("group.max.size", Kind.INT, str(MAX_INT), "Members that a classic group may have.", AtLeast(1)),
+    Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
+            "Assignors of consumer groups on this side; the first is the default."),
+    Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
+            "Which way a group may move between the classic and the consumer protocol while it has members.",
+            OneOf("disabled", "downgrade", "upgrade", "bidirectional", ignore_case=True)),
+    Setting("group.consumer.max.size", Kind.INT, str(MAX_INT),
+            "Members that a consumer group may have.", AtLeast(1)),
+    Setting("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000",
+            "How often subscriptions by pattern are matched again.", AtLeast(10000), internal=True),
+    Setting("group.share.assignors", Kind.LIST, "simple", "Assignors of share groups."),
+    Setting("group.share.max.size", Kind.INT, "200", "Members a share group may have.", Between(1, 1000)),
+    Setting("group.share.max.share.sessions", Kind.INT, "2000", "Share sessions that are kept.", AtLeast(1)),
+    Setting("group.share.min.delivery.count.limit", Kind.INT, "2",
+            "The lowest share.delivery.count.limit that a group may set.", Between(2, 5)),
+    Setting("group.share.max.delivery.count.limit", Kind.INT, "10",
+            "The highest share.delivery.count.limit that a group may set.", Between(5, 25)),
+    Setting("group.share.min.partition.max.record.locks", Kind.INT, "100",
+            "The lowest share.partition.max.record.locks that a group may set.", Between(100, 2000)),
+    Setting("group.share.max.partition.max.record.locks", Kind.INT, "4000",
+            "The highest share.partition.max.record.locks that a group may set.", Between(2000, 10000)),
+    Setting("group.share.min.record.lock.duration.ms", Kind.INT, "15000",
+            "The lowest share.record.lock.duration.ms that a group may set.", Between(1000, 30000)),
+    Setting("group.share.max.record.lock.duration.ms", Kind.INT, "60000",
+            "The highest share.record.lock.duration.ms that a group may set.", Between(30000, 3600000)),
+    Setting("group.streams.max.size", Kind.INT, str(MAX_INT),
+            "Members that a streams group may have.", AtLeast(1)),
+    Setting("group.streams.max.standby.replicas", Kind.INT, "2",
+            "The highest streams.num.standby.replicas that a group may set.", AtLeast(0)),
+)  # fmt: skip
+
+GROUP_SETTINGS: tuple[Setting, ...] = (
+    Setting("share.auto.offset.reset", Kind.STRING, "latest",
+            "Where a share group starts to read: 'latest', 'earliest' or 'by_duration:' and an ISO 8601 "
+            "duration.",
+            Matching(r"latest|earliest|by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?",
+                     "latest, earliest or by_duration:PnDTnHnMn.nS")),
+    Setting("share.isolation.level", Kind.STRING, "read_uncommitted",
+            "Whether a share group sees records of open transactions.",
+            OneOf("read_committed", "read_uncommitted")),
+    Setting("share.delivery.count.limit", Kind.INT, "5",
+            "How often a record is delivered to a share group before it is given up.", AtLeast(2)),
+    Setting("share.partition.max.record.locks", Kind.INT, "2000",
+            "Records of a partition that a share group may have in work.", AtLeast(100)),
+    Setting("share.record.lock.duration.ms", Kind.INT, "30000",
+            "How long a member of a share group has for a record.", AtLeast(1000)),
+    Setting("share.renew.acknowledge.enable", Kind.BOOLEAN, "true",
+            "Let a member of a share group ask for more time for a record."),
+    Setting("streams.initial.rebalance.delay.ms", Kind.INT, "3000",
+            "How long a new streams group waits for more members before tasks are assigned.", AtLeast(0)),
+    Setting("streams.num.standby.replicas", Kind.INT, "0",
+            "Standby copies of each task's state.", AtLeast(0)),
+    *(Setting(f"{kind}.{name}", Kind.INT, default, f"{text} a {kind} group.", AtLeast(low))
+      for kind in ("consumer", "share", "streams")
+      for name, default, low, text in (
+          ("assignment.interval.ms", "1000", 0, "The shortest time between two assignments in"),
+          ("heartbeat.interval.ms", "5000", 1, "How often the coordinator wants to hear from members of"),
+          ("session.timeout.ms", "45000", 1, "How long a member may be silent before it is dropped from"),
+      )),
+)  # fmt: skip
+
+_WITHOUT_BROKER_DEFAULT = frozenset(
+    ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+)
+
+GROUP_SYNONYMS: dict[str, str] = {
+    setting.name: f"group.{setting.name}"
+    for setting in GROUP_SETTINGS
+    if setting.name not in _WITHOUT_BROKER_DEFAULT
+}
+"""The broker setting that is the default of each group setting."""
+
+_CEILINGS: dict[str, Between] = {
+    "share.delivery.count.limit": Between(2, 10),
+    "share.partition.max.record.locks": Between(100, 10000),
+    "share.record.lock.duration.ms": Between(1000, 3600000),
+}
+
+
+def _group_defaults() -> tuple[Setting, ...]:
+    """The broker settings that are the defaults of group settings."""
+    return tuple(
+        setting._replace(
+            name=GROUP_SYNONYMS[setting.name],
+            documentation=f"Default of the group setting {setting.name}: {setting.documentation}",
+            check=_CEILINGS.get(setting.name, setting.check),
+            mode=Mode.CLUSTER_WIDE if "assignment.interval" in setting.name else Mode.READ_ONLY,
+        )
+        for setting in GROUP_SETTINGS
+        if setting.name in GROUP_SYNONYMS
+    )
+
+
+def _group_bounds() -> tuple[Setting, ...]:
+    """How far a group may move its own timings."""
+    return tuple(
+        Setting(
+            f"group.{kind}.{bound}.{name}",
+            Kind.INT,
+            default,
+            f"The {'lowest' if bound == 'min' else 'highest'} {kind}.{name} that a group may set.",
+            AtLeast(low),
+        )
+        for kind in ("consumer", "share", "streams")
+        for bound, name, default, low in (
+            ("min", "assignment.interval.ms", "0", 0),
+            ("max", "assignment.interval.ms", "15000", 0),
+            ("min", "heartbeat.interval.ms", "5000", 1),
+            ("max", "heartbeat.interval.ms", "15000", 1),
+            ("min", "session.timeout.ms", "45000", 1),
+            ("max", "session.timeout.ms", "60000", 1),
+        )
+    )
+
+
+TRANSACTION_SETTINGS: tuple[Setting, ...] = (
+    Setting("transaction.max.timeout.ms", Kind.INT, "900000",
+            "The longest transaction timeout that a producer may ask for.", AtLeast(1)),
+    Setting("transactional.id.expiration.ms", Kind.INT, "604800000",
+            "A transactional id that has been silent for this long is forgotten.", AtLeast(1)),
+    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", Kind.INT, "10000",
+            "How often to look for transactions that have timed out.", AtLeast(1)),
+    Setting("transaction.remove.expired.transaction.cleanup.interval.ms", Kind.INT, "3600000",
+            "How often to look for transactional ids to forget.", AtLeast(1)),
+    Setting("transaction.partition.verification.enable", Kind.BOOLEAN, "true",
+            "Refuse a transactional record on a partition that is not part of the transaction.",
+            mode=Mode.CLUSTER_WIDE),
+    Setting("transaction.two.phase.commit.enable", Kind.BOOLEAN, "false",
+            "Let producers leave transactions open without a timeout."),
+    Setting("transaction.state.log.num.partitions", Kind.INT, "50",
+            "Partitions of __transaction_state, when it is created.", AtLeast(1)),
+    Setting("transaction.state.log.replication.factor", Kind.SHORT, "3",
+            "Replicas of __transaction_state, when it is created; as many as there are brokers if those are "
+            "fewer.", AtLeast(1)),
+    Setting("transaction.state.log.min.isr", Kind.INT, "2",
+            "min.insync.replicas of __transaction_state.", AtLeast(1)),
+    Setting("transaction.state.log.segment.bytes", Kind.INT, "104857600",
+            "Segment size of __transaction_state.", AtLeast(1)),
+)  # fmt: skip
+
+SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
+    Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50",
+            "Partitions of __share_group_state, when it is created.", AtLeast(1)),
+    Setting("share.coordinator.state.topic.replication.factor", Kind.SHORT, "3",
+            "Replicas of __share_group_state, when it is created; as many as there are brokers if those are "
+            "fewer.", AtLeast(1)),
+    Setting("share.coordinator.state.topic.min.isr", Kind.SHORT, "2",
+            "min.insync.replicas of __share_group_state.", AtLeast(1)),
+    Setting("share.coordinator.state.topic.segment.bytes", Kind.INT, "104857600",
+            "Segment size of __share_group_state.", AtLeast(1)),
+    Setting("share.coordinator.write.timeout.ms", Kind.INT, "5000",
+            "How long a write of share state may wait for its replicas.", AtLeast(1)),
+    Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500",
+            "Changes of a share partition's state after which its whole state is written.", Between(0, 500)),
+)  # fmt: skip
+
+COORDINATOR_SETTINGS: tuple[Setting, ...] = (
+    *OFFSET_SETTINGS,
+    *GROUP_COORDINATOR_SETTINGS,
+    *_group_defaults(),
+    *_group_bounds(),
+    *TRANSACTION_SETTINGS,
+    *SHARE_COORDINATOR_SETTINGS,
+)
+
+CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
+    Setting("interval.ms", Kind.INT, "300000", "How often clients push metrics.", Between(100, 3600000)),
+    Setting("match", Kind.LIST, "", "Which clients push: selector=pattern, separated by commas."),
+    Setting("metrics", Kind.LIST, "", "Prefixes of the metrics to push; * for all."),
+)  # fmt: skip

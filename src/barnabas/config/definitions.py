@@ -1,0 +1,76 @@
+"""All settings by scope and name, and the nearest valid name to one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
+from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
+from barnabas.config.log_settings import LOG_SETTINGS
+from barnabas.config.replication_settings import REPLICATION_SETTINGS
+from barnabas.config.setting import Setting
+from barnabas.config.topic_settings import TOPIC_SETTINGS
+from barnabas.config.unused_settings import UNUSED_SETTINGS
+
+
+class Scope(IntEnum):
+    """What settings belong to; the numbers are the resource types of the configuration APIs."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
+    return {setting.name: setting for setting in settings}
+
+
+BROKER: dict[str, Setting] = _by_name(
+    (
+        *IDENTITY_SETTINGS,
+        *NETWORK_SETTINGS,
+        *TOPIC_MANAGEMENT_SETTINGS,
+        *LOG_SETTINGS,
+        *REPLICATION_SETTINGS,
+        *COORDINATOR_SETTINGS,
+    )
+)
+TOPIC: dict[str, Setting] = _by_name(TOPIC_SETTINGS)
+GROUP: dict[str, Setting] = _by_name(GROUP_SETTINGS)
+CLIENT_METRICS: dict[str, Setting] = _by_name(CLIENT_METRICS_SETTINGS)
+UNUSED: dict[str, Setting] = UNUSED_SETTINGS
+
+BY_SCOPE: dict[Scope, dict[str, Setting]] = {
+    Scope.TOPIC: TOPIC,
+    Scope.BROKER: BROKER,
+    Scope.GROUP: GROUP,
+    Scope.CLIENT_METRICS: CLIENT_METRICS,
+}
+
+LISTENER_PREFIX = "listener.name."
+
+
+def broker_setting(name: str) -> Setting | None:
+    """The setting behind a name, `listener.name.<listener>.` before it or not; unused ones too."""
+    setting = BROKER.get(name) or UNUSED.get(name)
+    if setting is None and name.startswith(LISTENER_PREFIX):
+        return broker_setting(_without_listener(name))
+    return setting
+
+
+def _without_listener(name: str) -> str:
+    # SASL settings have the mechanism in front: listener.name.<listener>.<mechanism>.sasl.jaas.config
+    rest = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    mechanism, _, setting = rest.partition(".")
+    return setting if setting.startswith("sasl.") and mechanism != "sasl" else rest
+
+
+def suggestion(name: str, known: Mapping[str, Setting]) -> str:
+    """Ends a message about an unknown name: the nearest one that exists, if any is near."""
+    import difflib  # not needed by a broker whose settings are right
+
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

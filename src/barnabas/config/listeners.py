@@ -1,0 +1,95 @@
+"""Listener settings: `NAME://HOST:PORT`, as in `listeners` and `advertised.listeners`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from barnabas.config.setting import ConfigError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_FORM = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9a-fA-F:.%]+)\]|([A-Za-z0-9._-]*)):([0-9]{1,5})", re.ASCII)
+
+
+class ListenerSpec(NamedTuple):
+    name: str
+    host: str
+    """Empty for all interfaces."""
+    port: int
+    security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_listeners(
+    texts: str | Iterable[str], protocols: Mapping[str, str] | None = None, *, setting: str = "listeners"
+) -> list[ListenerSpec]:
+    """The listeners of a setting; raises ConfigError. `protocols`: the protocol of each listener by name."""
+    items = [text.strip() for text in texts.split(",")] if isinstance(texts, str) else list(texts)
+    specs = [_parse_one(item, protocols, setting) for item in items if item]
+    _check_distinct(specs, setting)
+    return specs
+
+
+def _parse_one(text: str, protocols: Mapping[str, str] | None, setting: str) -> ListenerSpec:
+    match = _FORM.fullmatch(text)
+    if match is None or int(match[4]) > 65535:
+        raise ConfigError(
+            f"Invalid value {text} for configuration {setting}: write NAME://HOST:PORT, "
+            "for instance PLAINTEXT://127.0.0.1:9092; an IPv6 address goes in brackets"
+        )
+    name = match[1].upper()
+    return ListenerSpec(name, match[2] or match[3], int(match[4]), _protocol_of(name, protocols, setting))
+
+
+def _protocol_of(name: str, protocols: Mapping[str, str] | None, setting: str) -> str:
+    known = {protocol: protocol for protocol in SECURITY_PROTOCOLS} if protocols is None else protocols
+    protocol = known.get(name)
+    if protocol is None:
+        raise ConfigError(
+            f"No security protocol defined for listener {name} of {setting}: "
+            f"add {name}:PLAINTEXT to listener.security.protocol.map"
+        )
+    return protocol
+
+
+def _check_distinct(specs: list[ListenerSpec], setting: str) -> None:
+    names = [spec.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise ConfigError(
+            f"Each listener of {setting} must have a different name, but they are {', '.join(names)}"
+        )
+    if setting == "listeners":
+        _check_ports(specs)
+
+
+def _check_ports(specs: list[ListenerSpec]) -> None:
+    """One port twice is right only for an IPv4 and an IPv6 address; port 0 is another free one each time."""
+    taken: set[tuple[int, bool]] = set()
+    for spec in specs:
+        place = (spec.port, ":" in spec.host)
+        if spec.port != 0 and place in taken:
+            raise ConfigError(
+                f"Each listener of listeners must have a different port, but {spec.port} is used twice"
+            )
+        taken.add(place)
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """`listener.security.protocol.map`: the protocol of each listener by its name in capitals."""
+    protocols: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            raise ConfigError(
+                f"Invalid value {item} for configuration listener.security.protocol.map: write NAME:PROTOCOL "
+                f"with one of {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        if name in protocols:
+            raise ConfigError(f"listener.security.protocol.map names {name} twice")
+        protocols[name] = protocol
+    return protocols

@@ -1,0 +1,86 @@
+"""The broker's settings of its logs: where they are, how they are kept, the defaults of topic settings."""
+
+from __future__ import annotations
+
+from barnabas.config.checks import AtLeast, OneOf
+from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
+from barnabas.config.topic_settings import TOPIC_SETTINGS, TOPIC_SYNONYMS
+
+_FOREVER = str(MAX_LONG)
+
+_OWN_LOG_SETTINGS: tuple[Setting, ...] = (
+    Setting("log.dirs", Kind.LIST, None, "The data folders, separated by commas; log.dir when unset."),
+    # Kafka's /tmp/kafka-logs is gone after a reboot.
+    Setting("log.dir", Kind.LIST, "./barnabas-data", "The data folder, when log.dirs is not set."),
+    Setting("cordoned.log.dirs", Kind.LIST, "",
+            "Data folders that get no new partitions; * means all.", mode=Mode.PER_BROKER),
+    Setting("num.recovery.threads.per.data.dir", Kind.INT, "2",
+            "Workers per data folder that check logs after an unclean stop.", AtLeast(1),
+            mode=Mode.CLUSTER_WIDE),
+    Setting("log.retention.check.interval.ms", Kind.LONG, "300000",
+            "How often logs are looked through for segments to delete.", AtLeast(1)),
+    Setting("log.flush.scheduler.interval.ms", Kind.LONG, _FOREVER,
+            "How often logs are looked through for data to sync; also the fallback of log.flush.interval.ms. "
+            ""),
+    Setting("log.flush.offset.checkpoint.interval.ms", Kind.INT, "60000",
+            "How often the recovery points are written down.", AtLeast(0)),
+    Setting("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000",
+            "How often the log start offsets are written down.", AtLeast(0)),
+    Setting("log.retention.ms", Kind.LONG, None,
+            "Default of the topic setting retention.ms; log.retention.minutes when unset.",
+            mode=Mode.CLUSTER_WIDE),
+    Setting("log.retention.minutes", Kind.INT, None,
+            "As log.retention.ms, in minutes; log.retention.hours when unset."),
+    Setting("log.retention.hours", Kind.INT, "168", "As log.retention.ms, in hours."),
+    Setting("log.roll.ms", Kind.LONG, None,
+            "Default of the topic setting segment.ms; log.roll.hours when unset.", mode=Mode.CLUSTER_WIDE),
+    Setting("log.roll.hours", Kind.INT, "168", "As log.roll.ms, in hours.", AtLeast(1)),
+    Setting("log.roll.jitter.ms", Kind.LONG, None,
+            "Default of the topic setting segment.jitter.ms; log.roll.jitter.hours when unset.",
+            mode=Mode.CLUSTER_WIDE),
+    Setting("log.roll.jitter.hours", Kind.INT, "0", "As log.roll.jitter.ms, in hours.", AtLeast(0)),
+    Setting("log.flush.interval.ms", Kind.LONG, None,
+            "Default of the topic setting flush.ms; log.flush.scheduler.interval.ms when unset.",
+            mode=Mode.CLUSTER_WIDE),
+    Setting("log.cleaner.enable", Kind.BOOLEAN, "true", "Compact the topics that ask for it."),
+    Setting("log.cleaner.threads", Kind.INT, "1", "Worker processes that compact.", AtLeast(0),
+            mode=Mode.CLUSTER_WIDE),
+    Setting("log.cleaner.backoff.ms", Kind.LONG, "15000",
+            "How long to wait when there is nothing to compact.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+    Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, "134217728",
+            "Memory for the keys of one compaction.", mode=Mode.CLUSTER_WIDE),
+    Setting("log.cleaner.io.max.bytes.per.second", Kind.DOUBLE, "1.7976931348623157E308",
+            "Compaction reads and writes at most this much in a second.", mode=Mode.CLUSTER_WIDE),
+    Setting("producer.id.expiration.ms", Kind.INT, "86400000",
+            "The sequence numbers of a producer that has been silent for this long are forgotten.",
+            AtLeast(1),
+            mode=Mode.CLUSTER_WIDE),
+    Setting("producer.id.expiration.check.interval.ms", Kind.INT, "600000",
+            "How often to look for producers to forget.", AtLeast(1), internal=True),
+    Setting("log.initial.task.delay.ms", Kind.LONG, "30000",
+            "How long after the start the first round of housekeeping is due.", AtLeast(0), internal=True),
+    Setting("barnabas.acks.all.fsync", Kind.STRING, "auto",
+            "Whether acks=all waits until the disk has the record: 'always', 'never' (as Kafka), or 'auto': "
+            "when no other machine holds it.", OneOf("auto", "always", "never"), mode=Mode.CLUSTER_WIDE),
+    # Small enough to go unnoticed, large enough to write checkpoints and snapshots when it is reached.
+    Setting("barnabas.disk.reserve.bytes", Kind.LONG, "134217728",
+            "Appends are refused while a data folder's disk has less free space than this, so that there is "
+            "room to stop and to clean up in order. 0 turns it off.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+)  # fmt: skip
+
+
+def _topic_defaults() -> tuple[Setting, ...]:
+    """The broker settings whose only meaning is to be the default of a topic setting."""
+    own = {setting.name for setting in _OWN_LOG_SETTINGS}
+    return tuple(
+        setting._replace(
+            name=synonyms[0].name,
+            documentation=f"Default of the topic setting {setting.name}: {setting.documentation}",
+            mode=Mode.CLUSTER_WIDE,
+        )
+        for setting in TOPIC_SETTINGS
+        if (synonyms := TOPIC_SYNONYMS.get(setting.name)) and synonyms[0].name not in own
+    )
+
+
+LOG_SETTINGS: tuple[Setting, ...] = _OWN_LOG_SETTINGS + _topic_defaults()

@@ -1,0 +1,45 @@
+"""The broker's settings of replication. One node reads few of them; a cluster reads all."""
+
+from __future__ import annotations
+
+from barnabas.config.checks import AtLeast
+from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
+
+REPLICATION_SETTINGS: tuple[Setting, ...] = (
+    Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, "true",
+            "Give leadership back to preferred replicas from time to time."),
+    Setting("leader.imbalance.check.interval.seconds", Kind.LONG, "300",
+            "How often leadership is balanced.", AtLeast(1)),
+    Setting("controlled.shutdown.enable", Kind.BOOLEAN, "true",
+            "Hand over leadership before a broker stops."),
+    Setting("num.replica.fetchers", Kind.INT, "1",
+            "Connections over which a follower fetches from each leader.",
+            AtLeast(1), mode=Mode.CLUSTER_WIDE),
+    Setting("replica.fetch.backoff.ms", Kind.INT, "1000",
+            "How long a follower waits after a failed fetch.", AtLeast(0)),
+    Setting("replica.fetch.max.bytes", Kind.INT, "1048576",
+            "What a follower asks for per partition and fetch.", AtLeast(0)),
+    Setting("replica.fetch.min.bytes", Kind.INT, "1",
+            "A leader answers a follower once it has this much."),
+    Setting("replica.fetch.response.max.bytes", Kind.INT, "10485760",
+            "What a follower asks for per fetch.", AtLeast(0)),
+    Setting("replica.fetch.wait.max.ms", Kind.INT, "500",
+            "How long a follower lets a leader wait for new records."),
+    Setting("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000",
+            "How often the high watermarks are written down."),
+    Setting("replica.lag.time.max.ms", Kind.LONG, "30000",
+            "A follower that has not caught up for this long leaves the in-sync replicas."),
+    Setting("replica.selector.class", Kind.STRING, None,
+            "How a consumer's replica is chosen: unset for the leader, "
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector for the nearest in sync."),
+    Setting("replica.socket.receive.buffer.bytes", Kind.INT, "65536",
+            "SO_RCVBUF of a follower's connection."),
+    Setting("replica.socket.timeout.ms", Kind.INT, "30000",
+            "How long a follower waits for an answer; at least replica.fetch.wait.max.ms."),
+    Setting("leader.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
+            "Bytes per second that a leader sends to throttled replicas.", AtLeast(0), mode=Mode.CLUSTER_WIDE,
+            internal=True),
+    Setting("follower.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
+            "Bytes per second that a follower fetches for throttled replicas.", AtLeast(0),
+            mode=Mode.CLUSTER_WIDE, internal=True),
+)  # fmt: skip

@@ -1,0 +1,136 @@
+"""What a setting is: its kind, how its text is read and written, and what values it takes.
+
+Texts are read exactly as Kafka's ConfigDef reads them, so that a `server.properties` means the same here:
+no units, no underscores in numbers, lists separated by commas.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import NamedTuple, Protocol, TypeAlias
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
+
+class ConfigError(ValueError):
+    """A setting that is wrong; the text names it, its value and what to write instead."""
+
+
+class Kind(IntEnum):
+    """The type of a value; the numbers are those of DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Mode(IntEnum):
+    """When a broker setting may change. Topic and group settings may always."""
+
+    READ_ONLY = 0
+    PER_BROKER = 1
+    CLUSTER_WIDE = 2
+
+
+class Check(Protocol):
+    """A rule about the value of one setting."""
+
+    allowed: str
+    """For people: what may be written, such as `0 or more`."""
+
+    def complaint(self, value: Value) -> str | None: ...
+
+
+class Setting(NamedTuple):
+    name: str
+    kind: Kind
+    default: str | None
+    documentation: str
+    check: Check | None = None
+    mode: Mode = Mode.READ_ONLY
+    internal: bool = False
+    """Internal settings work, but are left out of descriptions, as in Kafka."""
+
+    @property
+    def sensitive(self) -> bool:
+        return self.kind is Kind.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The value that a text stands for; raises ConfigError."""
+        try:
+            value = _read(self.kind, text.strip())
+        except ValueError as error:
+            raise self.wrong(text, str(error)) from None
+        complaint = self.check.complaint(value) if self.check is not None else None
+        if complaint is not None:
+            raise self.wrong(text, complaint)
+        return value
+
+    def wrong(self, text: str, why: str) -> ConfigError:
+        shown = "[hidden]" if self.sensitive else text
+        return ConfigError(f"Invalid value {shown} for configuration {self.name}: {why}")
+
+    @property
+    def default_value(self) -> Value:
+        return None if self.default is None else _read(self.kind, self.default)
+
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_COMMA = re.compile(r"\s*,\s*")
+_BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
+
+
+def _read(kind: Kind, text: str) -> Value:
+    if kind in _BITS:
+        return _read_whole_number(kind, text)
+    if kind is Kind.BOOLEAN:
+        return _read_boolean(text)
+    if kind is Kind.DOUBLE:
+        return _read_number(text)
+    if kind is Kind.LIST:
+        return tuple(_COMMA.split(text)) if text else ()
+    return text
+
+
+def _read_whole_number(kind: Kind, text: str) -> int:
+    limit = 1 << _BITS[kind]
+    if not _WHOLE_NUMBER.fullmatch(text) or not -limit <= int(text) < limit:
+        raise ValueError(
+            f"Not a number of type {kind.name}. Write a whole number of at most {limit - 1}, without a unit"
+        )
+    return int(text)
+
+
+def _read_boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+    return lowered == "true"
+
+
+def _read_number(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("Not a number of type DOUBLE. Write a number such as 0.5")
+    return float(text)
+
+
+def format_value(value: Value) -> str | None:
+    """The text of a value, as DescribeConfigs shows it."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)

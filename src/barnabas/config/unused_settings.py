@@ -1,0 +1,130 @@
+"""Settings of Apache Kafka that mean nothing here, so that a `server.properties` from there is not refused.
+
+They are accepted with a warning, their values are not checked, and they are shown only when set. A name
+leaves this module for one of the others when Barnabas begins to use it.
+"""
+
+from __future__ import annotations
+
+from barnabas.config.setting import Kind, Mode, Setting
+
+_SECRET = """
+    delegation.token.secret.key password.encoder.old.secret password.encoder.secret sasl.jaas.config
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.client.credentials.client.secret
+    ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
+    ssl.truststore.certificates ssl.truststore.password zookeeper.ssl.keystore.password
+    zookeeper.ssl.truststore.password
+"""
+
+_CLUSTER_WIDE = """
+    background.threads config.providers follower.fetch.last.tiered.offset.enable
+    group.coordinator.cached.buffer.max.bytes log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    metric.reporters num.io.threads num.network.threads remote.fetch.max.wait.ms
+    remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+    remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+    share.coordinator.cached.buffer.max.bytes
+"""
+
+_PER_BROKER = """
+    principal.builder.class sasl.enabled.mechanisms sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol
+    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
+    ssl.engine.factory.class ssl.keymanager.algorithm ssl.keystore.location ssl.keystore.type ssl.protocol
+    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location
+    ssl.truststore.type
+"""
+
+_READ_ONLY = """
+    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+    broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
+    connection.failed.authentication.delay.ms connections.max.reauth.ms
+    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
+    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+    create.topic.policy.class.name delegation.token.expiry.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+    delete.records.purgatory.purge.interval.requests early.start.listeners
+    fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
+    group.coordinator.background.threads group.coordinator.threads
+    group.share.initialize.retry.interval.ms group.share.persister.class.name
+    initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
+    internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms
+    metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+    metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
+    metrics.sample.window.ms num.replica.alter.log.dirs.threads offsets.load.buffer.size process.roles
+    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
+    quota.window.size.seconds remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
+    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+    remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replication.quota.window.num
+    replication.quota.window.size.seconds sasl.client.callback.handler.class
+    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    sasl.login.read.timeout.ms sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism.controller.protocol sasl.oauthbearer.assertion.algorithm
+    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+    sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class
+    sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
+    sasl.server.max.receive.size security.providers server.max.startup.time.ms
+    share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
+    share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
+    share.coordinator.state.topic.prune.interval.ms share.coordinator.threads
+    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
+    ssl.principal.mapping.rules telemetry.max.bytes transaction.state.log.load.buffer.size
+    unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
+"""
+
+# Kafka 4 has dropped these; its users may still have them in their files.
+_OF_KAFKA_3 = """
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms group.coordinator.new.enable inter.broker.protocol.version
+    leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms offsets.commit.required.acks password.encoder.cipher.algorithm
+    password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+    reserved.broker.max.id zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.set.acl
+    zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
+    zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm
+    zookeeper.ssl.keystore.location zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
+    zookeeper.ssl.protocol zookeeper.ssl.truststore.location zookeeper.ssl.truststore.type
+"""
+
+
+def _declare(names: str, kind: Kind, mode: Mode) -> dict[str, Setting]:
+    text = "Known to Apache Kafka, without effect in Barnabas."
+    return {name: Setting(name, kind, None, text, None, mode) for name in names.split()}
+
+
+UNUSED_SETTINGS: dict[str, Setting] = {
+    **_declare(_SECRET, Kind.PASSWORD, Mode.PER_BROKER),
+    **_declare(_CLUSTER_WIDE, Kind.STRING, Mode.CLUSTER_WIDE),
+    **_declare(_PER_BROKER, Kind.STRING, Mode.PER_BROKER),
+    **_declare(_READ_ONLY, Kind.STRING, Mode.READ_ONLY),
+    **_declare(_OF_KAFKA_3, Kind.STRING, Mode.READ_ONLY),
+}
