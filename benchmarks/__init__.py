@@ -1,0 +1,9 @@
+"""Barnabas side by side with Apache Kafka, on the same machine, with the same clients.
+
+    make bench                                  everything
+    make bench BENCH="--quick --rows produce"   some of it, fast
+
+model.py says what a row of the table is, rows/ declares them, runner.py measures them in alternating rounds,
+report.py prints and saves them. clients/ holds the small programs that put the load on; they know nothing of
+Barnabas' own code.
+"""

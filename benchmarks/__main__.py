@@ -1,0 +1,92 @@
+"""The command line of the benchmark; see `python -m benchmarks --help`."""
+
+import argparse
+import shutil
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import machine, report, rows
+from benchmarks.runner import RowResult, measure_rows
+from benchmarks.session import Session
+from tests.kafka_jars import KAFKA_VERSION, reason_java_is_missing
+
+HERE = Path(__file__).parent
+_QUICK_SCALE, _QUICK_ROUNDS, _ROUNDS = 0.2, 1, 3
+
+
+def main() -> int:
+    options = _parse()
+    console = Console()
+    if options.list:
+        console.print("\n".join(f"{row.name:22} {row.title}" for row in rows.ALL_ROWS))
+        return 0
+    _refuse_if_impossible(options.force)
+    begin = time.monotonic()
+    results = _run(options, console)
+    about = _about(options, time.monotonic() - begin)
+    report.print_table(results, console)
+    console.print(f"saved: {report.save(results, about, options.results)}")
+    return 1 if any(line.verdict not in (report.MET, "") for line in report.lines(results)) else 0
+
+
+def _run(options: argparse.Namespace, console: Console) -> list[RowResult]:
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    scale = _QUICK_SCALE if options.quick else 1.0
+    with Session(options.scratch, scale) as session:
+        try:
+            chosen = rows.select(options.rows)
+            return measure_rows(chosen, session, _rounds(options), lambda text: console.log(text))
+        finally:
+            if not options.keep:
+                shutil.rmtree(session.scratch, ignore_errors=True)
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    rounds: int = options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS)
+    return rounds
+
+
+def _refuse_if_impossible(force: bool) -> None:
+    reason = reason_java_is_missing()
+    if reason is not None:
+        raise SystemExit(f"cannot compare with Apache Kafka: {reason}")
+    busy = machine.busy_share()
+    if busy > machine.BUSY_LIMIT and not force:
+        raise SystemExit(f"the machine is {busy:.0%} busy, figures would mean nothing (--force to go on)")
+
+
+def _about(options: argparse.Namespace, seconds: float) -> dict[str, str]:
+    return {
+        **machine.describe(),
+        "barnabas": version("barnabas"),
+        "apache kafka": f"{KAFKA_VERSION}, 1 GB heap, warmed up by one unmeasured run of each row",
+        "rounds": f"{_rounds(options)}{' (quick)' if options.quick else ''}",
+        "duration": f"{seconds / 60:.1f} minutes",
+    }
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--rows", nargs="*", default=[], metavar="NAME", help="rows whose name begins with NAME"
+    )
+    parser.add_argument("--rounds", type=int, help=f"measured rounds (default {_ROUNDS})")
+    parser.add_argument(
+        "--quick", action="store_true", help="a fifth of the work, one round: to try the harness"
+    )
+    parser.add_argument("--force", action="store_true", help="go on although the machine is busy")
+    parser.add_argument("--list", action="store_true", help="show the rows and stop")
+    parser.add_argument("--keep", action="store_true", help="keep the brokers' folders")
+    parser.add_argument(
+        "--scratch", type=Path, default=HERE / "scratch", help="where the brokers' folders go"
+    )
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the results are saved")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""The two brokers behind one face: start, stop, where they listen, what they cost, where their logs are."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.processes import cpu_seconds, resident_bytes
+from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port
+
+HEAP = "1g"
+_IDLE_SECONDS = 2.0  # what start-up allocated for a moment is given back by then
+
+
+class Process(Protocol):
+    """What a broker's own class must offer; ApacheKafka of the tests does."""
+
+    port: int
+
+    @property
+    def pid(self) -> int: ...
+    def prepare(self) -> None: ...
+    def launch(self) -> None: ...
+    def process_ended(self) -> bool: ...
+    def stop(self, timeout: float = 30) -> None: ...
+
+
+class BarnabasProcess:
+    """`barnabas serve`, as a user starts it."""
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
+        self.port = free_port()
+        self._data_dir = data_dir
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker has not been started"
+        return self._process.pid
+
+    def prepare(self) -> None:
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+
+    def launch(self) -> None:
+        with (self._data_dir.parent / f"{self._data_dir.name}.out").open("ab") as output:
+            self._process = subprocess.Popen(self.command(), stdout=output, stderr=subprocess.STDOUT)
+
+    def command(self) -> list[str]:
+        program = str(Path(sys.executable).parent / "barnabas")
+        listen = f"127.0.0.1:{self.port}"
+        settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
+        return [program, "serve", "--data", str(self._data_dir), "--listen", listen, *settings]
+
+    def process_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def stop(self, timeout: float = 30) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+class Broker:
+    """A broker that can be measured."""
+
+    def __init__(self, name: str, process: Process, log_dir: Path) -> None:
+        self.name = name
+        self.idle_bytes = 0
+        self._process = process
+        self._log_dir = log_dir
+
+    @property
+    def port(self) -> int:
+        return self._process.port
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        self._process.prepare()
+
+    def launch_and_wait(self, timeout: float = 60) -> float:
+        """Starts the process; returns the seconds until it answered its first ApiVersions."""
+        begin = time.perf_counter()
+        self._process.launch()
+        while not answers_api_versions("127.0.0.1", self.port):
+            if self._process.process_ended() or time.perf_counter() - begin > timeout:
+                raise RuntimeError(f"{self.name} did not start; see its output beside {self._log_dir}")
+            time.sleep(0.002)
+        return time.perf_counter() - begin
+
+    def start(self) -> "Broker":
+        self.prepare()
+        self.launch_and_wait()
+        time.sleep(_IDLE_SECONDS)
+        self.idle_bytes = self.resident_bytes()
+        return self
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self._process.pid)
+
+    def resident_bytes(self) -> int:
+        return resident_bytes(self._process.pid)
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        return self._log_dir / f"{topic}-{partition}"
+
+    def log_bytes(self, topic: str, partitions: int) -> int:
+        """What the topic's records take on disk."""
+        dirs = (self.partition_dir(topic, number) for number in range(partitions))
+        return sum(path.stat().st_size for folder in dirs for path in folder.glob("*.log"))
+
+
+def apache_kafka(name: str, data_dir: Path) -> Broker:
+    process = ApacheKafka(data_dir, heap=HEAP)
+    return Broker(name, process, process.log_dir)
+
+
+def barnabas(name: str, data_dir: Path, settings: Mapping[str, str]) -> Broker:
+    return Broker(name, BarnabasProcess(data_dir, settings), data_dir)

@@ -1,0 +1,1 @@
+"""Programs that put load on a broker, each in a process of its own. They print one JSON object."""

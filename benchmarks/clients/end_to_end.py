@@ -1,0 +1,75 @@
+"""End-to-end latency at a fixed rate, with librdkafka: from `produce()` until a consumer holds the record.
+
+    python -m benchmarks.clients.end_to_end --bootstrap H:P --topic T --rate 1000 --seconds 6
+
+Each record carries the time it was produced. The consumer assigns its partition itself: no group is involved.
+"""
+
+import argparse
+import json
+import struct
+import threading
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from benchmarks.clients.pacing import at_rate
+from benchmarks.clients.percentiles import summary
+
+_WARMUP_RECORDS = 300
+_PADDING = b"x" * 92  # with the time: 100 bytes
+_GIVE_UP_AFTER_SECONDS = 10.0
+
+
+class Listener(threading.Thread):
+    """Consumes until it has seen `expected` records and keeps how old each was on arrival."""
+
+    def __init__(self, bootstrap: str, topic: str, expected: int) -> None:
+        super().__init__(daemon=True)
+        self.latencies: list[float] = []
+        self._expected = expected
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+        )
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+
+    def run(self) -> None:
+        while len(self.latencies) < self._expected:
+            message = self._consumer.poll(_GIVE_UP_AFTER_SECONDS)
+            now = time.monotonic_ns()
+            if message is None:
+                break
+            if message.error() is None:
+                sent = struct.unpack_from(">q", message.value() or b"")[0]
+                self.latencies.append((now - sent) / 1e9)
+        self._consumer.close()
+
+
+def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
+    records = int(rate * seconds) + _WARMUP_RECORDS
+    listener = Listener(bootstrap, topic, records)
+    listener.start()
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+    at_rate(
+        rate,
+        records / rate,
+        call=lambda: producer.produce(topic, struct.pack(">q", time.monotonic_ns()) + _PADDING, partition=0),
+        between=lambda: producer.poll(0),
+    )
+    producer.flush(30)
+    listener.join(_GIVE_UP_AFTER_SECONDS)
+    return summary(listener.latencies[_WARMUP_RECORDS:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=6)
+    options = parser.parse_args()
+    print(json.dumps(measure(options.bootstrap, options.topic, options.rate, options.seconds)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Produce latency at a fixed rate, with librdkafka: from `produce()` to the broker's answer.
+
+    python -m benchmarks.clients.produce_latency --bootstrap H:P --topic T --rate 5000 --seconds 6
+
+librdkafka itself takes the times (`Message.latency`), so Python's scheduling is not in them.
+"""
+
+import argparse
+import json
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from benchmarks.clients.pacing import at_rate
+from benchmarks.clients.percentiles import summary
+
+_WARMUP_RECORDS = 500  # connecting and fetching metadata are not produce latency
+
+
+def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
+    latencies: list[float] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            raise RuntimeError(f"not delivered: {error}")
+        latencies.append(message.latency() or 0.0)
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+    value = b"x" * 100
+    at_rate(
+        rate,
+        seconds + _WARMUP_RECORDS / rate,
+        call=lambda: producer.produce(topic, value, on_delivery=delivered),
+        between=lambda: producer.poll(0),
+    )
+    producer.flush(30)
+    return summary(latencies[_WARMUP_RECORDS:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--rate", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=6)
+    options = parser.parse_args()
+    print(json.dumps(measure(options.bootstrap, options.topic, options.rate, options.seconds)))
+
+
+if __name__ == "__main__":
+    main()

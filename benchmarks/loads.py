@@ -1,0 +1,112 @@
+"""The loads that rows put on a broker: Kafka's own perf tools, and the programs in clients/."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks import wire
+from benchmarks.brokers import Broker
+from tests.apache_kafka import LOG4J_CONFIG, ToolResult, run_tool
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+
+# What kafka-run-class.sh gives the perf tools.
+_PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_TIMEOUT_SECONDS = 300
+_PRODUCER_RATE = re.compile(r"([\d.]+) records/sec")
+_CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: without the time it takes to join a group
+
+
+def with_cpu(broker: Broker, load: Callable[[], float]) -> dict[str, float]:
+    """Runs a load that returns a rate, and what it cost the broker."""
+    before = broker.cpu_seconds()
+    rate = load()
+    return {"rate": rate, "cpu": broker.cpu_seconds() - before}
+
+
+def producer_perf_test(
+    broker: Broker, topic: str, records: int, record_bytes: int, properties: Mapping[str, str]
+) -> float:
+    """kafka-producer-perf-test; records per second."""
+    result = run_tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", broker.bootstrap, "--topic", topic),
+        *("--num-records", str(records), "--record-size", str(record_bytes), "--throughput", "-1"),
+        *("--command-property", *(f"{name}={value}" for name, value in properties.items())),
+        timeout=_TIMEOUT_SECONDS,
+        flags=_PERF_FLAGS,
+    ).check()
+    if f"{records} records sent" not in result.stdout:
+        raise RuntimeError(f"not every record was sent:\n{result.stdout}\n{result.stderr}")
+    return float(_PRODUCER_RATE.findall(result.stdout)[-1])
+
+
+def consumer_perf_test(broker: Broker, topic: str, records: int, group: str) -> float:
+    """kafka-consumer-perf-test; records per second. Its stand-in where the broker serves no groups."""
+    if wire.JOIN_GROUP not in wire.advertised_apis("127.0.0.1", broker.port):
+        return assigned_consumer(broker, topic, records)
+    result = run_tool(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group),
+        *("--num-records", str(records), "--hide-header"),
+        timeout=_TIMEOUT_SECONDS,
+        flags=_PERF_FLAGS,
+    ).check()
+    return float(_last_line(result).split(", ")[_CONSUMER_RATE_COLUMN])
+
+
+def assigned_consumer(broker: Broker, topic: str, records: int) -> float:
+    """The same Java client, but with partitions that it assigns itself; records per second."""
+    source = PROJECT_ROOT / "benchmarks" / "clients" / "AssignedConsumer.java"
+    java = ["java", *_PERF_FLAGS, f"-Dlog4j2.configurationFile={LOG4J_CONFIG}", "-cp", f"{kafka_libs()}/*"]
+    output = _output_of([*java, str(source), broker.bootstrap, topic, str(records)])
+    return float(output.splitlines()[-1])
+
+
+def client(program: str, *options: object) -> dict[str, float]:
+    """Runs a program of clients/ and returns what it measured."""
+    figures: dict[str, float] = json.loads(_output_of(client_command(program, *options)).splitlines()[-1])
+    return figures
+
+
+def client_command(program: str, *options: object) -> list[str]:
+    return [sys.executable, "-m", f"benchmarks.clients.{program}", *(str(option) for option in options)]
+
+
+def request_load(
+    broker: Broker,
+    api: str,
+    topic: str,
+    *,
+    partitions: int,
+    connections: int,
+    requests: int,
+    end_offset: int = 0,
+) -> float:
+    """Single requests over many connections (clients/loadgen.py); requests per second."""
+    figures = client(
+        "loadgen",
+        *("--port", broker.port, "--api", api, "--topic", topic, "--partitions", partitions),
+        *("--connections", connections, "--requests", requests, "--end-offset", end_offset),
+    )
+    return figures["requests"] / figures["seconds"]
+
+
+def fill_log(broker: Broker, topic: str, size: int) -> int:
+    """Writes a log of that size into partition 0; the number of records in it."""
+    return int(client("fill", "--port", broker.port, "--topic", topic, "--bytes", size)["records"])
+
+
+def _output_of(command: list[str], folder: Path = PROJECT_ROOT) -> str:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def _last_line(result: ToolResult) -> str:
+    return result.stdout.strip().splitlines()[-1]

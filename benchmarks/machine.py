@@ -1,0 +1,41 @@
+"""The machine that is measured on: what it is, and whether it is free for us."""
+
+import os
+import platform
+import time
+from pathlib import Path
+
+# Above this share of busy cores the figures say more about the neighbours than about the brokers.
+BUSY_LIMIT = 0.10
+_WATCH_SECONDS = 2.0
+
+
+def busy_share() -> float:
+    """The share of all cores' time that was not idle while we watched."""
+    before = _cpu_times()
+    time.sleep(_WATCH_SECONDS)
+    after = _cpu_times()
+    total = sum(after) - sum(before)
+    idle = (after[3] + after[4]) - (before[3] + before[4])  # idle and waiting for the disk
+    return 1 - idle / total if total else 0.0
+
+
+def describe() -> dict[str, str]:
+    return {
+        "cpu": _first_value("/proc/cpuinfo", "model name"),
+        "cores": str(os.cpu_count()),
+        "memory": _first_value("/proc/meminfo", "MemTotal"),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _cpu_times() -> list[int]:
+    return [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+
+
+def _first_value(path: str, name: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        if line.startswith(name):
+            return line.partition(":")[2].strip()
+    return "unknown"

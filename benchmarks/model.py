@@ -1,0 +1,76 @@
+"""What a row of the table is: subjects to measure, metrics they yield, targets the metrics must meet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.figures import Figure
+from benchmarks.session import Session
+
+KAFKA, BARNABAS = "Apache Kafka", "Barnabas"
+
+Figures = Mapping[str, float]
+# Measures one subject once: a metric's key -> its value.
+Measure = Callable[[Session], Figures]
+
+
+@dataclass(frozen=True)
+class Metric:
+    key: str
+    unit: str
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One contestant of a row."""
+
+    name: str
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Target:
+    """A limit on a metric: on the ratio to another subject, or (no `relative_to`) on the figure itself."""
+
+    metric: str
+    comparison: Literal[">=", "<="]
+    limit: float
+    relative_to: str | None = KAFKA
+    subject: str = BARNABAS
+    # A difference that the rounds show anyway is no difference.
+    or_within_spread: bool = False
+
+    def describe(self, unit: str) -> str:
+        text = f"{self.comparison} {self.limit:g} {'x' if self.relative_to else unit}"
+        if self.relative_to not in (None, KAFKA):
+            text += f" {self.relative_to}"
+        return text + (" or the spread" if self.or_within_spread else "")
+
+    def met_by(self, figure: Figure, reference: Figure | None) -> bool:
+        value = figure.median / reference.median if reference and reference.median else figure.median
+        met = value >= self.limit if self.comparison == ">=" else value <= self.limit
+        if not met and self.or_within_spread and reference is not None:
+            return figure.overlaps(reference)
+        return met
+
+
+def nothing_to_prepare(session: Session) -> None:
+    """For rows whose every measurement starts from an empty topic."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    title: str
+    subjects: tuple[Subject, ...]
+    metrics: tuple[Metric, ...]
+    targets: tuple[Target, ...] = ()
+    prepare: Callable[[Session], None] = nothing_to_prepare
+    # One unmeasured run first, for compilers and caches. Pointless where a process is started anew.
+    warm_up: bool = True
+    # A figure that cannot vary between rounds, such as the memory at the end of the whole run.
+    once: bool = False
+
+    def metric(self, key: str) -> Metric:
+        return next(metric for metric in self.metrics if metric.key == key)

@@ -1,0 +1,123 @@
+"""The table: printed, and saved as JSON (everything) and Markdown (what a reader wants)."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.model import BARNABAS, KAFKA, Metric, Target
+from benchmarks.runner import RowResult
+
+COLUMNS = ("row", "compared with", "measured", "ratio", "target", "")
+MET, MISSED = "met", "MISSED"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of one subject, beside what it is compared with."""
+
+    row: str
+    reference: str
+    measured: str
+    ratio: str
+    target: str
+    verdict: str
+
+    def cells(self) -> tuple[str, ...]:
+        return self.row, self.reference, self.measured, self.ratio, self.target, self.verdict
+
+
+def lines(results: list[RowResult]) -> Iterator[Line]:
+    for result in results:
+        yield from _lines_of(result)
+
+
+def _lines_of(result: RowResult) -> Iterator[Line]:
+    for where, why in result.failures.items():
+        yield Line(result.row.title, "", f"{where}: failed", "", "", why.strip().splitlines()[0][:80])
+    shown = set()
+    for target in result.row.targets:
+        yield from _target_line(result, target)
+        shown.update({(target.subject, target.metric), (target.relative_to or KAFKA, target.metric)})
+    for metric in result.row.metrics:
+        for subject in result.row.subjects:
+            if (subject.name, metric.key) not in shown:
+                yield from _figure_line(result, subject.name, metric)
+
+
+def _target_line(result: RowResult, target: Target) -> Iterator[Line]:
+    metric = result.row.metric(target.metric)
+    figure = result.figure(target.subject, target.metric)
+    reference_name = target.relative_to or KAFKA
+    reference = result.figure(reference_name, target.metric)
+    if figure is None or (reference is None and target.relative_to):
+        return
+    yield Line(
+        _title(result, target.subject, BARNABAS),
+        _with_name(reference_name, KAFKA, reference.text(metric.unit, metric.digits)) if reference else "",
+        figure.text(metric.unit, metric.digits),
+        f"{figure.median / reference.median:.2f} x" if reference and reference.median else "",
+        target.describe(metric.unit),
+        MET if target.met_by(figure, reference if target.relative_to else None) else MISSED,
+    )
+
+
+def _figure_line(result: RowResult, subject: str, metric: Metric) -> Iterator[Line]:
+    figure = result.figure(subject, metric.key)
+    if figure is not None:
+        text = figure.text(metric.unit, metric.digits)
+        yield Line(result.row.title, "", _with_name(subject, BARNABAS, text), "", "", "")
+
+
+def _title(result: RowResult, subject: str, usual: str) -> str:
+    return result.row.title if subject == usual else f"{result.row.title} ({subject})"
+
+
+def _with_name(name: str, usual: str, text: str) -> str:
+    return text if name == usual else f"{name}: {text}"
+
+
+def print_table(results: list[RowResult], console: Console) -> None:
+    table = Table(*COLUMNS, title="Barnabas beside Apache Kafka 4.3.1", row_styles=["", "dim"])
+    for line in lines(results):
+        style = "red" if line.verdict not in (MET, "") else None
+        table.add_row(*line.cells(), style=style)
+    console.print(table)
+
+
+def save(results: list[RowResult], about: dict[str, str], folder: Path) -> Path:
+    """Two files named after the moment; returns the Markdown one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
+    (folder / f"{stem}.json").write_text(json.dumps(_as_json(results, about), indent=1) + "\n")
+    path = folder / f"{stem}.md"
+    path.write_text(_as_markdown(results, about))
+    return path
+
+
+def _as_json(results: list[RowResult], about: dict[str, str]) -> dict[str, object]:
+    return {
+        "about": about,
+        "rows": {
+            result.row.name: {"values": result.values, "failures": result.failures} for result in results
+        },
+        "lines": [asdict(line) for line in lines(results)],
+    }
+
+
+def _as_markdown(results: list[RowResult], about: dict[str, str]) -> str:
+    head = [
+        "# Barnabas beside Apache Kafka 4.3.1",
+        "",
+        *(f"- {name}: {value}" for name, value in about.items()),
+        "",
+        "Median of the rounds, ± half their range. Ratios are Barnabas / Kafka unless a row says otherwise.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{'---|' * len(COLUMNS)}",
+    ]
+    return "\n".join([*head, *(f"| {' | '.join(line.cells())} |" for line in lines(results))]) + "\n"

@@ -1,0 +1,27 @@
+"""The rows of the table, in the order in which they are measured."""
+
+from benchmarks.model import Row
+from benchmarks.rows import cold, consume, cost, growth, latency, memory, produce, requests, startup
+
+# Memory comes last: it is the memory after everything else.
+ALL_ROWS: tuple[Row, ...] = (
+    *produce.ROWS,
+    *requests.ROWS,
+    *consume.ROWS,
+    *cost.ROWS,
+    *latency.ROWS,
+    *startup.ROWS,
+    *cold.ROWS,
+    *growth.ROWS,
+    *memory.ROWS,
+)
+
+
+def select(names: list[str]) -> tuple[Row, ...]:
+    """The rows whose name begins with one of `names`; all of them when there is none."""
+    if not names:
+        return ALL_ROWS
+    chosen = tuple(row for row in ALL_ROWS if row.name.startswith(tuple(names)))
+    if not chosen:
+        raise SystemExit(f"no such row; there are: {', '.join(row.name for row in ALL_ROWS)}")
+    return chosen

@@ -1,0 +1,72 @@
+"""Produce rates with kafka-producer-perf-test: a fixed number of records into an empty topic."""
+
+from collections.abc import Mapping
+
+from benchmarks.brokers import Broker
+from benchmarks.loads import producer_perf_test, with_cpu
+from benchmarks.model import Figures, Row, Target
+from benchmarks.rows.common import CPU, CPU_TARGET, RATE, MeasureBroker, both, subject
+from benchmarks.session import Session
+
+BATCHES_OF_128_KB = {"batch.size": "131072", "linger.ms": "5"}
+WITH_FSYNC = "Barnabas, fsync=auto"
+
+
+def produce(records: int, record_bytes: int, partitions: int, properties: Mapping[str, str]) -> MeasureBroker:
+    def measure(session: Session, broker: Broker) -> Figures:
+        topic = session.fresh_topic(broker, partitions)
+        count = session.scaled(records)
+        figures = with_cpu(broker, lambda: producer_perf_test(broker, topic, count, record_bytes, properties))
+        session.delete_topic(broker, topic)
+        return figures
+
+    return measure
+
+
+def acknowledged_by_one(name: str, title: str, at_least: float, measure: MeasureBroker) -> Row:
+    return Row(name, title, both(measure), (RATE, CPU), (Target("rate", ">=", at_least), CPU_TARGET))
+
+
+def acknowledged_by_all(name: str, title: str, at_least: float, measure: MeasureBroker) -> Row:
+    """The ratio is without fsync, as Kafka does it; our figure with fsync stands beside it."""
+    subjects = (*both(measure), subject(WITH_FSYNC, "barnabas-fsync", measure))
+    return Row(name, title, subjects, (RATE, CPU), (Target("rate", ">=", at_least), CPU_TARGET))
+
+
+ROWS = (
+    acknowledged_by_one(
+        "produce-default",
+        "produce 100 B, 1 partition, acks=1",
+        1.3,
+        produce(2_000_000, 100, 1, {"acks": "1"}),
+    ),
+    acknowledged_by_one(
+        "produce-batched",
+        "produce 100 B, 6 partitions, acks=1, 128 KB batches",
+        1.2,
+        produce(4_000_000, 100, 6, {"acks": "1", **BATCHES_OF_128_KB}),
+    ),
+    acknowledged_by_all(
+        "produce-acks-all",
+        "produce 100 B, 1 partition, acks=all, 128 KB batches",
+        1.1,
+        produce(3_000_000, 100, 1, {"acks": "all", **BATCHES_OF_128_KB}),
+    ),
+    acknowledged_by_all(
+        "produce-lz4",
+        "produce 1 KB, 6 partitions, acks=all, lz4, 256 KB batches",
+        1.2,
+        produce(
+            600_000,
+            1024,
+            6,
+            {"acks": "all", "compression.type": "lz4", "batch.size": "262144", "linger.ms": "5"},
+        ),
+    ),
+    acknowledged_by_one(
+        "produce-unbatched",
+        "produce 100 B, unbatched (batch.size=1, linger 0), acks=1",
+        1.2,
+        produce(120_000, 100, 1, {"acks": "1", "batch.size": "1", "linger.ms": "0"}),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Measures rows: a warm-up, then rounds in which the subjects take turns, each round in the other order."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from benchmarks.figures import Figure
+from benchmarks.model import Row, Subject
+from benchmarks.session import Session
+
+
+@dataclass
+class RowResult:
+    row: Row
+    # subject -> metric -> one value per round
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def add(self, subject: str, figures: dict[str, float]) -> None:
+        for metric, value in figures.items():
+            self.values.setdefault(subject, {}).setdefault(metric, []).append(value)
+
+    def figure(self, subject: str, metric: str) -> Figure | None:
+        rounds = self.values.get(subject, {}).get(metric)
+        return Figure(tuple(rounds)) if rounds else None
+
+
+Progress = Callable[[str], None]
+
+
+def measure_rows(rows: Iterable[Row], session: Session, rounds: int, progress: Progress) -> list[RowResult]:
+    results = []
+    for row in rows:
+        results.append(measure_row(row, session, rounds, progress))
+        session.end_row()
+    return results
+
+
+def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> RowResult:
+    result = RowResult(row)
+    progress(f"{row.title}: preparing")
+    try:
+        row.prepare(session)
+    except Exception as error:  # one broken row must not cost the others
+        result.failures["preparation"] = str(error)
+        return result
+    if row.warm_up:
+        _measure_all(
+            row.subjects, session, RowResult(row), result.failures, f"{row.title}: warm-up", progress
+        )
+    for number in range(1 if row.once else rounds):
+        order = row.subjects if number % 2 == 0 else tuple(reversed(row.subjects))
+        _measure_all(order, session, result, result.failures, f"{row.title}: round {number + 1}", progress)
+    return result
+
+
+def _measure_all(
+    subjects: Iterable[Subject],
+    session: Session,
+    result: RowResult,
+    failures: dict[str, str],
+    title: str,
+    progress: Progress,
+) -> None:
+    for subject in subjects:
+        if subject.name in failures:
+            continue
+        progress(f"{title}, {subject.name}")
+        session.settle()
+        try:
+            result.add(subject.name, dict(subject.measure(session)))
+        except Exception as error:
+            failures[subject.name] = str(error)

@@ -1,0 +1,96 @@
+"""One run of the benchmark: the brokers it has started, their topics, and how much work a measurement is."""
+
+import itertools
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.brokers import Broker, apache_kafka, barnabas
+
+# Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
+NO_FSYNC = {"barnabas.acks.all.fsync": "never"}
+FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto"}
+
+_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "barnabas": NO_FSYNC,
+    "barnabas-fsync": FSYNC_AUTO,
+    "barnabas-few-partitions": NO_FSYNC,
+    "barnabas-many-partitions": NO_FSYNC,
+}
+# These two live as long as the session; the others are stopped at the end of the row that needed them.
+_PERMANENT = ("kafka", "barnabas")
+
+
+class Session:
+    def __init__(self, scratch: Path, scale: float = 1.0) -> None:
+        self.scale = scale
+        self._scratch = Path(tempfile.mkdtemp(prefix="run-", dir=scratch))
+        self._brokers: dict[str, Broker] = {}
+        self._numbers = itertools.count(1)
+        self._kept: dict[tuple[str, str], str] = {}
+
+    @property
+    def scratch(self) -> Path:
+        return self._scratch
+
+    def scaled(self, amount: int) -> int:
+        """An amount of work, smaller in a quick run."""
+        return max(1, int(amount * self.scale))
+
+    def broker(self, key: str) -> Broker:
+        """The broker of that key, started when it is asked for the first time."""
+        if key not in self._brokers:
+            self._brokers[key] = self.new_broker(key).start()
+        return self._brokers[key]
+
+    def new_broker(self, key: str) -> Broker:
+        """Another broker of that kind, with an empty folder, not started."""
+        folder = self._scratch / f"{key}-{next(self._numbers)}"
+        if key == "kafka":
+            return apache_kafka(key, folder)
+        return barnabas(key, folder, _SETTINGS[key])
+
+    def fresh_topic(self, broker: Broker, partitions: int) -> str:
+        name = f"bench-{next(self._numbers)}"
+        self.create_topics(broker, {name: partitions})
+        return name
+
+    def keep(self, broker: Broker, label: str, value: str) -> None:
+        """Remembers what a row has prepared on a broker, such as the topic it reads from."""
+        self._kept[broker.name, label] = value
+
+    def kept(self, broker: Broker, label: str) -> str:
+        return self._kept[broker.name, label]
+
+    def create_topics(self, broker: Broker, partitions_by_name: Mapping[str, int]) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        topics = [NewTopic(name, count, 1) for name, count in partitions_by_name.items()]
+        for created in admin.create_topics(topics, request_timeout=60).values():
+            created.result(60)
+
+    def delete_topic(self, broker: Broker, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for deleted in admin.delete_topics([topic]).values():
+            deleted.result(60)
+
+    def settle(self) -> None:
+        """Writes out what earlier measurements left dirty, so that the next one does not pay for it."""
+        os.sync()
+
+    def end_row(self) -> None:
+        for key in [key for key in self._brokers if key not in _PERMANENT]:
+            self._brokers.pop(key).stop()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for broker in self._brokers.values():
+            broker.stop()

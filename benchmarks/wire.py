@@ -1,0 +1,103 @@
+"""The few Kafka frames the load generators need, encoded ahead of time and without Barnabas' own codec.
+
+Produce v8 and Fetch v11 are the newest versions before the flexible encoding; both brokers serve them.
+"""
+
+import socket
+import struct
+import time
+
+import crc32c
+
+PRODUCE, FETCH, JOIN_GROUP, API_VERSIONS = 0, 1, 11, 18
+_PRODUCE_VERSION, _FETCH_VERSION = 8, 11
+_CLIENT_ID = b"bench"
+
+
+def record_batch(record_bytes: int, records: int) -> bytes:
+    """A batch (magic 2) of equal records, uncompressed, without a producer id."""
+    value = b"x" * record_bytes
+    body = b"".join(_record(delta, value) for delta in range(records))
+    now = int(time.time() * 1000)
+    checked = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + body
+    after_length = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
+    return struct.pack(">qi", 0, len(after_length)) + after_length
+
+
+def produce_frame(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
+    body = struct.pack(">hhi", -1, acks, 30_000)  # no transaction, acks, timeout
+    body += struct.pack(">i", 1) + _string(topic)
+    body += struct.pack(">iii", 1, partition, len(batch)) + batch
+    return _frame(PRODUCE, _PRODUCE_VERSION, body)
+
+
+def produce_error(topic: str, response: bytes) -> int:
+    """The error code of a response to `produce_frame`, its length prefix included."""
+    code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 2 + len(topic) + 4 + 4)[0]
+    return code
+
+
+def fetch_frame(
+    topic: str, partition: int, offset: int, max_bytes: int = 65536, max_wait_ms: int = 0
+) -> bytes:
+    """A fetch without a session; `max_wait_ms` 0 answers at once with whatever is there."""
+    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 50 << 20, 0, 0, -1)
+    body += struct.pack(">i", 1) + _string(topic)
+    body += struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
+    body += struct.pack(">i", 0) + _string("")  # nothing forgotten, no rack
+    return _frame(FETCH, _FETCH_VERSION, body)
+
+
+def fetch_error(topic: str, response: bytes) -> int:
+    """The first error code of a response to `fetch_frame`: of the request, or of its partition."""
+    of_request, _session, topics = struct.unpack_from(">hii", response, 4 + 4 + 4)
+    if of_request or not topics:
+        return int(of_request)
+    code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 10 + 2 + len(topic) + 4 + 4)[0]
+    return code
+
+
+def advertised_apis(host: str, port: int) -> set[int]:
+    """The API keys a broker says it serves (ApiVersions v0)."""
+    with socket.create_connection((host, port), timeout=5) as connection:
+        connection.sendall(struct.pack(">ihhih", 10, API_VERSIONS, 0, 1, -1))
+        response = receive_frame(connection)
+    count = struct.unpack_from(">i", response, 10)[0]
+    return {struct.unpack_from(">h", response, 14 + 6 * index)[0] for index in range(count)}
+
+
+def receive_frame(connection: socket.socket) -> bytes:
+    """One whole frame, its length prefix included."""
+    frame = bytearray()
+    while len(frame) < 4 or len(frame) < 4 + int.from_bytes(frame[:4], "big"):
+        received = connection.recv(1 << 20)
+        if not received:
+            raise ConnectionError("the broker closed the connection")
+        frame += received
+    return bytes(frame)
+
+
+def _record(delta: int, value: bytes) -> bytes:
+    # attributes, timestamp delta 0, offset delta, no key, value, no headers
+    body = b"\x00\x00" + _varint(delta) + b"\x01" + _varint(len(value)) + value + b"\x00"
+    return _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag of a number that is not negative."""
+    value <<= 1
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def _frame(api: int, version: int, body: bytes) -> bytes:
+    header = struct.pack(">hhih", api, version, 1, len(_CLIENT_ID)) + _CLIENT_ID
+    return struct.pack(">i", len(header) + len(body)) + header + body
