@@ -1,0 +1,201 @@
+"""Administration: topics, partitions, records, configuration. A refusal is a KafkaError with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from barnabas.protocol.messages.configs import (
+    ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from barnabas.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from barnabas.protocol.schema import Message
+from barnabas.types import TopicPartition
+
+BROKER_DEFAULT = -1  # lets the broker's num.partitions or default.replication.factor decide
+ALL_RECORDS = -1  # delete records up to the high watermark
+
+# Resource types of the configuration APIs.
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+# Operations of IncrementalAlterConfigs.
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    name: str
+    value: str | None = None
+    operation: int = SET
+
+
+async def create_topic(
+    client: Client,
+    name: str,
+    *,
+    partitions: int = BROKER_DEFAULT,
+    replication_factor: int = BROKER_DEFAULT,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> CreatableTopicResult:
+    """Returns when the controller has stored the topic."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_timeout_ms(client), validate_only=validate_only)
+    response: CreateTopicsResponse = await _change(client, request)
+    result = response.topics[0]
+    raise_for(result.error_code, result.error_message or "")
+    return result
+
+
+async def delete_topics(client: Client, names: Iterable[str]) -> None:
+    wanted = list(names)
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in wanted],
+        topic_names=wanted,
+        timeout_ms=_timeout_ms(client),
+    )
+    response: DeleteTopicsResponse = await _change(client, request)
+    for result in response.responses:
+        raise_for(result.error_code, result.error_message or f"topic {result.name!r}")
+
+
+async def create_partitions(client: Client, topic: str, count: int) -> None:
+    """Grow a topic to `count` partitions."""
+    wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_timeout_ms(client))
+    response: CreatePartitionsResponse = await _change(client, request)
+    for result in response.results:
+        raise_for(result.error_code, result.error_message or "")
+
+
+async def delete_records(client: Client, partition: TopicPartition, before: int = ALL_RECORDS) -> int:
+    """Remove what is older than an offset; returns the new log start offset."""
+    part = DeleteRecordsPartition(partition_index=partition.partition, offset=before)
+    topics = [DeleteRecordsTopic(name=partition.topic, partitions=[part])]
+    request = DeleteRecordsRequest(topics=topics, timeout_ms=_timeout_ms(client))
+    response: DeleteRecordsResponse = await client.send_to_leader(
+        partition, request, lambda answer: answer.topics[0].partitions[0].error_code
+    )
+    return response.topics[0].partitions[0].low_watermark
+
+
+async def describe_configs(
+    client: Client, resource_type: int, name: str, *, documentation: bool = False
+) -> list[DescribeConfigsResourceResult]:
+    resource = DescribeConfigsResource(
+        resource_type=resource_type, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=True, include_documentation=documentation
+    )
+    response: DescribeConfigsResponse = await _send_to_owner(client, resource_type, name, request)
+    result = response.results[0]
+    raise_for(result.error_code, result.error_message or "")
+    return sorted(result.configs, key=lambda config: config.name)
+
+
+async def alter_configs(
+    client: Client, resource_type: int, name: str, changes: Iterable[ConfigChange]
+) -> None:
+    configs = [
+        IncrementalAlterConfigsAlterableConfig(
+            name=change.name, config_operation=change.operation, value=change.value
+        )
+        for change in changes
+    ]
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=resource_type, resource_name=name, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    response: IncrementalAlterConfigsResponse = await _send_to_owner(client, resource_type, name, request)
+    for result in response.responses:
+        raise_for(result.error_code, result.error_message or "")
+
+
+async def list_config_resources(client: Client, types: Iterable[int]) -> list[ConfigResource]:
+    request = ListConfigResourcesRequest(resource_types=list(types))
+    response: ListConfigResourcesResponse = await client.send_to_any(request)
+    raise_for(response.error_code)
+    return response.config_resources
+
+
+async def describe_cluster(client: Client) -> DescribeClusterResponse:
+    response: DescribeClusterResponse = await client.send_to_any(DescribeClusterRequest())
+    raise_for(response.error_code, response.error_message or "")
+    return response
+
+
+async def describe_log_dirs(client: Client, broker_id: int) -> list[DescribeLogDirsResult]:
+    response: DescribeLogDirsResponse = await client.send_to_broker(
+        broker_id, DescribeLogDirsRequest(topics=None)
+    )
+    raise_for(response.error_code)
+    return response.results
+
+
+async def _change(client: Client, request: Message) -> Any:
+    """To the controller; once more, with fresh metadata, when that has moved."""
+    response = await client.send_to_controller(request)
+    if _moved(response):
+        await client.refresh([])
+        response = await client.send_to_controller(request)
+    return response
+
+
+def _moved(response: Message) -> bool:
+    results = getattr(response, "topics", None) or getattr(response, "responses", None) or ()
+    return any(getattr(result, "error_code", 0) == ErrorCode.NOT_CONTROLLER for result in results)
+
+
+async def _send_to_owner(client: Client, resource_type: int, name: str, request: Message) -> Any:
+    """A broker's own settings are known to that broker only; everything else to everybody."""
+    if resource_type not in (BROKER, BROKER_LOGGER) or not name:
+        return await client.send_to_any(request)
+    if not name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id; broker ids are numbers")
+    return await client.send_to_broker(int(name), request)
+
+
+def _timeout_ms(client: Client) -> int:
+    return int(client.request_timeout * 1000)

@@ -1,0 +1,218 @@
+"""One connection to one broker: requests go out at once, answers are matched by correlation id."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, NamedTuple
+
+from barnabas import __version__
+from barnabas.client.addresses import Address
+from barnabas.client.errors import (
+    BrokenResponseError,
+    CannotConnectError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    UnsupportedApiError,
+)
+from barnabas.client.frames import FrameReceiver
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.api import RESPONSES
+from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
+from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ProtocolError
+
+CONNECT_TIMEOUT = 10.0  # Kafka's socket.connection.setup.timeout.ms
+REQUEST_TIMEOUT = 30.0  # Kafka's request.timeout.ms
+
+_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+
+
+class VersionRange(NamedTuple):
+    first: int
+    last: int
+
+
+class _Waiting(NamedTuple):
+    """A request that is under way."""
+
+    response_class: type[Message]
+    version: int
+    answer: asyncio.Future[Any]
+
+
+class BrokerConnection:
+    """Any number of requests may be under way; the broker answers them in order."""
+
+    def __init__(self, address: Address, client_id: str) -> None:
+        self.address = address
+        self.client_id = client_id
+        self.versions: dict[int, VersionRange] = {}
+        self.features: dict[str, int] = {}
+        self._receiver = FrameReceiver(self._on_frame, self._on_end)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        self._next_id = 0
+        self._end: ClientError | None = None
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, client_id: str = "barnabas", within: float = CONNECT_TIMEOUT
+    ) -> BrokerConnection:
+        """A connection that knows which versions the broker speaks."""
+        connection = cls(Address(host, port), client_id)
+        try:
+            async with asyncio.timeout(within):
+                await connection._open()
+                await connection._negotiate()
+        except TimeoutError:
+            connection.close()
+            raise CannotConnectError(
+                str(connection.address), f"no answer within {within:g} seconds"
+            ) from None
+        except (OSError, ConnectionLostError, BrokenResponseError) as error:
+            connection.close()
+            raise CannotConnectError(str(connection.address), _reason(error)) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._end is not None
+
+    def version_for(self, request_class: type[Message]) -> int:
+        """The newest version that both sides know."""
+        theirs = self.versions.get(request_class.api_key)
+        if theirs is None:
+            raise UnsupportedApiError(f"the broker at {self.address} does not know {request_class.NAME}")
+        version = min(theirs.last, request_class.max_version)
+        if version < max(theirs.first, request_class.min_version):
+            raise UnsupportedApiError(
+                f"the broker at {self.address} speaks {request_class.NAME} {theirs.first}-{theirs.last}, "
+                f"we speak {request_class.min_version}-{request_class.max_version}"
+            )
+        return version
+
+    async def send(
+        self, message: Message, version: int | None = None, within: float = REQUEST_TIMEOUT
+    ) -> Any:
+        """The broker's answer to a request, in the newest version that both sides know."""
+        answer = self.send_nowait(message, version)
+        try:
+            async with asyncio.timeout(within):
+                await self._receiver.drain()
+                return await answer
+        except TimeoutError:
+            late = RequestTimeoutError(
+                f"{self.address} did not answer {message.NAME} within {within:g} seconds"
+            )
+            self._finish(late)
+            raise late from None
+
+    def send_nowait(self, message: Message, version: int | None = None) -> asyncio.Future[Any]:
+        """Write a request now, in the order of the calls; the answer comes through the future."""
+        if version is None:
+            version = self.version_for(type(message))
+        correlation_id = self._write(message, version)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = _Waiting(RESPONSES[message.api_key], version, answer)
+        return answer
+
+    async def send_without_answer(self, message: Message) -> None:
+        """For a Produce with acks=0, which a broker never answers."""
+        self._write(message, self.version_for(type(message)))
+        await self._receiver.drain()
+
+    def close(self) -> None:
+        self._finish(ConnectionLostError(f"the connection to {self.address} was closed by this side"))
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self._receiver, self.address.host, self.address.port)
+        transport = self._receiver.transport
+        assert transport is not None
+        # Requests are written whole, so waiting for more would only delay them.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport = transport
+
+    async def _negotiate(self) -> None:
+        """KIP-511: a broker that knows only older versions answers in version 0 with error 35."""
+        response: ApiVersionsResponse = await self.send_nowait(_hello(), ApiVersionsRequest.max_version)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            newest = next((api.max_version for api in response.api_keys if api.api_key == 18), 0)
+            response = await self.send_nowait(_hello(), min(newest, ApiVersionsRequest.max_version))
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused to say what it speaks")
+        self.versions = {
+            api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys
+        }
+        self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+
+    def _write(self, message: Message, version: int) -> int:
+        if self._end is not None:
+            raise ConnectionLostError(str(self._end))
+        assert self._transport is not None
+        self._next_id = (self._next_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(message.api_key, version, self._next_id, self.client_id)
+        self._transport.writelines(encode_request(header, message))
+        return self._next_id
+
+    def _on_frame(self, frame: memoryview) -> None:
+        waiting = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+        if waiting is None:
+            self._finish(BrokenResponseError(f"{self.address} sent an answer that nobody had asked for"))
+            return
+        try:
+            response = _decode(waiting, frame)
+        except ProtocolError as error:
+            broken = BrokenResponseError(
+                f"{self.address} sent a broken {waiting.response_class.NAME}: {error}"
+            )
+            _fail(waiting.answer, broken)
+            self._finish(broken)
+            return
+        if not waiting.answer.done():
+            waiting.answer.set_result(response)
+
+    def _on_end(self, error: Exception | None) -> None:
+        reason = f": {error}" if error else ""
+        self._finish(ConnectionLostError(f"{self.address} closed the connection{reason}"))
+
+    def _finish(self, end: ClientError) -> None:
+        if self._end is not None:
+            return
+        self._end = end
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting.values():
+            _fail(request.answer, end)
+
+
+def _decode(waiting: _Waiting, frame: memoryview) -> Any:
+    response_class, version = waiting.response_class, waiting.version
+    if response_class is ApiVersionsResponse and frame[4:6] == _UNSUPPORTED_VERSION:
+        version = 0
+    return decode_response(response_class.api_key, version, response_class, frame)[1]
+
+
+def _hello() -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+
+
+def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # seen: a request nobody waits for any more must not be reported as forgotten
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused (nothing listens on that port)"
+    if isinstance(error, socket.gaierror):
+        return "the host name cannot be resolved"
+    return str(error)

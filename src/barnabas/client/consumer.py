@@ -1,0 +1,156 @@
+"""A consumer of partitions that the caller chooses: no group, positions are the caller's business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from barnabas.client.backoff import Backoff, Deadline
+from barnabas.client.cluster import Client, is_retriable
+from barnabas.client.errors import STALE_METADATA, ClientError
+from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
+from barnabas.client.opening import ConsumedRecord, open_batches
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.types import TopicPartition
+
+FetchTask = asyncio.Task[list[FetchedPartition]]
+
+
+class Consumer:
+    """Asks every leader at the same time, and the next question is on its way while records are used.
+
+    `out_of_range` says what to do when the log no longer holds a position: EARLIEST or LATEST to go on
+    there, None to raise the error.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        positions: Mapping[TopicPartition, int],
+        settings: FetchSettings | None = None,
+        *,
+        out_of_range: int | None = None,
+    ) -> None:
+        assert out_of_range in (EARLIEST, LATEST, None)
+        self.client = client
+        self.settings = settings or FetchSettings()
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self._positions = dict(positions)
+        self._out_of_range = out_of_range
+        self._fetches: dict[int, FetchTask] = {}
+        self._asked: dict[TopicPartition, int] = {}  # partitions in a fetch that is under way, and by whom
+        self._backoff = Backoff()
+        self._patience = Deadline(client.total_timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        tasks = list(self._fetches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._fetches.clear()
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will give for this partition."""
+        return self._positions[partition]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._positions[partition] = offset
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Ask for this partition no longer."""
+        self._positions.pop(partition, None)
+
+    async def poll(self, within: float = 1.0) -> list[ConsumedRecord]:
+        """What some leader has for us, or nothing when none had anything in time."""
+        deadline = Deadline(within)
+        while self._positions:
+            await self._ask_leaders()
+            if not self._fetches:
+                return []
+            done, _ = await asyncio.wait(
+                self._fetches.values(), timeout=deadline.remaining, return_when=asyncio.FIRST_COMPLETED
+            )
+            records = await self._collect(done)
+            if records or deadline.passed:
+                return records
+        return []
+
+    async def _ask_leaders(self) -> None:
+        """Start a fetch at every leader that has none under way."""
+        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        for partition, offset in self._positions.items():
+            if partition in self._asked:
+                continue
+            try:
+                by_leader[await self.client.leader(partition)][partition] = offset
+            except (KafkaError, ClientError) as error:
+                await self._wait_or_raise(error, partition.topic)
+        for leader, positions in by_leader.items():
+            if leader not in self._fetches:
+                self._asked.update(dict.fromkeys(positions, leader))
+                task = asyncio.create_task(fetch(self.client, leader, positions, self.settings))
+                self._fetches[leader] = task
+
+    async def _collect(self, done: set[FetchTask]) -> list[ConsumedRecord]:
+        records: list[ConsumedRecord] = []
+        for leader in [leader for leader, task in self._fetches.items() if task in done]:
+            task = self._fetches.pop(leader)
+            self._asked = {partition: asked for partition, asked in self._asked.items() if asked != leader}
+            try:
+                answers = task.result()
+            except (KafkaError, ClientError) as error:
+                await self._wait_or_raise(error)
+                continue
+            for answer in answers:
+                records += await self._take(answer)
+        if records:
+            # The leaders look for the next records while the caller works on these.
+            await self._ask_leaders()
+        return records
+
+    async def _take(self, answer: FetchedPartition) -> list[ConsumedRecord]:
+        partition = answer.partition
+        if self._positions.get(partition) != answer.fetch_offset:
+            return []  # sought elsewhere in the meantime
+        if answer.error:
+            await self._recover(answer)
+            return []
+        self._backoff.reset()
+        self._patience = Deadline(self.client.total_timeout)
+        self.high_watermarks[partition] = answer.high_watermark
+        opened = open_batches(answer, committed_only=self.settings.isolation == READ_COMMITTED)
+        self._positions[partition] = opened.next_offset
+        return opened.records
+
+    async def _recover(self, answer: FetchedPartition) -> None:
+        partition = answer.partition
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._out_of_range is not None:
+            found = await list_offsets(self.client, {partition: self._out_of_range})
+            self._positions[partition] = found[partition].offset
+            return
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            text = f"offset {answer.fetch_offset} is outside the log of {partition}"
+        else:
+            text = f"cannot read {partition}"
+        await self._wait_or_raise(KafkaError(answer.error, text), partition.topic)
+
+    async def _wait_or_raise(self, error: Exception, *topics: str) -> None:
+        """Be patient with what may pass; learn anew who leads."""
+        if self._patience.passed or not is_retriable(error):
+            raise error
+        await self._backoff.wait(self._patience)
+        if not isinstance(error, KafkaError) or error.code in STALE_METADATA:
+            wanted = topics or {partition.topic for partition in self._positions}
+            await self.client.refresh_quietly(wanted)

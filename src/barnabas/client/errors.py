@@ -1,0 +1,77 @@
+"""What can go wrong between a client and a cluster. What a broker itself refuses is a KafkaError."""
+
+from __future__ import annotations
+
+from barnabas.errors import ErrorCode
+
+
+class ClientError(Exception):
+    """The request got no answer. Whether it was carried out is unknown unless the subclass says so."""
+
+
+class CannotConnectError(ClientError):
+    """Nobody answered at any of the addresses, so nothing was carried out."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"cannot connect to {address}: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class ConnectionLostError(ClientError):
+    """The connection ended while a request was under way."""
+
+
+class RequestTimeoutError(ClientError):
+    """No answer in time. The connection is closed, because its next answer would be the late one."""
+
+
+class UnsupportedApiError(ClientError):
+    """The broker does not speak this request in any version we know; nothing was sent."""
+
+
+class BrokenResponseError(ClientError):
+    """The broker's answer is not what Kafka's protocol says; the connection is closed."""
+
+
+# The cluster has changed, and fresh metadata will say how.
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.NOT_CONTROLLER,
+    }
+)
+
+# The same request may succeed a little later.
+RETRIABLE = STALE_METADATA | {
+    ErrorCode.CORRUPT_MESSAGE,  # damaged on its way to the broker
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+}
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code as an enum; codes of a newer Kafka become UNKNOWN_SERVER_ERROR instead of an exception."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

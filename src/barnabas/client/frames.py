@@ -1,0 +1,96 @@
+"""Cuts what a socket delivers into response frames, and receives large frames without copying them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+SMALL_FRAMES = 64 * 1024  # one receive buffer of this size takes in many small answers at once
+LARGEST_FRAME = 256 * 1024 * 1024  # nobody asks for more; a larger length is not Kafka at the other end
+
+
+class FrameReceiver(asyncio.BufferedProtocol):
+    """Calls `on_frame` with each frame (its length prefix removed) and `on_end` once, at the end.
+
+    Small frames are copied out of the shared buffer. A frame that does not fit gets a buffer of its own,
+    into which the socket delivers the rest.
+    """
+
+    def __init__(
+        self, on_frame: Callable[[memoryview], None], on_end: Callable[[Exception | None], None]
+    ) -> None:
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._buffer = bytearray(SMALL_FRAMES)
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_filled = 0
+        self.transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    async def drain(self) -> None:
+        """Wait until the socket has taken most of what was written."""
+        await self._writable.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._writable.set()
+        self._on_end(exc)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == len(self._large):
+                frame, self._large = self._large, None
+                self._on_frame(memoryview(frame))
+        else:
+            self._filled += nbytes
+            self._cut_frames()
+
+    def _cut_frames(self) -> None:
+        position = 0
+        while self._filled - position >= 4:
+            size = int.from_bytes(self._buffer[position : position + 4], "big")
+            if size > LARGEST_FRAME:
+                self._refuse(size)
+                return
+            start, end = position + 4, position + 4 + size
+            if end > self._filled:
+                break
+            position = end
+            self._on_frame(memoryview(bytes(self._buffer[start:end])))
+        self._keep_rest(position)
+
+    def _keep_rest(self, position: int) -> None:
+        rest = self._filled - position
+        self._buffer[:rest] = self._buffer[position : self._filled]
+        self._filled = rest
+        if rest < 4:
+            return
+        size = int.from_bytes(self._buffer[:4], "big")
+        if size + 4 > len(self._buffer):
+            self._large = bytearray(size)
+            self._large_filled = rest - 4
+            self._large[: rest - 4] = self._buffer[4:rest]
+            self._filled = 0
+
+    def _refuse(self, size: int) -> None:
+        assert self.transport is not None
+        self._filled = 0
+        self.transport.abort()
+        self._on_end(ValueError(f"a frame of {size} bytes was announced: this is not a Kafka broker"))

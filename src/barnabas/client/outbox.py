@@ -1,0 +1,103 @@
+"""Records that wait to be sent: one queue of batches per partition. No I/O here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from barnabas.records.record import Record
+from barnabas.types import TopicPartition
+
+
+class Delivered(NamedTuple):
+    """Where a record went. The offset is -1 if the broker was not asked (acks=0)."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp: int
+
+
+class PendingBatch:
+    """Records that travel together and share one future: one for each would cost more than sending it."""
+
+    __slots__ = ("bytes", "done", "opened", "partition", "ready", "records")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.records: list[Record] = []
+        self.bytes = 0
+        self.opened = time.monotonic()
+        self.ready = asyncio.Event()  # nothing more will be added, so there is no point in lingering
+        self.done: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+
+    def resolve(self, base_offset: int, log_append_time: int) -> None:
+        if not self.done.done():
+            self.done.set_result((base_offset, log_append_time))
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # seen: whoever does not await a record learns it from flush()
+
+
+class Delivery:
+    """The promise of one record: await it to learn where the record went, or why it did not."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: PendingBatch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def __await__(self) -> Generator[Any, None, Delivered]:
+        base_offset, log_append_time = yield from asyncio.shield(self._batch.done).__await__()
+        offset = base_offset + self._index if base_offset >= 0 else -1
+        timestamp = self._batch.records[self._index].timestamp if log_append_time < 0 else log_append_time
+        return Delivered(self._batch.partition, offset, timestamp)
+
+
+class Outbox:
+    """The batches of one partition, oldest first; the newest takes records in until it is full."""
+
+    __slots__ = ("_batch_bytes", "_partition", "_waiting", "taken")
+
+    def __init__(self, partition: TopicPartition, batch_bytes: int) -> None:
+        self._partition = partition
+        self._batch_bytes = batch_bytes
+        self._waiting: deque[PendingBatch] = deque()
+        self.taken = 0  # batches handed out so far
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, record: Record, size: int) -> Delivery:
+        batch = self._waiting[-1] if self._waiting else self._open()
+        if batch.bytes and batch.bytes + size > self._batch_bytes:
+            batch.ready.set()
+            batch = self._open()
+        batch.records.append(record)
+        batch.bytes += size
+        if batch.bytes >= self._batch_bytes:
+            batch.ready.set()
+        return Delivery(batch, len(batch.records) - 1)
+
+    def oldest(self) -> PendingBatch:
+        return self._waiting[0]
+
+    def take(self) -> PendingBatch:
+        self.taken += 1
+        batch = self._waiting.popleft()
+        batch.ready.set()
+        return batch
+
+    def stop_lingering(self) -> None:
+        for batch in self._waiting:
+            batch.ready.set()
+
+    def _open(self) -> PendingBatch:
+        batch = PendingBatch(self._partition)
+        self._waiting.append(batch)
+        return batch
