@@ -135,6 +135,8 @@ def _snappy(data: Bytes, level: int | None) -> bytes:
 def _unsnappy(data: memoryview, limit: int) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)  # some clients leave the framing out, and Kafka accepts that
+    if len(data) < len(_XERIAL_HEADER):
+        raise CompressionError("snappy: the data end inside the header of xerial's framing")
     position, blocks = len(_XERIAL_HEADER), []
     while position < len(data):
         block, position = _xerial_block(data, position)
@@ -155,6 +157,8 @@ def _xerial_block(data: memoryview, position: int) -> tuple[memoryview, int]:
 
 
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+    if not block:
+        raise CompressionError("snappy: a block is empty, where even no data take one byte")
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit:
             raise _beyond(limit)
@@ -178,7 +182,7 @@ def _lz4(data: Bytes, level: int | None) -> bytes:
     # Kafka's Java reader refuses linked blocks, which are the library's default.
     level = None if level is None else min(level, _LZ4_HIGHEST_LEVEL)
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))  # the library takes no views here
     return bytes(compressor.finish())
 
 
