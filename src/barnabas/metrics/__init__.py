@@ -1,0 +1,1 @@
+"""What the broker counts and measures, and how monitoring reads it."""

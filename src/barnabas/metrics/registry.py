@@ -1,0 +1,190 @@
+"""Counters, gauges and histograms, and the registry that knows them all.
+
+Hot code holds the child it needs (one counter of one topic, say) and does `counter.value += n`: no look-up,
+no lock and no call. Everything else, such as sorting and formatting, happens when somebody reads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, in the order in which the metric declares their names."""
+
+
+class Sample(NamedTuple):
+    """One line of the text format: a suffix to the metric's name, label pairs and a value."""
+
+    suffix: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+
+
+class Counter:
+    """A number that only grows; whoever counts adds to `value`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: int | float = 0
+
+
+class Gauge:
+    """A number that is read when somebody asks, or set by its owner."""
+
+    __slots__ = ("read", "value")
+
+    def __init__(self) -> None:
+        self.value: int | float = 0
+        self.read: Callable[[], int | float] | None = None
+
+    def current(self) -> int | float:
+        return self.value if self.read is None else self.read()
+
+
+# Seconds; from what a request takes that only touches memory up to Kafka's default request timeout.
+LATENCY_BUCKETS = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+
+
+class Histogram:
+    """Counts how many observations fall at or below each bound; `counts` has one more place for the rest."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BUCKETS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def quantile(self, fraction: float) -> float:
+        """Estimate a quantile, taking observations to be spread evenly within their bucket."""
+        rank = fraction * self.count
+        seen, lower = 0, 0.0
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            if count and seen + count >= rank:
+                return lower + (bound - lower) * (rank - seen) / count
+            seen += count
+            lower = bound
+        return lower
+
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+class Family(Generic[M]):
+    """A metric by name, with one child for each combination of label values in use."""
+
+    def __init__(self, kind: str, name: str, text: str, labels: Labels, make: Callable[[], M]) -> None:
+        self.kind = kind
+        self.name = name
+        self.help = text
+        self.label_names = labels
+        self._make: Callable[[], M] = make
+        self._children: dict[Labels, M] = {}
+
+    def labels(self, *values: str) -> M:
+        """Return the child with these label values; the first call creates it."""
+        child = self._children.get(values)
+        if child is None:
+            if len(values) != len(self.label_names):
+                raise ValueError(f"{self.name} has the labels {self.label_names}, not values {values}")
+            child = self._children[values] = self._make()
+        return child
+
+    def remove(self, *values: str) -> None:
+        """Forget a child: its topic is gone, and monitoring must not see it for ever."""
+        self._children.pop(values, None)
+
+    def children(self) -> Iterator[tuple[tuple[tuple[str, str], ...], M]]:
+        for values, child in sorted(self._children.items()):
+            yield tuple(zip(self.label_names, values, strict=True)), child
+
+    def samples(self) -> Iterator[Sample]:
+        for labels, child in self.children():
+            yield from _samples_of(child, labels)
+
+
+def _samples_of(child: Counter | Gauge | Histogram, labels: tuple[tuple[str, str], ...]) -> Iterator[Sample]:
+    if isinstance(child, Counter):
+        yield Sample("", labels, child.value)
+    elif isinstance(child, Gauge):
+        yield Sample("", labels, child.current())
+    else:
+        total = 0
+        for bound, count in zip((*child.bounds, float("inf")), child.counts, strict=True):
+            total += count
+            yield Sample(
+                "_bucket", (*labels, ("le", "+Inf" if bound == float("inf") else f"{bound:g}")), total
+            )
+        yield Sample("_sum", labels, child.sum)
+        yield Sample("_count", labels, total)
+
+
+class Computed:
+    """A metric whose samples are worked out when somebody reads, for what nobody needs to keep up to date."""
+
+    def __init__(self, kind: str, name: str, text: str, read: Callable[[], Iterable[Sample]]) -> None:
+        self.kind = kind
+        self.name = name
+        self.help = text
+        self._read = read
+
+    def samples(self) -> Iterator[Sample]:
+        yield from self._read()
+
+
+AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram] | Computed
+
+
+class Registry:
+    """All metrics of one broker. A name is declared once; declaring it again is a mistake of ours."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, AnyFamily] = {}
+
+    def counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
+        return self._declare(Family("counter", name, text, labels, Counter))
+
+    def gauge(self, name: str, text: str, *labels: str) -> Family[Gauge]:
+        return self._declare(Family("gauge", name, text, labels, Gauge))
+
+    def histogram(
+        self, name: str, text: str, *labels: str, bounds: tuple[float, ...] = LATENCY_BUCKETS
+    ) -> Family[Histogram]:
+        return self._declare(Family("histogram", name, text, labels, lambda: Histogram(bounds)))
+
+    def computed(self, kind: str, name: str, text: str, read: Callable[[], Iterable[Sample]]) -> Computed:
+        return self._declare(Computed(kind, name, text, read))
+
+    def families(self) -> Iterator[AnyFamily]:
+        yield from (self._families[name] for name in sorted(self._families))
+
+    def snapshot(self) -> Mapping[str, float]:
+        """Return every sample by the name it has in the text format, for reports and tests."""
+        values = {}
+        for family in self.families():
+            for suffix, labels, value in family.samples():
+                inside = ",".join(f"{name}={text}" for name, text in labels)
+                values[family.name + suffix + (f"{{{inside}}}" if inside else "")] = value
+        return values
+
+    def _declare(self, family: F) -> F:
+        if family.name in self._families:
+            raise ValueError(f"metric {family.name} is declared twice")
+        self._families[family.name] = family
+        return family
+
+
+F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram], Computed)

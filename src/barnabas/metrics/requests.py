@@ -1,0 +1,42 @@
+"""Requests by API and version, and how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.metrics.registry import Counter, Histogram, Registry, Sample
+
+# What the JMX exporter serves for Kafka's own timers, and the stock dashboards draw.
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+
+class RequestMetrics:
+    """The metrics of all requests of one broker; a route holds its own children."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._requests = registry.counter(
+            "kafka_network_requestmetrics_requests_total", "Requests received.", "request", "version"
+        )
+        self._seconds = registry.histogram(
+            "barnabas_request_seconds", "Time from receiving a request to its response.", "request"
+        )
+        registry.computed(
+            "summary",
+            "kafka_network_requestmetrics_totaltimems",
+            "Time from receiving a request to its response, in milliseconds since the start, estimated.",
+            self._milliseconds,
+        )
+
+    def counter(self, name: str, version: int) -> Counter:
+        return self._requests.labels(name, str(version))
+
+    def times(self, name: str) -> Histogram:
+        return self._seconds.labels(name)
+
+    def _milliseconds(self) -> Iterator[Sample]:
+        for labels, histogram in self._seconds.children():
+            for fraction in QUANTILES:
+                value = histogram.quantile(fraction) * 1000
+                yield Sample("", (*labels, ("quantile", str(fraction))), value)
+            yield Sample("_sum", labels, histogram.sum * 1000)
+            yield Sample("_count", labels, histogram.count)

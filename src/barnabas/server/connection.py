@@ -1,0 +1,349 @@
+"""One client's connection: requests in, in order; responses out, in the same order.
+
+Theory of operation. All connections receive into one shared buffer and handle complete requests where they lie,
+so that an idle connection owns no memory. A request that has not arrived completely moves to a buffer of its own,
+counted against the memory pool, and the rest is received there. Requests that may not be handled yet wait in
+`_backlog`, and the socket is not read meanwhile. That is so when this connection has had its share of this turn of
+the loop, and while there is a reason in `_pauses`:
+
+    ANSWERS   too many requests are unanswered, or too much output waits for a client that does not read
+    HANDLER   a handler that waits (a coroutine) has not finished; the next request must see what it did
+    MEMORY    the memory pool has no room for the next request
+    STOPPING  the server shuts down
+
+Responses of one read event are sent together at its end. A response made later is sent at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS, Limits
+from barnabas.server.memory import MemoryPool
+from barnabas.server.output import Output
+from barnabas.server.residency import Warmer
+from barnabas.server.transport import BLOCKED, Transport
+
+if TYPE_CHECKING:
+    from barnabas.server.dispatch import Dispatcher, Request
+    from barnabas.server.listener import Listener
+
+log = logging.getLogger(__name__)
+
+# What every request begins with: the length of the rest, the API key and version (read as one number, the key
+# of a route), the correlation id, and the length of the client id.
+_START = Struct(">iiih")
+_START_BYTES = _START.size
+_LENGTH = Struct(">i")
+_LENGTH_BYTES = _LENGTH.size
+SHORTEST_REQUEST = _START_BYTES - _LENGTH_BYTES
+
+ANSWERS, HANDLER, MEMORY, STOPPING = 1, 2, 4, 8
+
+
+class Surroundings(Protocol):
+    """What all connections of a server share."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    dispatcher: Dispatcher
+    memory: MemoryPool
+    warmer: Warmer
+    receive_buffer: memoryview
+    monotonic: Callable[[], float]
+
+    def forget(self, connection: Connection) -> None: ...
+
+
+class Connection:
+    """See the module's text. Times are monotonic seconds."""
+
+    __slots__ = (
+        "_backlog", "_beginning", "_dispatch", "_frame", "_frame_filled", "_frame_length", "_granted", "_in_event",
+        "_longest_request", "_now", "_pauses", "_reading", "_receive", "_resuming", "_server", "_shared",
+        "client_id", "client_id_bytes", "client_software_name", "client_software_version", "closed",
+        "frame_deadline", "last_active", "listener", "local_address", "opened", "output", "peer", "principal",
+        "received", "requests", "transport", "unanswered",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        server: Surroundings,
+        transport: Transport,
+        listener: Listener,
+        peer: tuple[str, int],
+        local_address: tuple[str, int],
+    ) -> None:
+        self._server = server
+        self.transport = transport
+        self.listener = listener
+        self.peer = peer
+        self.local_address = local_address
+        self._receive = transport.receive
+        self._dispatch = server.dispatcher.dispatch
+        self._now = server.monotonic
+        self._shared = server.receive_buffer
+        self._longest_request = server.limits.request_bytes
+        self.output = Output(transport, server.loop, server.warmer, self._output_progressed, self.close)
+        self.opened = self.last_active = self.received = self._now()
+        self.requests = 0
+        self._beginning = b""  # a request of which so little has arrived that not even its length is known
+        self._frame: memoryview | None = None  # or its buffer, with how much is there and how long it will be
+        self._frame_filled = self._frame_length = 0
+        self.frame_deadline: float | None = None  # when a request that has begun must have arrived
+        self._granted = 0  # bytes of the memory pool that were waited for and not used yet
+        self._backlog: memoryview | None = None
+        self._pauses = 0
+        self._resuming = self._in_event = False
+        self.unanswered: deque[Request] = deque()
+        self.closed = False
+        # Who this is; the handlers of ApiVersions and of authentication fill it in.
+        self.client_id: str | None = None
+        self.client_id_bytes: bytes | memoryview | None = None
+        self.client_software_name = self.client_software_version = ""
+        self.principal = "User:ANONYMOUS"
+        self._reading = True
+        server.loop.add_reader(transport.fileno(), self._readable)
+
+    def __repr__(self) -> str:
+        return f"connection from {self.peer[0]}:{self.peer[1]}, client id {self.client_id!r}"
+
+    # Requests in
+
+    def _readable(self) -> None:
+        """The socket has bytes (or its end): receive once, handle what is complete, send the answers."""
+        frame = self._frame
+        start = 0
+        try:
+            if frame is not None:
+                rest = frame[self._frame_filled : self._frame_length]
+                count = self.transport.receive_both(rest, self._shared)
+            elif self._beginning:
+                start = len(self._beginning)
+                self._shared[:start] = self._beginning
+                count = self._receive(self._shared[start:])
+            else:
+                count = self._receive(self._shared)
+        except BLOCKED:
+            return
+        except OSError as error:
+            self.close(f"cannot receive: {error}")
+            return
+        if not count:
+            self.close("the client closed it")
+            return
+        self.received = self.last_active = self._now()
+        self._in_event = True
+        if frame is not None:
+            count = self._fill_frame(frame, count)
+        elif start:
+            self._beginning = b""
+            self.frame_deadline = None
+        if count:
+            self._handle_requests(self._shared, start + count)
+        self._end_event()
+
+    def _handle_requests(self, buffer: memoryview, end: int) -> None:
+        """Handle the complete requests in a buffer, and keep what is left of it."""
+        position = 0
+        share = REQUESTS_PER_TURN
+        while end - position >= _START_BYTES:
+            length, route, correlation_id, client_id_length = _START.unpack_from(buffer, position)
+            following = position + _LENGTH_BYTES + length
+            if following > end or length < SHORTEST_REQUEST or not share or self._pauses:
+                break
+            self._dispatch(
+                self, buffer, position + _START_BYTES, following, route, correlation_id, client_id_length
+            )
+            position = following
+            share -= 1
+        self.requests += REQUESTS_PER_TURN - share
+        if position < end and not self.closed:
+            self._keep(buffer, position, end)
+
+    def _keep(self, buffer: memoryview, position: int, end: int) -> None:
+        """Keep input that cannot be handled now: the beginning of a request, or requests that must wait."""
+        if self._pauses or end - position < _LENGTH_BYTES:
+            self._set_aside(buffer, position, end)
+            return
+        (length,) = _LENGTH.unpack_from(buffer, position)
+        if not SHORTEST_REQUEST <= length <= self._longest_request:
+            limit = f"{SHORTEST_REQUEST} to {self._longest_request} (socket.request.max.bytes)"
+            self.close(f"a request of {length} bytes is refused: {limit} are allowed", logging.WARNING)
+        elif position + _LENGTH_BYTES + length > end:
+            self._begin_frame(buffer, position, end, _LENGTH_BYTES + length)
+        else:
+            self._set_aside(buffer, position, end)
+
+    def _set_aside(self, buffer: memoryview, position: int, end: int) -> None:
+        if not self._pauses and end - position < _LENGTH_BYTES:
+            self._beginning = bytes(buffer[position:end])
+            self.frame_deadline = self.received + self._server.limits.frame_time(0)
+            return
+        rest = buffer[position:end]
+        self._backlog = memoryview(bytearray(rest)) if buffer is self._shared else rest
+        self._server.memory.reserve(len(rest))
+
+    def _begin_frame(self, buffer: memoryview, position: int, end: int, length: int) -> None:
+        """Move a request that has not arrived completely to a buffer of its own, if there is room for it."""
+        memory = self._server.memory
+        if self._granted:
+            self._granted = 0
+        elif not memory.try_reserve(length):
+            self._pauses |= MEMORY
+            self._set_aside(buffer, position, end)
+            memory.wait(length, self._memory_granted)
+            return
+        self._frame = memory.allocate(length)
+        self._frame[: end - position] = buffer[position:end]
+        self._frame_filled = end - position
+        self._frame_length = length
+        self.frame_deadline = self._now() + self._server.limits.frame_time(length)
+
+    def _fill_frame(self, frame: memoryview, count: int) -> int:
+        """Take account of received bytes; returns how many of them lie in the shared buffer, behind the frame."""
+        self._frame_filled += count
+        beyond = self._frame_filled - self._frame_length
+        if beyond < 0:
+            return 0
+        length = self._frame_length
+        self._forget_frame()
+        _, route, correlation_id, client_id_length = _START.unpack_from(frame)
+        self._dispatch(self, frame, _START_BYTES, length, route, correlation_id, client_id_length)
+        self.requests += 1
+        self._server.memory.recycle(frame)
+        self._server.memory.release(length)
+        return beyond
+
+    def _forget_frame(self) -> None:
+        self._frame = self.frame_deadline = None
+        self._frame_filled = self._frame_length = 0
+
+    def _memory_granted(self) -> None:
+        assert self._backlog is not None
+        (length,) = _LENGTH.unpack_from(self._backlog)
+        self._granted = _LENGTH_BYTES + length
+        self.resume(MEMORY)
+
+    # Pausing
+
+    def pause(self, reason: int) -> None:
+        """Handle no more requests until `resume` is called for the same reason."""
+        self._pauses |= reason
+        if not self._in_event:
+            self._settle()
+
+    def resume(self, reason: int) -> None:
+        self._pauses &= ~reason
+        if not self._in_event:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Read the socket, or go through the backlog, or do neither, as the pauses say."""
+        if self.closed:
+            return
+        readable = not self._pauses and self._backlog is None
+        if readable != self._reading:
+            self._reading = readable
+            if readable:
+                self._server.loop.add_reader(self.transport.fileno(), self._readable)
+            else:
+                self._server.loop.remove_reader(self.transport.fileno())
+        if self._backlog is not None and not self._pauses and not self._resuming:
+            self._resuming = True
+            self._server.loop.call_soon(self._go_through_backlog)
+
+    def _go_through_backlog(self) -> None:
+        self._resuming = False
+        backlog = self._backlog
+        if self.closed or self._pauses or backlog is None:
+            return
+        self._backlog = None
+        self._server.memory.release(len(backlog))
+        self._in_event = True
+        self._handle_requests(backlog, len(backlog))
+        self._end_event()
+
+    def _end_event(self) -> None:
+        self._in_event = False
+        if self.output:
+            self.output.flush()
+        if self._pauses or self._backlog is not None or self._overloaded():
+            self._weigh_answers()
+
+    def _overloaded(self) -> bool:
+        return len(self.unanswered) >= UNANSWERED_REQUESTS or self.output.queued_bytes > QUEUED_OUTPUT_BYTES
+
+    def _weigh_answers(self) -> None:
+        if self._overloaded():
+            self._pauses |= ANSWERS
+        else:
+            self._pauses &= ~ANSWERS
+        self._settle()
+
+    # Responses out
+
+    def answered(self, request: Request) -> None:
+        """A request that had to wait has its answer: send it, and those behind it that waited for it."""
+        unanswered = self.unanswered
+        if self.closed or unanswered[0] is not request:
+            return
+        while unanswered and (answer := unanswered[0].answer) is not None:
+            unanswered.popleft()
+            self.output.add(answer)
+        if not self._in_event:
+            self.last_active = self._now()
+            self.output.flush()
+            if self._pauses:
+                self._weigh_answers()
+
+    def _output_progressed(self) -> None:
+        self.last_active = self._now()
+        if self._pauses:
+            self._weigh_answers()
+
+    # The end
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is in flight: no request unanswered, no output waiting."""
+        return not self.unanswered and not self.output
+
+    def overdue(self, now: float) -> str | None:
+        """Say why the connection has to go for reasons of time, if it has to."""
+        limits = self._server.limits
+        if self.frame_deadline is not None and now > self.frame_deadline:
+            return "a request did not arrive in time"
+        if not self.requests and now > self.opened + limits.first_request_seconds:
+            return f"no request within {limits.first_request_seconds:g} s"
+        if now > self.last_active + limits.idle_seconds and (self.output or not self.unanswered):
+            return f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
+        return None
+
+    def close(self, reason: str, level: int = logging.DEBUG) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        log.log(level, "closed %r: %s", self, reason)
+        server = self._server
+        if self._reading:
+            server.loop.remove_reader(self.transport.fileno())
+        self.output.close()
+        self._give_back_memory(server.memory)
+        self.unanswered.clear()
+        self.transport.close()
+        server.forget(self)
+
+    def _give_back_memory(self, memory: MemoryPool) -> None:
+        held = self._granted + self._frame_length + (len(self._backlog) if self._backlog is not None else 0)
+        if self._pauses & MEMORY:
+            memory.stop_waiting(self._memory_granted)
+        self._forget_frame()
+        self._granted = 0
+        self._backlog = None
+        memory.release(held)

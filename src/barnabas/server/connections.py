@@ -1,0 +1,73 @@
+"""All open connections of a server: how many there may be, and which have been silent for too long."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+from barnabas.files import File
+from barnabas.server.connection import STOPPING, Connection
+from barnabas.server.limits import Limits
+
+log = logging.getLogger(__name__)
+
+
+class Connections:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._open: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._open))
+
+    def refusal(self, address: str) -> str | None:
+        """Say why one more connection from this address is too many, if it is."""
+        limits = self.limits
+        if len(self._open) >= limits.connections:
+            return f"max.connections={limits.connections} are open"
+        if self._by_address[address] >= limits.connections_from(address):
+            return f"max.connections.per.ip={limits.connections_from(address)} are open from {address}"
+        return None
+
+    def add(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._by_address[connection.peer[0]] += 1
+
+    def remove(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        address = connection.peer[0]
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def close_overdue(self, now: float) -> None:
+        """Close those that are idle, that never asked anything, or that send a request too slowly."""
+        for connection in self:
+            if reason := connection.overdue(now):
+                connection.close(reason, logging.INFO)
+
+    def close_holders(self, file: File, position: int) -> None:
+        """Close those that are about to send what lies beyond `position`: the file is cut there."""
+        for connection in self:
+            if connection.output.holds_beyond(file, position):
+                connection.close("what it was being sent has been truncated", logging.INFO)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; what is in flight is still answered."""
+        for connection in self:
+            connection.pause(STOPPING)
+
+    def close_quiet(self) -> None:
+        """Close those that have nothing in flight any more."""
+        for connection in self:
+            if connection.is_quiet:
+                connection.close("the broker stops")
+
+    def close_all(self) -> None:
+        for connection in self:
+            connection.close("the broker stops", logging.INFO)

@@ -1,0 +1,302 @@
+"""From a request's bytes to its handler, and from the handler's answer back to bytes.
+
+The table of handlers says everything: which APIs there are, in which versions, and who serves them. From it come
+the routes, one for each (API, version) in use, which hold the compiled decoder and encoder, and what is counted.
+
+A handler's first stage runs when the request is read. It answers by returning the response; or it returns None and
+calls `request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from inspect import iscoroutinefunction
+from struct import Struct
+from struct import error as StructError  # noqa: N812  (an exception, whatever its module calls it)
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.errors import ErrorCode
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.protocol.api import APIS, ApiKey
+from barnabas.protocol.codec import Encoder, decoder, encoder
+from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
+from barnabas.server.connection import ANSWERS, HANDLER
+from barnabas.server.injection import Injections
+from barnabas.server.limits import QUEUED_OUTPUT_BYTES
+
+if TYPE_CHECKING:
+    from barnabas.server.connection import Connection
+    from barnabas.server.output import Part
+
+log = logging.getLogger(__name__)
+
+_RESPONSE_START = Struct(">ii")  # the length of the rest, the correlation id
+_NO_PARTS: tuple[Part, ...] = ()
+
+HandlerFunction = Callable[[Any, "Request", Any], Message | Coroutine[Any, Any, Message | None] | None]
+
+
+class Handler(NamedTuple):
+    """One row of the table: an API, the versions that are served, and the function that serves them."""
+
+    request_class: type[Message]
+    min_version: int
+    max_version: int
+    function: HandlerFunction
+    advertised_min: int | None = None
+    """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
+
+
+class Route:
+    """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
+
+    __slots__ = (
+        "api_key", "count", "decode", "encode", "flexible", "function", "handler", "is_coroutine", "name", "observe",
+        "response_start", "version",
+    )  # fmt: skip
+
+    def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
+        request_class = handler.request_class
+        self.handler = handler
+        self.api_key = request_class.api_key
+        self.version = version
+        self.name = APIS[self.api_key].name
+        self.flexible = request_class.is_flexible(version)
+        self.decode = decoder(request_class, version)
+        self.encode: Encoder[Any] | None = None  # known with the first response
+        self.function = handler.function
+        self.is_coroutine = iscoroutinefunction(handler.function)
+        # Flexible response headers end in tagged fields, except that of ApiVersions (KIP-511).
+        has_tags = self.flexible and self.api_key != ApiKey.API_VERSIONS
+        self.response_start = bytes(_RESPONSE_START.size + has_tags)
+        self.count = metrics.counter(self.name, version)
+        self.observe = metrics.times(self.name).observe
+
+    def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
+        """Encode a response frame into bytes, with slices of files between them where it has some."""
+        encode = self.encode
+        if encode is None:
+            encode = self.encode = encoder(type(response), self.version)
+        start = bytearray(self.response_start)
+        parts: list[Part] = []
+        rest = encode(response, start, parts)
+        if not parts:
+            _RESPONSE_START.pack_into(start, 0, len(start) - 4, correlation_id)
+            return (start,)
+        if rest:
+            parts.append(rest)
+        _RESPONSE_START.pack_into(start, 0, sum(map(len, parts)) - 4, correlation_id)
+        return parts
+
+
+class Request:
+    """One request until it is answered, which happens once: now, later, or (acks=0) with nothing."""
+
+    __slots__ = (
+        "answer", "api_key", "client_id", "connection", "correlation_id", "dispatcher", "is_queued", "patience",
+        "received", "route", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, dispatcher: Dispatcher, connection: Connection, route: Route, correlation_id: int
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.connection = connection
+        self.route = route
+        self.api_key = route.api_key
+        self.version = route.version
+        self.correlation_id = correlation_id
+        self.client_id = connection.client_id
+        self.received = connection.received
+        self.patience = 0.0  # seconds that the client asked to wait: a long poll is not slow
+        self.answer: Sequence[Part] | None = None
+        self.is_queued = False
+
+    def __repr__(self) -> str:
+        return f"{self.route.name} version {self.version} on {self.connection!r}"
+
+    def respond(self, response: Message) -> None:
+        """Answer; does nothing when the client has gone."""
+        if not self.connection.closed:
+            self._finish(self.route.write(self.correlation_id, response))
+
+    def respond_nothing(self) -> None:
+        """Let the next response go out without one to this request."""
+        if not self.connection.closed:
+            self._finish(_NO_PARTS)
+
+    def _finish(self, answer: Sequence[Part]) -> None:
+        if self.answer is not None:
+            raise RuntimeError(f"{self!r} is answered twice")
+        self.answer = answer
+        self.dispatcher.finished(self)
+        if self.is_queued:
+            self.connection.answered(self)
+
+
+class Dispatcher:
+    """Serves the requests of all connections from one table of handlers."""
+
+    def __init__(
+        self,
+        broker: Any,
+        handlers: Iterable[Handler],
+        metrics: RequestMetrics,
+        *,
+        slow_request_seconds: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._broker = broker
+        self.handlers = {handler.request_class.api_key: handler for handler in handlers}
+        self._metrics = metrics
+        self._now = monotonic
+        self.slow_request_seconds = slow_request_seconds or float("inf")
+        self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._injections = Injections()
+
+    def inject(self, api_key: int, error: int, times: int = 1) -> None:
+        """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
+        self._injections.add(api_key, ErrorCode(error), times)
+
+    # The path of every request
+
+    def dispatch(
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        position: int,
+        end: int,
+        route_key: int,
+        correlation_id: int,
+        client_id_length: int,
+    ) -> None:
+        """Handle one request. `position` is behind the fixed part of its header, at the client id."""
+        try:
+            route = self._routes.get(route_key) or self._find_route(connection, route_key, correlation_id)
+            if route is None:
+                return
+            body = position + client_id_length if client_id_length > 0 else position
+            if buffer[position:body] != connection.client_id_bytes:
+                remember_client_id(connection, buffer, position, end, client_id_length)
+            if route.flexible:
+                body = body + 1 if buffer[body] == 0 else skip_tagged_fields(buffer[:end], body)
+            if route.is_coroutine:
+                buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
+            message = route.decode(buffer, body, end)[0]
+        except (ProtocolError, StructError, IndexError, UnicodeDecodeError) as error:
+            connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
+            return
+        request = Request(self, connection, route, correlation_id)
+        route.count.value += 1
+        try:
+            injected = self._injections.answer(message, route) if self._injections else None
+            response = injected or route.function(self._broker, request, message)
+            self._settle(connection, request, response)
+        except Exception as error:
+            self._fail(request, error)
+
+    def _settle(
+        self,
+        connection: Connection,
+        request: Request,
+        response: Message | Coroutine[Any, Any, Message | None] | None,
+    ) -> None:
+        """Take what the first stage gave: a response, nothing yet, or a coroutine that will have one."""
+        if connection.closed:
+            return
+        if response is None:
+            if request.answer is None:
+                request.is_queued = True
+                connection.unanswered.append(request)
+                return
+        elif isinstance(response, Message):
+            request.answer = request.route.write(request.correlation_id, response)
+            self.finished(request)
+        else:
+            self._start_task(connection, request, response)
+            return
+        if connection.unanswered:
+            request.is_queued = True
+            connection.unanswered.append(request)
+        elif request.answer:
+            output = connection.output
+            output.add(request.answer)
+            if output.queued_bytes > QUEUED_OUTPUT_BYTES:
+                connection.pause(ANSWERS)
+
+    def finished(self, request: Request) -> None:
+        """Note how long an answered request took."""
+        seconds = self._now() - request.received
+        request.route.observe(seconds)
+        if seconds - request.patience > self.slow_request_seconds:
+            log.warning("slow request: %r took %.3f s (barnabas.slow.request.ms)", request, seconds)
+
+    # Handlers that wait
+
+    def _start_task(
+        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, Message | None]
+    ) -> None:
+        request.is_queued = True
+        connection.unanswered.append(request)
+        connection.pause(HANDLER)
+        task = asyncio.get_running_loop().create_task(self._run(request, coroutine))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        try:
+            response = await coroutine
+            if response is not None:
+                request.respond(response)
+        except Exception as error:
+            self._fail(request, error)
+        finally:
+            request.connection.resume(HANDLER)
+
+    # What is not served
+
+    def _find_route(self, connection: Connection, route_key: int, correlation_id: int) -> Route | None:
+        """Make a route at its first use; close the connection if there is no such API or version."""
+        api_key, version = route_key >> 16, route_key & 0xFFFF
+        handler = self.handlers.get(api_key)
+        if handler is not None and handler.min_version <= version <= handler.max_version:
+            route = self._routes[route_key] = Route(handler, version, self._metrics)
+            return route
+        if handler is not None and api_key == ApiKey.API_VERSIONS:
+            self._name_versions(connection, handler, correlation_id)
+        else:
+            name = APIS[api_key].name if api_key in APIS else f"API {api_key}"
+            connection.close(f"{name} version {version} is not served", logging.INFO)
+        return None
+
+    def _name_versions(self, connection: Connection, handler: Handler, correlation_id: int) -> None:
+        """Answer an ApiVersions of a newer client in version 0, so that it can ask again (KIP-511)."""
+        route = self._find_route(connection, ApiKey.API_VERSIONS << 16, correlation_id)
+        assert route is not None
+        versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
+        self._settle(connection, Request(self, connection, route, correlation_id), response)
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        """A handler raised what it should have answered: a mistake of ours. The client will try again.
+
+        An UNKNOWN_SERVER_ERROR instead would make a Java producer write duplicates (KAFKA-14034).
+        """
+        log.error("%r failed; the connection is closed", request, exc_info=error)
+        request.connection.close("a request failed")
+
+
+def remember_client_id(
+    connection: Connection, buffer: memoryview, position: int, end: int, length: int
+) -> None:
+    """Keep a connection's client id, decoded; most clients send the same one with every request."""
+    if length < -1 or position + length > end:
+        raise ProtocolError(f"a client id of {length} bytes does not fit into the request")
+    connection.client_id_bytes = bytes(buffer[position : position + max(length, 0)])
+    connection.client_id = None if length == -1 else str(connection.client_id_bytes, "utf-8")

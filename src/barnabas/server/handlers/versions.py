@@ -1,0 +1,72 @@
+"""ApiVersions: what this broker serves, which is exactly the table of handlers.
+
+Versions 0 to 4 are served. Since version 3 the client names its software; a name that does not look like one is
+INVALID_REQUEST. Version 3 leaves out features whose minimum is 0, which older clients could not read (KIP-584).
+A version that is not served is answered by the dispatcher, in version 0 and with UNSUPPORTED_VERSION (KIP-511).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.metadata import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Handler, Request
+
+# As Kafka checks it: letters and digits, with dashes and dots inside.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
+
+
+class Feature(NamedTuple):
+    """A feature that this software can have switched on, and its range of levels."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+def api_versions(broker: Broker, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    if request.version >= 3:
+        names = (message.client_software_name, message.client_software_version)
+        if not all(map(_SOFTWARE.fullmatch, names)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        connection = request.connection
+        connection.client_software_name, connection.client_software_version = names
+    return ApiVersionsResponse(
+        api_keys=advertised_apis(broker.dispatcher.handlers.values()),
+        supported_features=supported_features(broker.supported_features, request.version),
+        finalized_features=finalized_features(broker.image.features),
+        finalized_features_epoch=broker.image.offset,
+    )
+
+
+def advertised_apis(handlers: Iterable[Handler]) -> list[ApiVersion]:
+    """List the APIs of a table, by number."""
+    apis = [
+        ApiVersion(
+            handler.request_class.api_key,
+            handler.min_version if handler.advertised_min is None else handler.advertised_min,
+            handler.max_version,
+        )
+        for handler in handlers
+    ]
+    return sorted(apis, key=lambda api: api.api_key)
+
+
+def supported_features(features: Iterable[Feature], version: int) -> list[SupportedFeatureKey]:
+    return [SupportedFeatureKey(*feature) for feature in features if version >= 4 or feature.min_level > 0]
+
+
+def finalized_features(levels: Mapping[str, int]) -> list[FinalizedFeatureKey]:
+    return [FinalizedFeatureKey(name, level, level) for name, level in sorted(levels.items()) if level > 0]

@@ -1,0 +1,45 @@
+"""What one client may ask of the server, and how long it may take.
+
+Every limit is on by default. Kafka leaves most of them unlimited; a single process that serves everybody
+from one loop cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MEBIBYTE = 1 << 20
+
+# Sizes that nobody needs to tune: they bound one turn of the loop and what waits behind one connection.
+RECEIVE_BUFFER_BYTES = MEBIBYTE
+REQUESTS_PER_TURN = 64
+SENT_BYTES_PER_TURN = MEBIBYTE
+UNANSWERED_REQUESTS = 64
+QUEUED_OUTPUT_BYTES = MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one server, with the setting that each comes from."""
+
+    request_bytes: int = 100 * MEBIBYTE  # socket.request.max.bytes
+    queued_bytes: int = 256 * MEBIBYTE  # queued.max.request.bytes
+    connections: int = 10_000  # max.connections
+    connections_per_address: int = 10_000  # max.connections.per.ip
+    address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
+    idle_seconds: float = 600.0  # connections.max.idle.ms
+    first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
+    slow_request_seconds: float = 1.0  # barnabas.slow.request.ms
+    # A request must arrive within this time, and one second more for each 64 KiB of it: enough for a modem,
+    # too little for a client that holds on to memory by sending one byte now and then.
+    frame_seconds: float = 30.0
+    frame_bytes_per_second: int = 64 * 1024
+
+    def frame_time(self, length: int) -> float:
+        """Return the seconds in which a request of this length must arrive once it has begun."""
+        return self.frame_seconds + length / self.frame_bytes_per_second
+
+    def connections_from(self, address: str) -> int:
+        """Return how many connections one address may have."""
+        return self.address_overrides.get(address, self.connections_per_address)

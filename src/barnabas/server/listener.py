@@ -1,0 +1,137 @@
+"""A listening socket by name, and the address that its clients are told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+ACCEPTED_PER_TURN = 64
+RETRY_ACCEPT_SECONDS = 0.5
+BACKLOG = 1024  # a fleet of clients reconnects at once after a restart; the kernel caps it at its own limit
+
+# Running out of these passes; anything else that accept() says is about one connection only.
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+Accepted = Callable[["Listener", socket.socket, tuple[str, int]], None]
+
+
+class Listener:
+    """Accepts connections on one address. After `open`, `port` is the real one even if 0 was asked for."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        advertised: tuple[str, int] | None = None,
+        security_protocol: str = "PLAINTEXT",
+        backlog: int = BACKLOG,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.security_protocol = security_protocol
+        self.advertised_address = advertised
+        self._backlog = backlog
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepted: Accepted | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}://{self.host}:{self.port}"
+
+    def open(self) -> None:
+        """Bind and listen. Nobody is accepted before `start`, but early clients may already queue."""
+        family = socket.AF_INET6 if ":" in self.host or not self.host else socket.AF_INET
+        listening = _bind(family, self.host, self.port, self._backlog)
+        self.port = listening.getsockname()[1]
+        self._socket = listening
+
+    def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted) -> None:
+        if self._socket is None:
+            self.open()
+        self._loop, self._accepted = loop, accepted
+        self._watch()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            if self._loop is not None:
+                self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def advertised(self, connection: Any) -> tuple[str, int]:
+        """Return the address to tell a client: as configured, or the one at which it has reached us."""
+        if self.advertised_address is not None:
+            return self.advertised_address
+        local: tuple[str, int] = connection.local_address
+        return local
+
+    def _watch(self) -> None:
+        if self._socket is not None and self._loop is not None:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        assert self._accepted is not None
+        for _ in range(ACCEPTED_PER_TURN):
+            try:
+                accepted, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._accept_failed(error)
+                return
+            accepted.setblocking(False)
+            self._accepted(self, accepted, plain_address(peer))
+
+    def _accept_failed(self, error: OSError) -> None:
+        if error.errno not in _OUT_OF_RESOURCES or self._socket is None or self._loop is None:
+            return  # that client has gone already
+        log.error("%r cannot accept: %s; trying again in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.call_later(RETRY_ACCEPT_SECONDS, self._watch)
+
+
+def _bind(family: socket.AddressFamily, host: str, port: int, backlog: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # An empty host means every interface, IPv4 included; "::" does too, as in Java.
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listening.bind((host, port))
+        listening.listen(backlog)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def plain_address(address: tuple[Any, ...]) -> tuple[str, int]:
+    """Return host and port; an IPv4 client of an IPv6 socket is shown by its IPv4 address."""
+    host, port = address[0], address[1]
+    return host.removeprefix("::ffff:") if "." in host else host, port
+
+
+def warn_if_unreachable(listener: Listener) -> None:
+    """Say what to set when clients are likely to dial another address than the one they will be told."""
+    wildcard = listener.host in ("", "0.0.0.0", "::")
+    if listener.advertised_address is None and wildcard and any(map(os.path.exists, _CONTAINER_MARKS)):
+        log.warning(
+            "%r runs in a container and advertised.listeners is not set: clients outside of it are told the "
+            "container's own address. If they cannot reach that, set advertised.listeners=%s://HOST:PORT to "
+            "the address that they dial.",
+            listener,
+            listener.name,
+        )

@@ -1,0 +1,186 @@
+"""What a connection still has to send: bytes and slices of files, in order.
+
+Sending never blocks and never holds up the others: a turn sends what the socket takes, at most 1 MiB of files,
+and asks the loop to be called again for the rest. While a thread fetches a cold slice from the disk, only
+this connection waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TypeAlias
+
+from barnabas.files import Bytes, File
+from barnabas.log.slices import FileSlice
+from barnabas.server.limits import SENT_BYTES_PER_TURN
+from barnabas.server.residency import WARMED_AT_ONCE, Warmer, is_cached, warm
+from barnabas.server.transport import BLOCKED, MORE_FOLLOWS, Transport
+
+# Small parts are joined and sent by one call; beyond this, copying them costs more than a second call.
+JOINED_BYTES = 64 * 1024
+
+
+Part: TypeAlias = Bytes | FileSlice
+
+
+class Output:
+    """The queue of one connection. `queued_bytes` counts bytes only: slices take no memory."""
+
+    __slots__ = (
+        "_failed", "_fetching", "_loop", "_parts", "_progressed", "_send", "_sent_of_slice", "_transport", "_waits",
+        "_warm_until", "_warmer", "_watched", "closed", "queued_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        transport: Transport,
+        loop: asyncio.AbstractEventLoop,
+        warmer: Warmer,
+        progressed: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._transport = transport
+        self._send = transport.send
+        self._loop = loop
+        self._warmer = warmer
+        self._progressed = progressed  # some of what waited has gone out
+        self._failed = failed
+        self._parts: deque[Part] = deque()
+        self._sent_of_slice = 0  # of the slice at the head of the queue
+        self._warm_until = 0  # position in its file up to which that slice has been fetched by a thread
+        self._waits = False  # for the socket or for a thread, which will go on with the sending
+        self._fetching = False  # it is a thread
+        self._watched = False  # the loop calls `_writable`; left on while the socket keeps filling up
+        self.queued_bytes = 0
+        self.closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Queue parts without sending them."""
+        self._parts.extend(parts)
+        self.queued_bytes += sum(len(part) for part in parts if not isinstance(part, FileSlice))
+
+    def flush(self) -> None:
+        """Send as much as the socket and this turn's share allow."""
+        if self._waits or self.closed:
+            return
+        try:
+            self._send_parts()
+        except BLOCKED:
+            self._wait_for_socket()
+        except OSError as error:
+            self._failed(f"cannot send: {error}")
+
+    def holds_beyond(self, file: File, position: int) -> bool:
+        """Say whether a slice of this file that reaches beyond a position is still to be sent."""
+        return any(
+            isinstance(part, FileSlice) and part.file is file and part.position + part.length > position
+            for part in self._parts
+        )
+
+    def close(self) -> None:
+        self.closed = True
+        self._parts.clear()
+        self.queued_bytes = 0
+        self._stop_watching()
+
+    def _send_parts(self) -> None:
+        share = SENT_BYTES_PER_TURN
+        while self._parts and not self._waits:
+            head = self._parts[0]
+            if not isinstance(head, FileSlice):
+                self._send_bytes()
+            elif share > 0:
+                share -= self._send_slice(head, share)
+            else:
+                self._wait_for_socket()
+
+    def _send_bytes(self) -> None:
+        """Send the bytes in front, joined if they are small."""
+        data = self._take_bytes()
+        more = MORE_FOLLOWS if self._parts else 0
+        try:
+            sent = self._send(data, more)
+        except BLOCKED:
+            self._parts.appendleft(data)
+            raise
+        self.queued_bytes -= sent
+        if sent < len(data):
+            self._parts.appendleft(memoryview(data)[sent:])
+
+    def _take_bytes(self) -> Bytes:
+        parts = self._parts
+        first = parts.popleft()
+        assert not isinstance(first, FileSlice)
+        taken, total = [first], len(first)
+        while parts and not isinstance(following := parts[0], FileSlice):
+            if total + len(following) > JOINED_BYTES:
+                break
+            taken.append(following)
+            total += len(following)
+            parts.popleft()
+        return first if len(taken) == 1 else b"".join(taken)
+
+    def _send_slice(self, piece: FileSlice, share: int) -> int:
+        position = piece.position + self._sent_of_slice
+        count = min(piece.length - self._sent_of_slice, share)
+        fd = piece.file.fileno()
+        if position >= self._warm_until and not is_cached(fd, position, count, piece.file.size):
+            self._fetch(piece, position, min(count, WARMED_AT_ONCE))
+            return 0
+        sent = self._transport.send_file(fd, position, count)
+        if sent == 0:
+            raise OSError(f"{piece.file.path} ends before byte {position}, which a client was promised")
+        self._sent_of_slice += sent
+        if self._sent_of_slice == piece.length:
+            self._parts.popleft()
+            self._sent_of_slice = self._warm_until = 0
+        return sent
+
+    def _fetch(self, piece: FileSlice, position: int, count: int) -> None:
+        """Let a thread read the slice's next bytes into the page cache, and go on when it has."""
+        self._waits = self._fetching = True
+
+        def read() -> int:
+            warm(piece.file.fileno(), position, count)  # holds the slice, and so its file, until it is read
+            return position + count
+
+        self._warmer.submit(read).add_done_callback(self._fetched_in_thread)
+
+    def _fetched_in_thread(self, future: Future[int]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._fetched, future)
+
+    def _fetched(self, future: Future[int]) -> None:
+        if self.closed or future.cancelled():
+            return
+        self._waits = self._fetching = False
+        if error := future.exception():
+            self._failed(f"cannot read: {error}")
+            return
+        self._warm_until = future.result()
+        self.flush()
+        self._progressed()
+
+    def _wait_for_socket(self) -> None:
+        self._waits = True
+        if not self._watched:
+            self._watched = True
+            self._loop.add_writer(self._transport.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        self._waits = False
+        self.flush()
+        if not self._waits or self._fetching:
+            self._stop_watching()
+        self._progressed()
+
+    def _stop_watching(self) -> None:
+        if self._watched:
+            self._watched = False
+            self._loop.remove_writer(self._transport.fileno())

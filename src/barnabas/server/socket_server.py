@@ -1,0 +1,107 @@
+"""The network side of a broker: listeners, connections, and what the connections share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable
+
+from barnabas.server.connection import Connection
+from barnabas.server.connections import Connections
+from barnabas.server.dispatch import Dispatcher
+from barnabas.server.limits import RECEIVE_BUFFER_BYTES, Limits
+from barnabas.server.listener import Listener, plain_address, warn_if_unreachable
+from barnabas.server.memory import MemoryPool
+from barnabas.server.residency import Warmer
+from barnabas.server.transport import PlainTransport
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+REFUSALS_LOGGED_EVERY = 10.0  # seconds; a flood of connections must not become a flood of log lines
+
+
+class SocketServer:
+    """Start it with `start`, stop it with `stop`. Everything happens on the loop that started it."""
+
+    def __init__(
+        self,
+        listeners: Iterable[Listener],
+        dispatcher: Dispatcher,
+        limits: Limits | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.listeners = list(listeners)
+        self.dispatcher = dispatcher
+        self.limits = limits or Limits()
+        self.monotonic = monotonic
+        self.memory = MemoryPool(self.limits.queued_bytes)
+        self.connections = Connections(self.limits)
+        self.warmer = Warmer()
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self.loop: asyncio.AbstractEventLoop
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._next_refusal_logged = 0.0
+
+    def open(self) -> None:
+        """Bind all addresses, so that ports are known; clients are accepted from `start` on."""
+        for listener in self.listeners:
+            listener.open()
+
+    async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        for listener in self.listeners:
+            listener.start(self.loop, self._accepted)
+            warn_if_unreachable(listener)
+        self._sweep()
+
+    async def stop(self, patience: float = 10.0) -> None:
+        """Accept and read no more, let what is in flight be answered, then close everything."""
+        for listener in self.listeners:
+            listener.close()
+        self.connections.stop_reading()
+        try:
+            async with asyncio.timeout(patience):
+                await self._wait_until_quiet()
+        except TimeoutError:
+            log.warning("%d connections still have requests in flight; closing them", len(self.connections))
+        self.connections.close_all()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self.warmer.close()
+
+    async def _wait_until_quiet(self) -> None:
+        self.connections.close_quiet()
+        while len(self.connections):
+            await asyncio.sleep(0.01)
+            self.connections.close_quiet()
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.remove(connection)
+
+    def _accepted(self, listener: Listener, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        refusal = self.connections.refusal(peer[0])
+        if refusal is not None:
+            accepted.close()
+            self._log_refusal(listener, peer, refusal)
+            return
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            local = plain_address(accepted.getsockname())
+        except OSError:  # it has gone already; macOS says so here
+            accepted.close()
+            return
+        self.connections.add(Connection(self, PlainTransport(accepted), listener, peer, local))
+
+    def _log_refusal(self, listener: Listener, peer: tuple[str, int], refusal: str) -> None:
+        now = self.monotonic()
+        if now >= self._next_refusal_logged:
+            self._next_refusal_logged = now + REFUSALS_LOGGED_EVERY
+            log.warning("%r refused %s:%d: %s", listener, peer[0], peer[1], refusal)
+
+    def _sweep(self) -> None:
+        self.connections.close_overdue(self.monotonic())
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
