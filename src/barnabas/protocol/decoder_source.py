@@ -130,7 +130,7 @@ class DecoderSource:
         if field.wire == "array":
             self._read_array(field, target, nullable)
         elif field.wire == "structure":
-            self._read_nested(field.element, target, nullable)
+            self._read_nested(field, target, nullable)
         else:
             self._read_value(field.wire, field.name, target, nullable)
 
@@ -184,18 +184,21 @@ class DecoderSource:
         self._line(f"if {variable} > 127:")
         self._line(f"    {variable}, position = {reader}(buffer, position - 1)")
 
-    def _read_nested(self, cls: type[Struct], target: str, nullable: bool) -> None:
+    def _read_nested(self, field: Field, target: str, nullable: bool) -> None:
         value = self._variable("nested")
         if not nullable:
-            self._read_struct(cls, value)
+            self._read_struct(field.element, value)
             self._line(f"{target} = {value}")
             return
         marker = self._variable("marker")
-        self._pending.append(("b", marker))
-        with self._block(f"if {marker} < 0:"):
+        # Null is -1 among the plain fields, but 0 in a tagged field.
+        tagged = field.tagged_in(self.version)
+        self._pending.append(("B" if tagged else "b", marker))
+        with self._block(f"if {marker} {'== 0' if tagged else '< 0'}:"):
             self._line(f"{target} = None")
         with self._block("else:"):
-            self._read_struct(cls, value)
+            self._read_struct(field.element, value)
+            self._flush()
             self._line(f"{target} = {value}")
 
     def _read_array(self, field: Field, target: str, nullable: bool) -> None:

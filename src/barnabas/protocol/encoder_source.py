@@ -113,7 +113,7 @@ class EncoderSource:
         if field.wire == "array":
             self._write_array(field, expression, nullable)
         elif field.wire == "structure":
-            self._write_nested(field.element, expression, nullable)
+            self._write_nested(field, expression, nullable)
         else:
             self._write_value(field.wire, expression, nullable)
 
@@ -159,17 +159,18 @@ class EncoderSource:
             self._line("    " + self._packing(before))
         self._line(f"    out += {'string_length_varint' if is_string else 'unsigned_varint'}({length})")
 
-    def _write_nested(self, cls: type[Struct], expression: str, nullable: bool) -> None:
+    def _write_nested(self, field: Field, expression: str, nullable: bool) -> None:
         value = self._variable("nested")
         self._line(f"{value} = {expression}")
         if not nullable:
-            self._write_struct(cls, value)
+            self._write_struct(field.element, value)
             return
         with self._block(f"if {value} is None:"):
-            self._pending.append(("b", "-1"))
+            # Null is -1 among the plain fields, but 0 in a tagged field.
+            self._pending.append(("b", "0" if field.tagged_in(self.version) else "-1"))
         with self._block("else:"):
             self._pending.append(("b", "1"))
-            self._write_struct(cls, value)
+            self._write_struct(field.element, value)
 
     def _write_array(self, field: Field, expression: str, nullable: bool) -> None:
         items, count = self._variable("items"), self._variable("count")

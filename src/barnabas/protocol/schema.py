@@ -66,7 +66,7 @@ FIXED_WIDTH = {
 class Field:
     """One field of a message: its wire type and the versions that know it."""
 
-    __slots__ = ("default", "element", "ignorable", "name", "nullable", "tag", "tagged", "versions", "wire")
+    __slots__ = ("default", "element", "ignorable", "name", "nullable", "tag", "versions", "wire")
 
     def __init__(
         self,
@@ -76,7 +76,6 @@ class Field:
         default: Any = None,
         nullable: str = "none",
         tag: int | None = None,
-        tagged: str | None = None,
         ignorable: bool = False,
         element: Any = None,
     ) -> None:
@@ -86,8 +85,6 @@ class Field:
         self.default = default
         self.nullable = nullable
         self.tag = tag
-        # A field with a tag is tagged wherever it exists, unless its declaration says otherwise.
-        self.tagged = "none" if tag is None else tagged or versions
         self.ignorable = ignorable
         self.element = element  # the struct class, or the wire type of an array's elements
 
@@ -100,8 +97,8 @@ class Field:
         return Versions.parse(self.nullable).includes(version)
 
     def tagged_in(self, version: int) -> bool:
-        """Say whether the field travels as a tagged field in a version."""
-        return Versions.parse(self.tagged).includes(version)
+        """Say whether the field travels as a tagged field: with a tag it does, wherever it exists."""
+        return self.tag is not None and self.present_in(version)
 
 
 def boolean(versions: str = "0+", *, default: bool = False, **options: Any) -> Any:

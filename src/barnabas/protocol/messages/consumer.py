@@ -39,7 +39,7 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
     )
 
 
-class Assignment(Struct):
+class ConsumerGroupHeartbeatAssignment(Struct):
     topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] = array(
         ConsumerGroupHeartbeatTopicPartitions
     )
@@ -52,7 +52,9 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
     member_id: str | None = string(nullable="0+", default=None)
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
-    assignment: Assignment | None = structure(Assignment, nullable="0+", default=None)
+    assignment: ConsumerGroupHeartbeatAssignment | None = structure(
+        ConsumerGroupHeartbeatAssignment, nullable="0+", default=None
+    )
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
@@ -68,6 +70,10 @@ class ConsumerGroupDescribeTopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
+class ConsumerGroupDescribeAssignment(Struct):
+    topic_partitions: list[ConsumerGroupDescribeTopicPartitions] = array(ConsumerGroupDescribeTopicPartitions)
+
+
 class Member(Struct):
     member_id: str = string()
     instance_id: str | None = string(nullable="0+", default=None)
@@ -77,8 +83,8 @@ class Member(Struct):
     client_host: str = string()
     subscribed_topic_names: list[str] = array(string)
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
-    assignment: Assignment = structure(Assignment)
-    target_assignment: Assignment = structure(Assignment)
+    assignment: ConsumerGroupDescribeAssignment = structure(ConsumerGroupDescribeAssignment)
+    target_assignment: ConsumerGroupDescribeAssignment = structure(ConsumerGroupDescribeAssignment)
     member_type: int = int8("1+", default=-1, ignorable=True)
 
 

@@ -34,7 +34,7 @@ class ShareGroupHeartbeatTopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class Assignment(Struct):
+class ShareGroupHeartbeatAssignment(Struct):
     topic_partitions: list[ShareGroupHeartbeatTopicPartitions] = array(ShareGroupHeartbeatTopicPartitions)
 
 
@@ -45,7 +45,9 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="1
     member_id: str | None = string(nullable="1+", default=None)
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
-    assignment: Assignment | None = structure(Assignment, nullable="1+", default=None)
+    assignment: ShareGroupHeartbeatAssignment | None = structure(
+        ShareGroupHeartbeatAssignment, nullable="1+", default=None
+    )
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="1", flexible="1+"):
@@ -61,6 +63,10 @@ class ShareGroupDescribeTopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
+class ShareGroupDescribeAssignment(Struct):
+    topic_partitions: list[ShareGroupDescribeTopicPartitions] = array(ShareGroupDescribeTopicPartitions)
+
+
 class Member(Struct):
     member_id: str = string()
     rack_id: str | None = string(nullable="1+", default=None)
@@ -68,7 +74,7 @@ class Member(Struct):
     client_id: str = string()
     client_host: str = string()
     subscribed_topic_names: list[str] = array(string)
-    assignment: Assignment = structure(Assignment)
+    assignment: ShareGroupDescribeAssignment = structure(ShareGroupDescribeAssignment)
 
 
 class DescribedGroup(Struct):

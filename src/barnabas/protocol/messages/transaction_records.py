@@ -18,13 +18,13 @@ class TransactionLogValue(Message, api_key=0, versions="0-1", flexible="1+"):
     """The state of a transactional id."""
 
     producer_id: int = int64()
-    previous_producer_id: int = int64(tag=0, tagged="1+", default=-1)
-    next_producer_id: int = int64(tag=1, tagged="1+", default=-1)
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
     producer_epoch: int = int16()
-    next_producer_epoch: int = int16(tag=3, tagged="1+", default=-1)
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
     transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
-    client_transaction_version: int = int16(tag=2, tagged="1+")
+    client_transaction_version: int = int16("1+", tag=2)
