@@ -2,9 +2,10 @@
 
 import argparse
 import shutil
+import subprocess
 import sys
 import time
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -39,10 +40,19 @@ def _run(options: argparse.Namespace, console: Console) -> list[RowResult]:
     with Session(options.scratch, scale) as session:
         try:
             chosen = rows.select(options.rows)
-            return measure_rows(chosen, session, _rounds(options), lambda text: console.log(text))
+            return measure_rows(chosen, session, _rounds(options), _progress(console))
         finally:
             if not options.keep:
                 shutil.rmtree(session.scratch, ignore_errors=True)
+
+
+def _progress(console: Console) -> Callable[[str], None]:
+    begin = time.monotonic()
+
+    def show(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - begin:6.0f} s[/dim]  {text}", soft_wrap=True)
+
+    return show
 
 
 def _rounds(options: argparse.Namespace) -> int:
@@ -62,11 +72,17 @@ def _refuse_if_impossible(force: bool) -> None:
 def _about(options: argparse.Namespace, seconds: float) -> dict[str, str]:
     return {
         **machine.describe(),
-        "barnabas": version("barnabas"),
+        "barnabas": f"commit {_commit()}",
         "apache kafka": f"{KAFKA_VERSION}, 1 GB heap, warmed up by one unmeasured run of each row",
         "rounds": f"{_rounds(options)}{' (quick)' if options.quick else ''}",
         "duration": f"{seconds / 60:.1f} minutes",
     }
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _parse() -> argparse.Namespace:

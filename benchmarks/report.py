@@ -41,22 +41,24 @@ def _lines_of(result: RowResult) -> Iterator[Line]:
         yield Line(result.row.title, "", f"{where}: failed", "", "", why.strip().splitlines()[0][:80])
     shown = set()
     for target in result.row.targets:
-        yield from _target_line(result, target)
-        shown.update({(target.subject, target.metric), (target.relative_to or KAFKA, target.metric)})
+        line = _target_line(result, target)
+        if line is not None:
+            yield line
+            shown.update({(target.subject, target.metric), (target.relative_to or KAFKA, target.metric)})
     for metric in result.row.metrics:
         for subject in result.row.subjects:
             if (subject.name, metric.key) not in shown:
                 yield from _figure_line(result, subject.name, metric)
 
 
-def _target_line(result: RowResult, target: Target) -> Iterator[Line]:
+def _target_line(result: RowResult, target: Target) -> Line | None:
     metric = result.row.metric(target.metric)
     figure = result.figure(target.subject, target.metric)
     reference_name = target.relative_to or KAFKA
     reference = result.figure(reference_name, target.metric)
     if figure is None or (reference is None and target.relative_to):
-        return
-    yield Line(
+        return None
+    return Line(
         _title(result, target.subject, BARNABAS),
         _with_name(reference_name, KAFKA, reference.text(metric.unit, metric.digits)) if reference else "",
         figure.text(metric.unit, metric.digits),

@@ -26,6 +26,10 @@ _SETTINGS: Mapping[str, Mapping[str, str]] = {
 _PERMANENT = ("kafka", "barnabas")
 
 
+def _admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})  # errors only
+
+
 class Session:
     def __init__(self, scratch: Path, scale: float = 1.0) -> None:
         self.scale = scale
@@ -68,13 +72,13 @@ class Session:
         return self._kept[broker.name, label]
 
     def create_topics(self, broker: Broker, partitions_by_name: Mapping[str, int]) -> None:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = _admin(broker)
         topics = [NewTopic(name, count, 1) for name, count in partitions_by_name.items()]
         for created in admin.create_topics(topics, request_timeout=60).values():
             created.result(60)
 
     def delete_topic(self, broker: Broker, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = _admin(broker)
         for deleted in admin.delete_topics([topic]).values():
             deleted.result(60)
 

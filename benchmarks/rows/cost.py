@@ -33,9 +33,9 @@ ROWS = (
         (*both(cpu_per_gib), Subject("floor", cpu_per_gib_floor)),
         (
             Metric("cpu_per_gib", "s CPU/GiB", digits=2),
-            Metric("recv", "s CPU/GiB", digits=2),
-            Metric("crc", "s CPU/GiB", digits=2),
-            Metric("write", "s CPU/GiB", digits=2),
+            Metric("recv", "s CPU/GiB to receive", digits=2),
+            Metric("crc", "s CPU/GiB to check", digits=2),
+            Metric("write", "s CPU/GiB to write", digits=2),
         ),
         (Target("cpu_per_gib", "<=", 1.3, relative_to=None),),
     ),
