@@ -22,7 +22,7 @@ EXAMPLES = [
         b"x" * 300,
         (("trace", b"abc"), ("empty", b""), ("null", None), ("trace", b"2")),
     ),
-    Record(6, NOW + 3, b"large", bytes(range(256)) * 600),
+    Record(6, NOW + 3, b"large", b"0123456789abcdef" * 9600),  # several blocks of every codec
 ]
 
 _bytes = st.none() | st.binary(max_size=200)
