@@ -62,18 +62,17 @@ class Delivery:
 class Outbox:
     """The batches of one partition, oldest first; the newest takes records in until it is full."""
 
-    __slots__ = ("_batch_bytes", "_partition", "_waiting", "taken")
+    __slots__ = ("_batch_bytes", "_partition", "_waiting")
 
     def __init__(self, partition: TopicPartition, batch_bytes: int) -> None:
         self._partition = partition
         self._batch_bytes = batch_bytes
         self._waiting: deque[PendingBatch] = deque()
-        self.taken = 0  # batches handed out so far
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, record: Record, size: int) -> Delivery:
+    def add(self, record: Record, size: int) -> tuple[PendingBatch, Delivery]:
         batch = self._waiting[-1] if self._waiting else self._open()
         if batch.bytes and batch.bytes + size > self._batch_bytes:
             batch.ready.set()
@@ -82,13 +81,16 @@ class Outbox:
         batch.bytes += size
         if batch.bytes >= self._batch_bytes:
             batch.ready.set()
-        return Delivery(batch, len(batch.records) - 1)
+        return batch, Delivery(batch, len(batch.records) - 1)
+
+    def has_room_in(self, batch: PendingBatch, size: int) -> bool:
+        """Whether a record of this size would join this batch."""
+        return bool(self._waiting) and self._waiting[-1] is batch and batch.bytes + size <= self._batch_bytes
 
     def oldest(self) -> PendingBatch:
         return self._waiting[0]
 
     def take(self) -> PendingBatch:
-        self.taken += 1
         batch = self._waiting.popleft()
         batch.ready.set()
         return batch

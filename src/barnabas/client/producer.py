@@ -53,7 +53,7 @@ class Producer:
         self._lanes: dict[TopicPartition, Lane] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._partition_counts: dict[str, int] = {}
-        self._sticky: dict[str, tuple[Lane, int]] = {}
+        self._sticky: dict[str, tuple[Lane, PendingBatch]] = {}  # the batch that keyless records fill now
         self._buffered = 0
         self._changed = asyncio.Event()  # a batch was finished: there is room, or nothing left to flush
         self._failure: Exception | None = None
@@ -100,10 +100,15 @@ class Producer:
         while self._buffered and self._buffered + size > self.settings.buffer_bytes:
             await self._next_change()
         count = self._partition_counts.get(topic) or await self._count_partitions(topic)
-        lane = self._choose_lane(topic, key, partition, count)
+        lane = self._choose_lane(topic, key, partition, count, size)
+        batch, delivery = lane.outbox.add(record, size)
+        if key is None and partition is None:
+            self._sticky[topic] = (lane, batch)
         self._buffered += size
         lane.wake.set()
-        return lane.outbox.add(record, size)
+        if batch.ready.is_set():
+            await asyncio.sleep(0)  # a caller who never waits must not keep full batches from leaving
+        return delivery
 
     async def flush(self) -> None:
         """Wait until every record is in the log, or raise the first error since the last flush."""
@@ -160,7 +165,9 @@ class Producer:
         self._partition_counts[topic] = len(found.partitions)
         return len(found.partitions)
 
-    def _choose_lane(self, topic: str, key: bytes | None, partition: int | None, count: int) -> Lane:
+    def _choose_lane(
+        self, topic: str, key: bytes | None, partition: int | None, count: int, size: int
+    ) -> Lane:
         if partition is not None:
             if not 0 <= partition < count:
                 text = f"topic {topic!r} has partitions 0 to {count - 1}; there is no {partition}"
@@ -168,15 +175,14 @@ class Producer:
             return self._lane(TopicPartition(topic, partition))
         if key is not None:
             return self._lane(TopicPartition(topic, partition_for_key(key, count)))
-        return self._sticky_lane(topic, count)
+        return self._sticky_lane(topic, count, size)
 
-    def _sticky_lane(self, topic: str, count: int) -> Lane:
+    def _sticky_lane(self, topic: str, count: int, size: int) -> Lane:
         """KIP-480: records without a key fill one batch together, then another partition has its turn."""
-        lane, taken = self._sticky.get(topic, (None, 0))
-        if lane is None or lane.outbox.taken != taken:
-            lane = self._lane(TopicPartition(topic, random.randrange(count)))
-            self._sticky[topic] = (lane, lane.outbox.taken)
-        return lane
+        current = self._sticky.get(topic)
+        if current is not None and current[0].outbox.has_room_in(current[1], size):
+            return current[0]
+        return self._lane(TopicPartition(topic, random.randrange(count)))
 
     def _lane(self, partition: TopicPartition) -> Lane:
         lane = self._lanes.get(partition)

@@ -1,0 +1,26 @@
+"""Brokers inside tests, and twins of the seams that can be told to fail.
+
+from barnabas.testing import EmbeddedBroker
+
+with EmbeddedBroker() as broker:
+    broker.bootstrap_servers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.testing.embedded import EmbeddedBroker as EmbeddedBroker
+
+__all__ = ["EmbeddedBroker"]
+
+
+def __getattr__(name: str) -> Any:
+    # The pytest plugin lives in this package and loads in every pytest run of whoever has Barnabas
+    # installed: the broker is imported only when somebody wants one.
+    if name == "EmbeddedBroker":
+        from barnabas.testing.embedded import EmbeddedBroker
+
+        return EmbeddedBroker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

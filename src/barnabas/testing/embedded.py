@@ -1,0 +1,216 @@
+"""A broker inside the process of a test: the same broker that `barnabas serve` runs, in a thread of its own.
+
+with EmbeddedBroker() as broker:
+    broker.create_topic("orders", partitions=3)
+    Producer({"bootstrap.servers": broker.bootstrap_servers})
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.api import ApiKey
+from barnabas.testing.fork import Belongings, let_go_in_child
+from barnabas.testing.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 30.0
+
+# What a test wants: speed instead of safety from power cuts, and no waiting for members that never come.
+TEST_SETTINGS = {
+    "barnabas.acks.all.fsync": "never",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+class EmbeddedBroker:
+    """Ready when the constructor's `with` block begins. Several may run in one process.
+
+    `settings` are Kafka's server settings. Without `data_dir` the records live in a temporary folder that
+    `stop` removes. A child process that was forked does not share the broker: it neither keeps its sockets
+    open nor stops it.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._settings = dict(settings or {})
+        self._given_dir = None if data_dir is None else Path(data_dir)
+        self._temporary: Path | None = None
+        self._thread: LoopThread | None = None
+        self._broker: Broker | None = None
+        self._owner = 0
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._broker is not None and self._owner == os.getpid()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        self._running_broker()
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with the partitions' folders; it is there while the broker runs."""
+        folder = self._given_dir or self._temporary
+        if folder is None:
+            raise RuntimeError("the broker has no folder before it is started")
+        return folder
+
+    @property
+    def broker(self) -> Broker:
+        """The broker itself, to look at: its methods belong to its own thread."""
+        return self._running_broker()
+
+    @property
+    def belongings(self) -> Belongings | None:
+        """What a forked child must let go of."""
+        return None if self._broker is None else Belongings(self.port, str(self.data_dir))
+
+    def start(self) -> Self:
+        """Start, and return when clients are served. What went wrong is raised here."""
+        if self._broker is not None:
+            raise RuntimeError("the broker is running already")
+        if self._given_dir is None and self._temporary is None:
+            self._temporary = Path(tempfile.mkdtemp(prefix="barnabas-"))
+        self._thread = LoopThread("barnabas broker")
+        try:
+            self._broker = self._thread.run(self._start_broker(), START_TIMEOUT)
+        except BaseException:
+            self._abandon()
+            raise
+        self._owner = os.getpid()
+        self.port = self._broker.listeners[0].port  # stays the same over a restart
+        let_go_in_child(self)
+        return self
+
+    def stop(self) -> None:
+        """Stop in order and remove the temporary folder. Harmless when repeated, and in a forked child."""
+        if self._owner and self._owner != os.getpid():
+            return
+        try:
+            self._halt()
+        finally:
+            self._remove_temporary()
+
+    def restart(self) -> None:
+        """Stop and start again on the same data and the same port, as an upgrade of a server does."""
+        self._running_broker()
+        self._halt()
+        self.start()
+
+    def create_topic(
+        self,
+        name: str | None = None,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and return its name; without a name, one that is new."""
+        chosen = name or f"topic-{self.next_number()}"
+        self._in_thread().run(self._create_topic(chosen, partitions, dict(configs or {})), START_TIMEOUT)
+        return chosen
+
+    def next_number(self) -> int:
+        """A number that this broker has not given out yet, for names."""
+        return next(self._numbers)
+
+    def inject(self, api: ApiKey | int | str, error: ErrorCode | int | str, times: int = 1) -> None:
+        """Answer the next requests of an API with an error: `inject("PRODUCE", "NOT_LEADER_OR_FOLLOWER")`."""
+        api_key = ApiKey[api] if isinstance(api, str) else ApiKey(api)
+        code = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
+        self._in_thread().run(self._inject(api_key, code, times), START_TIMEOUT)
+
+    async def _start_broker(self) -> Broker:
+        from barnabas.config.broker import BrokerConfig
+        from barnabas.server.broker import Broker
+
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        properties = {
+            **TEST_SETTINGS,
+            "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "log.dirs": str(self.data_dir),
+            **self._settings,
+        }
+        broker = Broker(BrokerConfig.load(properties))
+        await broker.start()
+        return broker
+
+    async def _create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        from barnabas.client import admin
+        from barnabas.client.cluster import Client
+
+        async with Client(self.bootstrap_servers, client_id="embedded") as client:
+            await admin.create_topic(client, name, partitions=partitions, configs=configs)
+
+    async def _inject(self, api_key: ApiKey, code: ErrorCode, times: int) -> None:
+        self._running_broker().dispatcher.inject(api_key, code, times)
+
+    def _halt(self) -> None:
+        broker, self._broker = self._broker, None
+        try:
+            if broker is not None and self._thread is not None:
+                self._thread.run(broker.stop(), STOP_TIMEOUT)
+        finally:
+            self._close_thread()
+
+    def _abandon(self) -> None:
+        """After a failed start: leave neither a thread nor a folder behind."""
+        self._close_thread()
+        self._remove_temporary()
+
+    def _close_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.close()
+
+    def _remove_temporary(self) -> None:
+        folder, self._temporary = self._temporary, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _running_broker(self) -> Broker:
+        if self._broker is None:
+            raise RuntimeError("the broker is not running: use it in a `with` block, or call start()")
+        if self._owner != os.getpid():
+            raise RuntimeError("this process was forked from the one that runs the broker")
+        return self._broker
+
+    def _in_thread(self) -> LoopThread:
+        self._running_broker()
+        assert self._thread is not None
+        return self._thread
