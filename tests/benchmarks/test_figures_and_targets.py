@@ -1,0 +1,74 @@
+"""The benchmark's arithmetic: a wrong verdict is worse than a slow broker."""
+
+from benchmarks.figures import Figure
+from benchmarks.model import Metric, Row, Subject, Target
+from benchmarks.report import MET, MISSED, lines
+from benchmarks.runner import RowResult, measure_row
+from benchmarks.session import Session
+
+
+def figures(*rounds: float) -> Figure:
+    return Figure(tuple(rounds))
+
+
+def test_a_figure_is_the_median_of_its_rounds_with_half_their_range_as_spread() -> None:
+    figure = figures(90, 100, 130)
+    assert figure.median == 100
+    assert figure.spread == 0.2
+    assert figure.text("records/s") == "100 records/s ±20%"
+
+
+def test_a_ratio_target_compares_medians() -> None:
+    target = Target("rate", ">=", 1.3)
+    assert target.met_by(figures(130), figures(100))
+    assert not target.met_by(figures(129), figures(100))
+
+
+def test_an_absolute_target_looks_at_the_figure_alone() -> None:
+    target = Target("seconds", "<=", 0.5, relative_to=None)
+    assert target.met_by(figures(0.5), None)
+    assert not target.met_by(figures(0.51), None)
+
+
+def test_a_difference_within_the_spread_is_no_difference() -> None:
+    target = Target("cpu", "<=", 1.15, or_within_spread=True)
+    assert target.met_by(figures(1.0, 1.3, 1.5), figures(0.9, 1.0, 1.1))
+    assert not target.met_by(figures(1.2, 1.3, 1.5), figures(0.9, 1.0, 1.1))
+
+
+def row_of(*subjects: Subject) -> Row:
+    return Row("row", "a row", subjects, (Metric("rate", "/s"),), (Target("rate", ">=", 1.0),))
+
+
+def test_subjects_take_turns_and_each_round_reverses_the_order(session_without_brokers: Session) -> None:
+    turns: list[str] = []
+
+    def subject(name: str) -> Subject:
+        def measure(session: Session) -> dict[str, float]:
+            turns.append(name)
+            return {"rate": 1.0}
+
+        return Subject(name, measure)
+
+    result = measure_row(row_of(subject("a"), subject("b")), session_without_brokers, 2, lambda text: None)
+    assert turns == ["a", "b", "a", "b", "b", "a"]  # the warm-up first
+    assert len(result.values["a"]["rate"]) == 2
+
+
+def test_a_subject_that_fails_is_reported_and_does_not_stop_the_others(
+    session_without_brokers: Session,
+) -> None:
+    def fail(session: Session) -> dict[str, float]:
+        raise RuntimeError("no broker")
+
+    row = row_of(Subject("Apache Kafka", lambda session: {"rate": 1.0}), Subject("Barnabas", fail))
+    result = measure_row(row, session_without_brokers, 3, lambda text: None)
+    assert result.failures == {"Barnabas": "no broker"}
+    assert len(result.values["Apache Kafka"]["rate"]) == 3
+
+
+def test_the_report_says_which_targets_are_met() -> None:
+    met = RowResult(row_of(), {"Barnabas": {"rate": [2.0]}, "Apache Kafka": {"rate": [1.0]}})
+    missed = RowResult(row_of(), {"Barnabas": {"rate": [0.5]}, "Apache Kafka": {"rate": [1.0]}})
+    assert [line.verdict for line in lines([met, missed])] == [MET, MISSED]
+    assert next(lines([met])).ratio == "2.00 x"
