@@ -30,8 +30,8 @@ class Output:
     """The queue of one connection. `queued_bytes` counts bytes only: slices take no memory."""
 
     __slots__ = (
-        "_failed", "_fetching", "_loop", "_parts", "_progressed", "_send", "_sent_of_slice", "_transport", "_waits",
-        "_warm_until", "_warmer", "_watched", "closed", "queued_bytes",
+        "_failed", "_fetching", "_loop", "_parts", "_progressed", "_send", "_sent_of_slice", "_slices",
+        "_transport", "_waits", "_warm_until", "_warmer", "_watched", "closed", "queued_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,7 @@ class Output:
         self._progressed = progressed  # some of what waited has gone out
         self._failed = failed
         self._parts: deque[Part] = deque()
+        self._slices = 0  # how many of the parts are slices
         self._sent_of_slice = 0  # of the slice at the head of the queue
         self._warm_until = 0  # position in its file up to which that slice has been fetched by a thread
         self._waits = False  # for the socket or for a thread, which will go on with the sending
@@ -62,8 +63,12 @@ class Output:
 
     def add(self, parts: Iterable[Part]) -> None:
         """Queue parts without sending them."""
-        self._parts.extend(parts)
-        self.queued_bytes += sum(len(part) for part in parts if not isinstance(part, FileSlice))
+        for part in parts:
+            self._parts.append(part)
+            if type(part) is FileSlice:
+                self._slices += 1
+            else:
+                self.queued_bytes += len(part)
 
     def flush(self) -> None:
         """Send as much as the socket and this turn's share allow."""
@@ -86,7 +91,7 @@ class Output:
     def close(self) -> None:
         self.closed = True
         self._parts.clear()
-        self.queued_bytes = 0
+        self._slices = self.queued_bytes = 0
         self._stop_watching()
 
     def _send_parts(self) -> None:
@@ -115,16 +120,16 @@ class Output:
 
     def _take_bytes(self) -> Bytes:
         parts = self._parts
-        first = parts.popleft()
-        assert not isinstance(first, FileSlice)
-        taken, total = [first], len(first)
-        while parts and not isinstance(following := parts[0], FileSlice):
-            if total + len(following) > JOINED_BYTES:
-                break
-            taken.append(following)
-            total += len(following)
-            parts.popleft()
-        return first if len(taken) == 1 else b"".join(taken)
+        if not self._slices and self.queued_bytes <= JOINED_BYTES:
+            data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]  # all are bytes
+            parts.clear()
+            return data  # type: ignore[return-value]
+        taken = [parts.popleft()]
+        total = len(taken[0])
+        while parts and type(parts[0]) is not FileSlice and total + len(parts[0]) <= JOINED_BYTES:
+            taken.append(parts.popleft())
+            total += len(taken[-1])
+        return taken[0] if len(taken) == 1 else b"".join(taken)  # type: ignore[arg-type, return-value]
 
     def _send_slice(self, piece: FileSlice, share: int) -> int:
         position = piece.position + self._sent_of_slice
@@ -139,6 +144,7 @@ class Output:
         self._sent_of_slice += sent
         if self._sent_of_slice == piece.length:
             self._parts.popleft()
+            self._slices -= 1
             self._sent_of_slice = self._warm_until = 0
         return sent
 
