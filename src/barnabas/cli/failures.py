@@ -1,0 +1,55 @@
+"""What a command says when it fails: what happened, and what to do next. Nobody wants a traceback at 3 a.m."""
+
+from __future__ import annotations
+
+import os
+
+from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
+from barnabas.config.setting import ConfigError
+from barnabas.errors import ErrorCode, KafkaError
+
+FAILED = 1
+WRONG_USE = 2
+
+ADVICE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`barnabas topics list` shows what there is.",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "`barnabas topics describe NAME` shows it; `topics create --if-not-exists` "
+    "does not mind.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`barnabas topics describe NAME` shows where its partitions begin and end.",
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "`barnabas cluster describe` shows how many brokers there are.",
+    ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; its log says why (full? damaged?).",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
+}
+
+
+def explain(error: Exception) -> tuple[str, int] | None:
+    """The text and the exit code for an error we foresee; None for a bug."""
+    if isinstance(error, ConfigError):
+        return str(error), WRONG_USE
+    if isinstance(error, CannotConnectError):
+        return _explain_no_connection(error), FAILED
+    if isinstance(error, UnsupportedApiError):
+        return f"{error}. A newer broker may know it.", FAILED
+    if isinstance(error, KafkaError):
+        advice = ADVICE.get(error.code)
+        return f"{error}\n{advice}" if advice else str(error), FAILED
+    if isinstance(error, ClientError):
+        return str(error), FAILED
+    if isinstance(error, OSError):
+        return _explain_os_error(error), FAILED
+    return None
+
+
+def _explain_no_connection(error: CannotConnectError) -> str:
+    return (
+        f"No broker answers at {error.address}: {error.reason}.\n"
+        f"Is it running? `barnabas serve --data DIR --listen {error.address.split(',')[0]}` starts one.\n"
+        "Somewhere else? Say where with --bootstrap-server HOST:PORT or BARNABAS_BOOTSTRAP."
+    )
+
+
+def _explain_os_error(error: OSError) -> str:
+    if error.filename is not None and error.errno is not None:
+        return f"{error.filename}: {os.strerror(error.errno)}"
+    return str(error)

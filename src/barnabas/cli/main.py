@@ -1,0 +1,42 @@
+"""The commands of `barnabas`, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from barnabas.cli import serve
+from barnabas.cli.group import FriendlyGroup
+
+EPILOG = (
+    "First steps: `barnabas serve --data ./data`, then in another window "
+    "`echo hello | barnabas produce greetings` and `barnabas consume greetings --from beginning --exit-at-end`."
+)
+
+app = typer.Typer(
+    name="barnabas",
+    cls=FriendlyGroup,
+    help="Barnabas: a Kafka that installs with pip.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # rich would double the time that --help takes
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+app.command("serve")(serve.serve)
+
+
+@app.command()
+def version() -> None:
+    """Show which Barnabas this is."""
+    from barnabas import __version__
+
+    typer.echo(f"barnabas {__version__}")
+
+
+def main() -> None:
+    app(prog_name="barnabas")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""`barnabas serve`: run a broker until it is told to stop."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from barnabas.cli.options import Settings, parse_settings
+from barnabas.client.addresses import Address, parse_address
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+DEFAULT_LISTEN = "127.0.0.1:9092"
+
+
+def serve(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", "-d", metavar="DIR", help="The folder for the records; made if missing."),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", "-l", metavar="HOST:PORT", help=f"Where clients connect [{DEFAULT_LISTEN}]."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="A server.properties file with Kafka's names."),
+    ] = None,
+    settings: Settings = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
+) -> None:
+    """Run a broker.
+
+    It prints `Barnabas is ready on HOST:PORT` when clients can connect, and stops in order on Ctrl-C or SIGTERM.
+    Options win over --set, and --set over the file.
+
+    Examples:
+
+      barnabas serve --data ./data
+
+      barnabas serve --data /var/lib/barnabas --listen 0.0.0.0:9092 --set log.retention.hours=24
+
+      barnabas serve --config server.properties
+    """
+    from barnabas.config.broker import BrokerConfig
+    from barnabas.server.main import run
+
+    properties = collect_properties(data, listen, config, parse_settings(settings))
+    broker_config = BrokerConfig.load(properties)
+    _log_to_stderr(verbose)
+    for warning in broker_config.warnings:
+        typer.echo(f"Warning: {warning}", err=True)
+    run(broker_config, _announce)
+
+
+def _announce(broker: Broker) -> None:
+    """What scripts wait for, and what people like to read."""
+    for listener in broker.listeners:
+        typer.echo(f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}")
+    sys.stdout.flush()
+
+
+def collect_properties(
+    data: Path | None, listen: str | None, config: Path | None, settings: dict[str, str]
+) -> dict[str, str]:
+    """One mapping of Kafka's settings from the file, --set and the options, the last of which win."""
+    properties = {**_read_file(config), **settings}
+    if data is not None:
+        properties["log.dirs"] = str(data)
+        properties.pop("log.dir", None)
+    if listen is not None or "listeners" not in properties:
+        properties["listeners"] = _listeners(listen or DEFAULT_LISTEN)
+    if "log.dirs" not in properties and "log.dir" not in properties:
+        raise typer.BadParameter("say where the records go: --data DIR (or log.dirs in the file)")
+    return properties
+
+
+def _read_file(path: Path | None) -> dict[str, str]:
+    from barnabas.config.properties import parse_properties
+
+    return {} if path is None else parse_properties(path.read_text(encoding="utf-8"))
+
+
+def _listeners(listen: str) -> str:
+    """`HOST:PORT`, or Kafka's own notation with names, as it is."""
+    if "://" in listen:
+        return listen
+    try:
+        return f"PLAINTEXT://{parse_address(listen)}"
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--listen") from None
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    import logging
+
+    level = logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
