@@ -141,11 +141,11 @@ GOOD = encode_record(0, 0, Record(0, 0, b"k", b"v", (("h", b"x"),)))
 @pytest.mark.parametrize(
     ("data", "count", "text"),
     [
-        (GOOD, 2, "end inside record 1"),
+        (GOOD, 2, "record 1 of 2: the data end inside it"),
         (GOOD, 0, "bytes follow"),
         (GOOD + b"\x00", 1, "1 bytes follow"),
         (GOOD[:-1], 1, "does not fit into the batch"),
-        (b"", 1, "end inside record 0"),
+        (b"", 1, "record 0 of 1: the data end inside it"),
         (varint(-1) + GOOD, 1, "length of -1"),
         (varint(1 << 40) + GOOD, 1, "does not fit into the batch"),
         (b"\xff" * 20, 1, "longer than 10 bytes"),
@@ -178,7 +178,7 @@ def test_headers_that_lie_are_refused(changes: dict[str, int]) -> None:
 
 
 def test_a_record_count_in_the_billions_costs_nothing() -> None:
-    with pytest.raises(InvalidRecords, match="end inside record 7"):
+    with pytest.raises(InvalidRecords, match="record 7 of 2147483647: the data end inside it"):
         read(with_header(build_batch(EXAMPLES), record_count=0x7FFFFFFF))
 
 

@@ -54,10 +54,17 @@ def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED
     Control batches are included: `records/control.py` tells what their records mean.
     """
     data = record_data(batch, header, limit)
-    position = 0
-    for index in range(header.record_count):
-        record, position = _read_checked(data, position, header, index)
-        yield record
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    position = index = 0
+    try:
+        while index < header.record_count:
+            record, position = _read_record(data, position, header, append_time)
+            yield record
+            index += 1
+    except IndexError:
+        raise _bad_record(header, index, "the data end inside it") from None
+    except ValueError as error:
+        raise _bad_record(header, index, str(error)) from None
     if position != len(data):
         raise InvalidRecords(
             f"{len(data) - position} bytes follow the {header.record_count} records of a batch"
@@ -76,18 +83,14 @@ def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIM
         raise InvalidRecords(f"the records cannot be decompressed: {error}") from error
 
 
-def _read_checked(data: bytes, position: int, header: BatchHeader, index: int) -> tuple[Record, int]:
-    try:
-        return _read_record(data, position, header)
-    except IndexError:
-        text = f"the data end inside record {index} of {header.record_count}"
-        raise InvalidRecords(text, [(index, text)]) from None
-    except ValueError as error:
-        text = f"record {index} of {header.record_count}: {error}"
-        raise InvalidRecords(text, [(index, text)]) from None
+def _bad_record(header: BatchHeader, index: int, text: str) -> InvalidRecords:
+    text = f"record {index} of {header.record_count}: {text}"
+    return InvalidRecords(text, [(index, text)])
 
 
-def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(
+    data: bytes, position: int, header: BatchHeader, append_time: int | None
+) -> tuple[Record, int]:
     length, position = read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
@@ -100,7 +103,7 @@ def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Recor
     headers, position = _read_headers(data, position, end)
     if position != end:
         raise ValueError(f"its fields take {position - end + length} bytes, its length says {length}")
-    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
     if not _SMALLEST_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
         raise ValueError(f"its timestamp {timestamp} does not fit into 64 bits")
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
@@ -117,10 +120,10 @@ def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, 
 
 
 def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    if data[position] == 0:  # the usual case
+        return (), position + 1
     count, position = read_varint(data, position)
-    if count == 0:
-        return (), position
-    if not 0 < count <= end - position:
+    if not 0 <= count <= end - position:
         raise ValueError(f"{count} headers do not fit into the record")
     headers = []
     for _ in range(count):
