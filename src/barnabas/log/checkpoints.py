@@ -1,0 +1,89 @@
+"""The small text files of a log dir and of a partition's folder, as Kafka writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.files import FileSystem
+from barnabas.types import TopicPartition, Uuid, uuid_from_text, uuid_to_text
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+_VERSION = "0"
+
+
+class CheckpointError(ValueError):
+    """The file is not what was written."""
+
+
+def encode_lines(entries: Iterable[str]) -> bytes:
+    """Version, number of entries, one entry on each line."""
+    lines = list(entries)
+    return "".join(f"{line}\n" for line in (_VERSION, str(len(lines)), *lines)).encode()
+
+
+def decode_lines(data: bytes, fields: int) -> list[list[str]]:
+    """The entries of a checkpoint, each split into its fields; CheckpointError if anything is odd."""
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CheckpointError("it is not text") from None
+    if len(lines) < 2 or lines[0].strip() != _VERSION:
+        raise CheckpointError("it does not start with version 0")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if lines[1].strip() != str(len(entries)) or any(len(entry) != fields for entry in entries):
+        raise CheckpointError(f"it does not hold {lines[1].strip()} entries of {fields} fields")
+    return entries
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return encode_lines(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partition, offset in decode_lines(data, 3)
+        }
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    return encode_lines(f"{epoch} {start}" for epoch, start in entries)
+
+
+def decode_epochs(data: bytes) -> list[tuple[int, int]]:
+    try:
+        return [(int(epoch), int(start)) for epoch, start in decode_lines(data, 2)]
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def encode_partition_metadata(topic_id: Uuid) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> Uuid:
+    fields = dict(_pairs(data.decode("utf-8", "replace"), ":"))
+    try:
+        return uuid_from_text(fields["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"it names no topic id ({error})") from None
+
+
+def _pairs(text: str, separator: str) -> Iterable[tuple[str, str]]:
+    for line in text.splitlines():
+        name, found, value = line.partition(separator)
+        if found and not line.startswith("#"):
+            yield name.strip(), value.strip()
+
+
+def read_if_there(fs: FileSystem, path: str) -> bytes | None:
+    try:
+        return fs.read_bytes(path)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,108 @@
+"""What a leader checks before it appends a batch of a client, without looking at the records.
+
+The codes are those of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.records.batch import (
+    CONTROL_BIT,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    SMALLEST_LENGTH,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+)
+
+_new_header = BatchHeader._make
+_unpack = HEADER.unpack_from
+
+
+def checked_header(batch: memoryview) -> BatchHeader:
+    """The header of the one batch that these bytes must be, its checksum verified."""
+    size = len(batch)
+    if size < HEADER_SIZE:
+        raise _too_short(batch, size)
+    header = _new_header(_unpack(batch))
+    if header.magic != MAGIC or header.length + LOG_OVERHEAD != size:
+        raise _wrong_size_or_magic(batch, header, size)
+    if crc32c(batch[CRC_START:]) != header.crc:
+        raise _wrong_checksum()
+    if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
+        raise _invalid(
+            f"the batch says it has {header.record_count} records, and offsets for {header.last_offset_delta + 1}"
+        )
+    return header
+
+
+def check_from_client(header: BatchHeader) -> None:
+    """What only a coordinator or another replica may write."""
+    if header.attributes & CONTROL_BIT:
+        raise _invalid("clients are not allowed to write control records")
+    if header.base_offset:
+        raise _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0:
+            raise _invalid(f"sequence {header.base_sequence} in a batch of producer {header.producer_id}")
+        if header.producer_epoch < 0:
+            raise _invalid(f"epoch {header.producer_epoch} in a batch of producer {header.producer_id}")
+    elif header.is_transactional:
+        raise _invalid("a transactional batch without a producer id")
+
+
+def check_create_time(header: BatchHeader, latest: int) -> None:
+    """Timestamps that the producer chose, on a topic that keeps them."""
+    if header.attributes & TIMESTAMP_TYPE_BIT:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is for the broker to set"
+        )
+    if header.max_timestamp > latest:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} is further ahead of the broker's clock than "
+            "message.timestamp.after.max.ms allows",
+        )
+
+
+def _too_short(batch: memoryview, size: int) -> KafkaError:
+    if not size:
+        return _invalid("the record set is empty")
+    if size > MAGIC_POSITION and batch[MAGIC_POSITION] < MAGIC:
+        return _old_format(batch[MAGIC_POSITION])
+    length = int.from_bytes(batch[8:LOG_OVERHEAD], "big", signed=True)
+    if size >= LOG_OVERHEAD and length + LOG_OVERHEAD > size:
+        return _invalid(f"a batch of {length + LOG_OVERHEAD} bytes, of which {size} were sent")
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a batch")
+
+
+def _wrong_size_or_magic(batch: memoryview, header: BatchHeader, size: int) -> KafkaError:
+    if header.magic in (0, 1):
+        return _old_format(header.magic)
+    if header.magic != MAGIC:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {header.magic}")
+    if header.length < SMALLEST_LENGTH:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {header.length}")
+    if header.length + LOG_OVERHEAD > size:
+        return _invalid(f"a batch of {header.size} bytes, of which {size} were sent")
+    if crc32c(batch[CRC_START : header.size]) != header.crc:
+        return _wrong_checksum()
+    return _invalid("a produce request may hold exactly one batch for each partition")
+
+
+def _old_format(magic: int) -> KafkaError:
+    return _invalid(f"message format {magic} is no longer supported, only format {MAGIC}")
+
+
+def _wrong_checksum() -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

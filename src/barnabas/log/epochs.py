@@ -1,0 +1,83 @@
+"""Which leader epoch started at which offset (KIP-101), and the file `leader-epoch-checkpoint`.
+
+A follower that comes back asks the leader where its own last epoch ended, and cuts what lies beyond: that is
+how logs that diverged become equal again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+UNDEFINED = -1
+
+
+class LeaderEpochs:
+    """Entries (epoch, first offset), both ascending. `dirty` until the file has been written."""
+
+    __slots__ = ("_epochs", "_starts", "dirty", "latest")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.latest = UNDEFINED
+        for epoch, start in entries:
+            self.assign(epoch, start)
+        self.dirty = False
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """From `start_offset` on, batches are of `epoch`; a known or older epoch is no news."""
+        if epoch <= self.latest:
+            return
+        # An epoch that began at this offset or later has left no batch behind.
+        while self._starts and self._starts[-1] >= start_offset:
+            self._drop_last()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self.latest = epoch
+        self.dirty = True
+
+    def _drop_last(self) -> None:
+        self._epochs.pop()
+        self._starts.pop()
+
+    def at(self, offset: int) -> int:
+        """The epoch of the batch at `offset`."""
+        entry = bisect_right(self._starts, offset) - 1
+        return self._epochs[entry] if entry >= 0 else UNDEFINED
+
+    def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """(largest epoch <= `epoch`, offset where it ended), as OffsetForLeaderEpoch answers it."""
+        if epoch == UNDEFINED or not self._epochs:
+            return UNDEFINED, UNDEFINED
+        if epoch == self.latest:
+            return epoch, log_end
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return UNDEFINED, UNDEFINED
+        return self._epochs[higher - 1] if higher else epoch, self._starts[higher]
+
+    def truncate_end(self, offset: int) -> None:
+        """The log now ends at `offset`."""
+        while self._starts and self._starts[-1] >= offset:
+            self._drop_last()
+            self.dirty = True
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED
+
+    def truncate_start(self, offset: int) -> None:
+        """The log now starts at `offset`: the epoch in force there starts there too."""
+        keep = bisect_right(self._starts, offset) - 1
+        if keep > 0 or (keep == 0 and self._starts[0] < offset):
+            del self._epochs[:keep], self._starts[:keep]
+            self._starts[0] = offset
+            self.dirty = True
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        self.latest = UNDEFINED
+        self.dirty = True

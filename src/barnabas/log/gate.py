@@ -1,0 +1,55 @@
+"""Whether the logs of one log dir may be written: the disk has not failed, and has room left."""
+
+from __future__ import annotations
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSystem
+
+CHECK_EVERY_MS = (
+    1000  # a disk does not fill up within a second: at 1 GB/s the reserve must be larger than 1 GB
+)
+
+
+class Gate:
+    """Shared by all logs of a log dir. `error` is set once and for all when the disk has failed."""
+
+    __slots__ = ("_folder", "_fs", "_refusal", "check_at_ms", "error", "reserve_bytes")
+
+    def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
+        self._fs = fs
+        self._folder = folder
+        self.reserve_bytes = reserve_bytes
+        self.error: KafkaError | None = None
+        self.check_at_ms = 0
+        self._refusal: KafkaError | None = None
+
+    def check(self, now_ms: int) -> None:
+        """Raises when nothing may be written; asks the disk at most once a second."""
+        if self.error is not None:
+            raise self.error
+        if now_ms >= self.check_at_ms or self.check_at_ms - now_ms > CHECK_EVERY_MS:
+            self._look(now_ms)
+        if self._refusal is not None:
+            raise self._refusal
+
+    def _look(self, now_ms: int) -> None:
+        self.check_at_ms = now_ms + CHECK_EVERY_MS
+        self._refusal = None
+        if not self.reserve_bytes:
+            return
+        free = self._fs.free_bytes(self._folder)
+        if free < self.reserve_bytes:
+            self._refusal = KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{self._folder} has {free} bytes left and barnabas.disk.reserve.bytes keeps "
+                f"{self.reserve_bytes}: free some space or shorten the retention",
+            )
+
+    def fail(self, error: KafkaError) -> None:
+        """The disk has failed: the first error stays, and every log of the dir refuses from now on."""
+        if self.error is None:
+            self.error = error
+
+    @property
+    def closed(self) -> bool:
+        return self.error is not None or self._refusal is not None

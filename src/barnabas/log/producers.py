@@ -1,0 +1,265 @@
+"""What a partition remembers of its producers: sequences for idempotence, and open transactions.
+
+Theory of operation. For each producer id the last five batches are kept: a producer has at most five requests
+in flight, so a batch that is sent again is one of them, and is answered with the offsets of its original.
+Anything else must continue the sequence.
+
+    known epoch    batch epoch   sequence                       answer
+    none           any           any                            accepted: the state may have expired
+    e              < e           any                            INVALID_PRODUCER_EPOCH (fenced)
+    e              > e           0                              accepted, the memory of e is dropped
+    e              > e           other                          OUT_OF_ORDER_SEQUENCE_NUMBER
+    e              e             equals a remembered batch      duplicate: the offsets of that batch
+    e              e             last + 1                       accepted
+    e              e             other                          OUT_OF_ORDER_SEQUENCE_NUMBER
+
+A transaction is open from its first batch until its marker. Records from the first open one on are unstable:
+`first_unstable_offset` is where a reader of committed data must stop. A transaction that is over stays in the
+way until its marker is below the high watermark.
+
+Checking and remembering are two calls, so that a write that fails in between leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.transactions import CompletedTransaction
+from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+
+REMEMBERED_BATCHES = 5  # max.in.flight.requests.per.connection of an idempotent producer is at most this
+MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
+NO_COORDINATOR_EPOCH = -1
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class RememberedBatch(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
+
+
+class Producer:
+    """The state of one producer id in one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "transaction_start",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[RememberedBatch] = []
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        self.transaction_start: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
+        for batch in self.batches:
+            if (
+                batch.offset_delta == header.last_offset_delta
+                and batch.first_sequence == header.base_sequence
+            ):
+                return batch
+        return None
+
+    def remember(self, epoch: int, batch: RememberedBatch) -> None:
+        self.bump_epoch(epoch)
+        self.batches.append(batch)
+        if len(self.batches) > REMEMBERED_BATCHES:
+            del self.batches[0]
+        self.last_timestamp = batch.timestamp
+
+    def bump_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+class ProducerStates:
+    """All producers of one partition, the least recently active first."""
+
+    def __init__(self, limit: int = MOST_PRODUCERS) -> None:
+        self._limit = limit
+        self._producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
+        self._decided: list[CompletedTransaction] = []  # over, but not yet below the high watermark
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    # -- before an append ---------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader) -> RememberedBatch | None:
+        """Is this the producer's next batch? Its original when it is a duplicate; KafkaError when it is neither."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        self.check_epoch(producer, header.producer_epoch)
+        if header.producer_epoch == producer.epoch:
+            duplicate = producer.duplicate_of(header)
+            if duplicate is not None:
+                return duplicate
+            expected = (producer.last_sequence + 1) & _SEQUENCE_MASK
+        else:
+            expected = 0
+        if header.base_sequence != expected and producer.epoch != NO_PRODUCER_EPOCH:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} (epoch {header.producer_epoch}) sent sequence "
+                f"{header.base_sequence}, expected {expected}",
+            )
+        if producer.transaction_start is not None and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction and sent a batch outside of it",
+            )
+        return None
+
+    def check_epoch(self, producer: Producer, epoch: int) -> None:
+        if epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer.producer_id} has epoch {epoch}, but epoch {producer.epoch} is known: "
+                "a newer instance has taken over",
+            )
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """May this coordinator end that producer's transaction?"""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return
+        self.check_epoch(producer, header.producer_epoch)
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a transaction marker of coordinator epoch {coordinator_epoch}, "
+                f"but epoch {producer.coordinator_epoch} has already written one",
+            )
+
+    # -- after an append ----------------------------------------------------------------------------
+
+    def remember(self, header: BatchHeader, first_offset: int) -> None:
+        """Take note of a batch that is now in the log."""
+        producer = self._active(header.producer_id)
+        delta = header.last_offset_delta
+        producer.remember(
+            header.producer_epoch,
+            RememberedBatch(header.last_sequence, first_offset + delta, delta, header.max_timestamp),
+        )
+        if header.is_transactional and producer.transaction_start is None:
+            producer.transaction_start = first_offset
+            self._open[header.producer_id] = first_offset
+
+    def _active(self, producer_id: int) -> Producer:
+        """The producer, moved to the end of the order; a new one may push out the longest silent."""
+        producer = self._producers.pop(producer_id, None)
+        if producer is None:
+            producer = Producer(producer_id)
+            if len(self._producers) >= self._limit:
+                self._evict()
+        self._producers[producer_id] = producer
+        return producer
+
+    def _evict(self) -> None:
+        for producer_id, producer in self._producers.items():
+            if producer.transaction_start is None:
+                del self._producers[producer_id]
+                return
+
+    def end_transaction(
+        self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, *, aborted: bool
+    ) -> CompletedTransaction | None:
+        """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
+        producer = self._active(header.producer_id)
+        producer.bump_epoch(header.producer_epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        start, producer.transaction_start = producer.transaction_start, None
+        if start is None:
+            return None
+        self._open.pop(header.producer_id, None)
+        completed = CompletedTransaction(header.producer_id, start, marker_offset, aborted)
+        self._decided.append(completed)
+        return completed
+
+    def stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction is over: what its index entry records."""
+        return next(iter(self._open.values()), completed.last_offset + 1)
+
+    # -- stability ----------------------------------------------------------------------------------
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of any transaction that is open, or whose marker is not yet replicated."""
+        starts = [completed.first_offset for completed in self._decided]
+        starts.extend(self._open.values())
+        return min(starts, default=None)
+
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self._open or self._decided)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        if self._decided:
+            self._decided = [done for done in self._decided if done.last_offset >= high_watermark]
+
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        """Producer id -> first offset."""
+        return dict(self._open)
+
+    # -- forgetting ---------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have been silent for long (producer.id.expiration.ms); how many."""
+        silent = [
+            producer.producer_id
+            for producer in self._producers.values()
+            if producer.transaction_start is None and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in silent:
+            del self._producers[producer_id]
+        return len(silent)
+
+    def restore(self, producers: Iterable[Producer]) -> None:
+        """Replace everything by what a snapshot says."""
+        ordered = sorted(producers, key=lambda producer: producer.last_timestamp)
+        self._producers = {producer.producer_id: producer for producer in ordered}
+        opened = [(p.transaction_start, p.producer_id) for p in ordered if p.transaction_start is not None]
+        self._open = {producer_id: start for start, producer_id in sorted(opened)}
+        self._decided = []
+
+    def clear(self) -> None:
+        self.restore(())

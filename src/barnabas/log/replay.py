@@ -1,0 +1,50 @@
+"""What a batch means for the producers and transactions of a partition, once it is in the log.
+
+Used alike for an append by a coordinator, for batches copied from a leader, and when a log is recovered.
+"""
+
+from __future__ import annotations
+
+from barnabas.files import Bytes
+from barnabas.log.producers import ProducerStates
+from barnabas.log.segment import Segment
+from barnabas.log.transactions import AbortedTransaction
+from barnabas.records.batch import BatchHeader
+from barnabas.records.control import EndTransactionMarker, parse_end_transaction
+from barnabas.records.record import iterate_records
+
+
+def transaction_marker(batch: Bytes, header: BatchHeader) -> EndTransactionMarker | None:
+    """The end of a transaction that a control batch announces; None for other control records."""
+    record = next(iterate_records(batch, header), None)
+    return parse_end_transaction(record) if record is not None else None
+
+
+def replay_batch(
+    producers: ProducerStates,
+    segment: Segment,
+    header: BatchHeader,
+    first_offset: int,
+    marker: EndTransactionMarker | None,
+) -> None:
+    """Take note of a batch with a producer id that now stands in `segment` at `first_offset`."""
+    if not header.is_control:
+        producers.remember(header, first_offset)
+    elif marker is not None:
+        _end_transaction(producers, segment, header, first_offset, marker)
+
+
+def _end_transaction(
+    producers: ProducerStates,
+    segment: Segment,
+    header: BatchHeader,
+    offset: int,
+    marker: EndTransactionMarker,
+) -> None:
+    completed = producers.end_transaction(
+        header, offset, marker.coordinator_epoch, aborted=not marker.committed
+    )
+    if completed is not None and completed.aborted:
+        stable = producers.stable_offset_after(completed)
+        producer_id, first, last, _ = completed
+        segment.note_aborted(AbortedTransaction(producer_id, first, last, stable))

@@ -1,0 +1,337 @@
+"""A segment: one `.log` file with its indexes, named by the offset it starts at.
+
+The last segment of a log is active: it grows, and its indexes are in memory. All others are sealed: their
+files and indexes are opened when somebody asks, and given back when many others are open.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from barnabas.files import Bytes, File, FileSystem
+from barnabas.log import names
+from barnabas.log.indexes import IndexFileError, OffsetIndex, TimeIndex
+from barnabas.log.open_segments import OpenSegments
+from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_headers
+from barnabas.log.transactions import AbortedTransaction, decode_aborted, encode_aborted
+from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
+MAX_SEGMENT_BYTES = 0x7FFFFFFF
+
+_LAST_TIME_ENTRY = Struct(">qI")
+
+
+class Segment:
+    """Positions are bytes in the `.log` file. `size` is what is written, known without asking the disk."""
+
+    __slots__ = (
+        "_aborted",
+        "_bytes_since_index_entry",
+        "_file",
+        "_fs",
+        "_largest",
+        "_offset_index",
+        "_open_segments",
+        "_time_index",
+        "_unsaved",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "folder",
+        "size",
+        "used",
+    )
+
+    def __init__(
+        self, fs: FileSystem, folder: str, base_offset: int, open_segments: OpenSegments, size: int
+    ) -> None:
+        self._fs = fs
+        self.folder = folder
+        self.base_offset = base_offset
+        self.size = size
+        self.used = False
+        self.created_ms = 0
+        self.first_timestamp: int | None = None
+        self._open_segments = open_segments
+        self._file: File | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._aborted: list[AbortedTransaction] | None = None
+        self._unsaved = False
+        self._bytes_since_index_entry = 0
+        self._largest: tuple[int, int] | None = None
+
+    @classmethod
+    def create(
+        cls, fs: FileSystem, folder: str, base_offset: int, open_segments: OpenSegments, now_ms: int
+    ) -> Segment:
+        """A new, empty segment; a file of that name that an interrupted roll left behind is emptied."""
+        segment = cls(fs, folder, base_offset, open_segments, 0)
+        file = fs.open(segment.path(names.LOG), create=True)
+        if file.size:
+            file.truncate(0)
+        segment.created_ms = now_ms
+        segment._adopt(file)
+        segment.start_indexes()
+        return segment
+
+    def path(self, suffix: str) -> str:
+        return names.path_of(self.folder, self.base_offset, suffix)
+
+    @property
+    def file(self) -> File:
+        self.used = True
+        if self._file is None:
+            self._adopt(self._fs.open(self.path(names.LOG)))
+        assert self._file is not None
+        return self._file
+
+    def _adopt(self, file: File) -> None:
+        self._file = file
+        self._open_segments.add(self)
+
+    # -- indexes ------------------------------------------------------------------------------------
+
+    def start_indexes(self) -> None:
+        """Begin with empty indexes: a new segment, or one that is about to be walked through."""
+        self._offset_index, self._time_index, self._aborted = OffsetIndex(), TimeIndex(), []
+        self._unsaved = True
+        self._bytes_since_index_entry = 0
+        self._largest = (NO_TIMESTAMP, self.base_offset)
+        self.first_timestamp = None
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._load_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """The transactions that ended here with an abort. There is no file as long as there are none."""
+        if self._aborted is None:
+            path = self.path(names.TRANSACTION_INDEX)
+            self._aborted = decode_aborted(self._fs.read_bytes(path)) if self._fs.exists(path) else []
+        return self._aborted
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        self.aborted.append(transaction)
+        self._unsaved = True
+
+    def replace_aborted(self, transactions: list[AbortedTransaction]) -> None:
+        """Build the transaction index again; the other two stay as they are."""
+        self._aborted = transactions
+        self._save_aborted()
+
+    def _save_aborted(self) -> None:
+        path = self.path(names.TRANSACTION_INDEX)
+        if self._aborted:
+            self._fs.write_atomic(path, encode_aborted(self._aborted), sync=False)
+        elif self._aborted is not None and self._fs.exists(path):
+            self._fs.remove(path)
+
+    def _load_indexes(self) -> None:
+        try:
+            offsets = OffsetIndex.from_bytes(self._fs.read_bytes(self.path(names.OFFSET_INDEX)), self.size)
+            times = TimeIndex.from_bytes(self._fs.read_bytes(self.path(names.TIME_INDEX)))
+        except (IndexFileError, FileNotFoundError):
+            self.rebuild_indexes()
+            return
+        self._offset_index, self._time_index = offsets, times
+        if times:
+            self._largest = times.timestamps[-1], self.base_offset + times.offsets[-1]
+        if self._file is None:
+            self._adopt(self._fs.open(self.path(names.LOG)))
+
+    def rebuild_indexes(self, interval: int = 4096) -> None:
+        """Walk the whole segment. What lies behind a bad batch stays out of the indexes."""
+        aborted = self.aborted
+        self.start_indexes()
+        self._aborted = aborted  # found by replaying the producers, not by walking
+        try:
+            for position, header in walk_headers(self.file, 0, self.size, SCAN_CHUNK):
+                self.note_batch(position, header, interval)
+        except BadBatch:
+            pass  # whoever reads at that place is told; the recovery and `verify` say more
+        self._finish_time_index()
+        self.save_indexes()
+
+    def note_batch(self, position: int, header: BatchHeader, interval: int) -> None:
+        """What an append does to the indexes, for a batch that is already in the file."""
+        self._index(position, header.size, header.last_offset, header.max_timestamp, interval)
+
+    def _index(self, position: int, size: int, last_offset: int, timestamp: int, interval: int) -> None:
+        largest = self._largest
+        if largest is None:
+            largest = self.largest_timestamp
+        if timestamp > largest[0]:
+            self._largest = timestamp, last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = timestamp
+        if self._bytes_since_index_entry > interval:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self._note_largest_timestamp()
+            self._bytes_since_index_entry = 0
+            self._unsaved = True
+        self._bytes_since_index_entry += size
+
+    def _note_largest_timestamp(self) -> None:
+        timestamp, offset = self.largest_timestamp
+        if timestamp >= 0:
+            self.time_index.append(timestamp, offset - self.base_offset)
+
+    def _finish_time_index(self) -> None:
+        """Kafka ends a time index with the segment's largest timestamp, and reads it from there."""
+        self._note_largest_timestamp()
+        self._unsaved = True
+
+    def save_indexes(self) -> None:
+        """Write the index files if they lack something."""
+        if self._unsaved and self._offset_index is not None and self._time_index is not None:
+            fs = self._fs
+            fs.write_atomic(self.path(names.OFFSET_INDEX), self._offset_index.to_bytes(), sync=False)
+            fs.write_atomic(self.path(names.TIME_INDEX), self._time_index.to_bytes(), sync=False)
+            self._save_aborted()
+            self._unsaved = False
+
+    def seal(self) -> None:
+        """Nothing will be appended any more."""
+        self._finish_time_index()
+        self.save_indexes()
+
+    def indexes_are_full(self, index_bytes: int) -> bool:
+        # The last place of a time index is kept for the entry that seals it.
+        return len(self.offset_index) >= index_bytes // 8 or len(self.time_index) >= index_bytes // 12 - 1
+
+    @property
+    def largest_timestamp(self) -> tuple[int, int]:
+        """(largest timestamp, last offset of its batch); a timestamp of -1 when no record has one."""
+        if self._largest is None:
+            self._largest = self._last_time_entry()
+        return self._largest
+
+    def _last_time_entry(self) -> tuple[int, int]:
+        times = self.time_index
+        if not times:
+            return NO_TIMESTAMP, self.base_offset
+        return times.timestamps[-1], self.base_offset + times.offsets[-1]
+
+    def waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long the segment has been filled, by the records' own clock if they have one (segment.ms)."""
+        first = self.first_timestamp
+        if first is None:
+            first = self._load_first_timestamp()
+        return timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def _load_first_timestamp(self) -> int:
+        first = next(walk_headers(self.file, 0, self.size), None)
+        self.first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        return self.first_timestamp
+
+    # -- contents -----------------------------------------------------------------------------------
+
+    def append(
+        self, batch: Bytes, size: int, last_offset: int, max_timestamp: int, index_interval: int
+    ) -> None:
+        """One write; after an error the segment is as it was."""
+        file = self._file
+        if file is None:
+            file = self.file
+        else:
+            self.used = True
+        position = self.size
+        file.append(batch)
+        self.size = position + size
+        self._index(position, size, last_offset, max_timestamp, index_interval)
+
+    def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at `offset` or later. BadBatch on damage."""
+        start = self.offset_index.lookup(offset - self.base_offset) if offset > self.base_offset else 0
+        try:
+            return self._first_ending_at(offset, start)
+        except BadBatch:
+            if not start:
+                raise
+        # The index may have led astray; without it only damage of the segment itself is left.
+        found = self._first_ending_at(offset, 0)
+        self.rebuild_indexes()
+        return found
+
+    def _first_ending_at(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
+        for position, header in walk_headers(self.file, start, self.size):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def truncate(self, position: int) -> None:
+        """Cut everything from `position` on, in the file and in the indexes."""
+        kept_last = self._last_offset_before(position)
+        offsets, times = self.offset_index, self.time_index
+        self.file.truncate(position)
+        self.size = position
+        offsets.truncate(position)
+        times.truncate(kept_last + 1 - self.base_offset)
+        self._aborted = [entry for entry in self.aborted if entry.last_offset <= kept_last]
+        self._unsaved = True
+        self._bytes_since_index_entry = position - (offsets.positions[-1] if offsets else 0)
+        if not position:
+            self.start_indexes()
+        else:
+            self._largest = self._rescan_largest()
+        self.save_indexes()
+
+    def _last_offset_before(self, position: int) -> int:
+        last = self.base_offset - 1
+        index = self.offset_index
+        start = 0
+        for entry in reversed(index.positions):
+            if entry < position:
+                start = entry
+                break
+        for _, header in walk_headers(self.file, start, position):
+            last = header.last_offset
+        return last
+
+    def _rescan_largest(self) -> tuple[int, int]:
+        largest = self._last_time_entry()
+        start = self.offset_index.positions[-1] if self.offset_index else 0
+        for _, header in walk_headers(self.file, start, self.size):
+            if header.max_timestamp > largest[0]:
+                largest = header.max_timestamp, header.last_offset
+        return largest
+
+    # -- files --------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Give back the file and the indexes; they are opened again when needed.
+
+        The file is dropped, not closed: a fetch may still be sending a slice of it.
+        """
+        self._file = None
+        if not self._unsaved:
+            self._offset_index = self._time_index = self._aborted = None
+
+    def close(self) -> None:
+        """Save the indexes, as for a seal, and give everything back."""
+        if self._unsaved:
+            self.seal()
+        self._open_segments.discard(self)
+        self.release()
+
+    def forget(self) -> None:
+        """Give everything back and save nothing: the files are removed or lost."""
+        self._unsaved = False
+        self._open_segments.discard(self)
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}, {self.size} bytes)"

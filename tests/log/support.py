@@ -1,0 +1,98 @@
+"""Batches and logs for the tests of the log."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from barnabas.config.topic import LogConfig
+from barnabas.files import FileSystem, LocalFileSystem
+from barnabas.log.creation import create_log
+from barnabas.log.gate import Gate
+from barnabas.log.log import AppendResult, FileSlice, Log, Origin
+from barnabas.log.open_segments import OpenSegments
+from barnabas.log.slices import Slice
+from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.builder import build_batch
+from barnabas.records.control import EndTransactionMarker, end_transaction_marker
+from barnabas.records.record import Record, iterate_records
+from barnabas.types import TopicPartition, Uuid
+
+NOW = 1_700_000_000_000
+TOPIC_ID: Uuid = bytes(range(16))
+PARTITION = TopicPartition("orders", 0)
+
+
+def batch(*values: bytes, timestamp: int = NOW, key: bytes | None = b"k", **options: Any) -> bytearray:
+    records = [Record(0, timestamp, key, value) for value in values or (b"value",)]
+    return build_batch(records, **options)
+
+
+def produced(producer_id: int, epoch: int, sequence: int, *values: bytes, **options: Any) -> bytearray:
+    """A batch of an idempotent or transactional producer."""
+    return batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **options)
+
+
+def marker(
+    producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int = 0, timestamp: int = NOW
+) -> bytearray:
+    ending = EndTransactionMarker(committed, coordinator_epoch)
+    return end_transaction_marker(producer_id, epoch, ending, timestamp=timestamp)
+
+
+def append(log: Log, data: bytearray, now_ms: int = NOW, epoch: int = 0) -> AppendResult:
+    """Append as a client of the leader, and let the high watermark follow, as with one replica."""
+    result = log.append_as_leader(memoryview(data), epoch, now_ms)
+    log.advance_high_watermark(log.log_end_offset)
+    return result
+
+
+def end_transaction(log: Log, data: bytearray, now_ms: int = NOW) -> AppendResult:
+    result = log.append_as_leader(memoryview(data), 0, now_ms, origin=Origin.COORDINATOR)
+    log.advance_high_watermark(log.log_end_offset)
+    return result
+
+
+def new_log(
+    folder: Path | str,
+    config: LogConfig | None = None,
+    fs: FileSystem | None = None,
+    open_segments: OpenSegments | None = None,
+) -> Log:
+    fs = fs or LocalFileSystem()
+    fs.make_folders(str(folder))
+    return create_log(
+        fs,
+        str(folder),
+        PARTITION,
+        TOPIC_ID,
+        config or LogConfig(),
+        gate=Gate(fs, str(folder)),
+        open_segments=open_segments or OpenSegments(),
+        now_ms=NOW,
+    )
+
+
+def content(piece: Slice) -> bytes:
+    return piece.read() if isinstance(piece, FileSlice) else piece
+
+
+def headers(piece: Slice) -> list[BatchHeader]:
+    return [header for _, header in iterate_headers(content(piece))]
+
+
+def read_all(log: Log, start: int | None = None, upper: int | None = None) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of every record that a consumer sees; control records are left out."""
+    offset = log.log_start_offset if start is None else start
+    upper = log.log_end_offset if upper is None else upper
+    found: list[tuple[int, bytes | None]] = []
+    while data := content(log.read(offset, 1 << 20, upper)):
+        for position, header in iterate_headers(data):
+            found += [entry for entry in _records(data[position:], header) if entry[0] >= offset]
+        offset = max(header.next_offset for _, header in iterate_headers(data))
+    return found
+
+
+def _records(data: bytes, header: BatchHeader) -> Iterable[tuple[int, bytes | None]]:
+    if header.is_control:
+        return []
+    return [(record.offset, record.value) for record in iterate_records(data, header)]
