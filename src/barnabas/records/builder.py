@@ -88,9 +88,12 @@ def rebuild_batch(header: BatchHeader, records: Iterable[Record], level: int | N
     """A batch with only these of its records, which keep their offsets: what a cleaner leaves of it.
 
     Base offset, last offset, producer and sequence stay, so that neither offsets nor duplicates are forgotten
-    with the records; the largest timestamp becomes that of the records that are left.
+    with the records; the largest timestamp becomes that of the records that are left. When none is left, the
+    header alone stays, uncompressed as Kafka's cleaner leaves it.
     """
     kept = list(records)
+    if not kept:
+        header = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
     encoded = [
         encode_record(record.offset - header.base_offset, record.timestamp - header.base_timestamp, record)
         for record in kept
