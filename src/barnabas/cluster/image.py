@@ -1,0 +1,149 @@
+"""The metadata image: what a broker knows of its cluster at one offset of the metadata log.
+
+Images and everything in them are immutable. A new one comes only out of `deltas.apply`, so every broker
+that applied the same entries has an equal image, and code that holds an image never sees it change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from barnabas.types import Uuid
+
+NO_LEADER = -1
+"""The leader of a partition that has none, as on the wire."""
+
+NO_CONTROLLER = -1
+
+
+class ResourceType(IntEnum):
+    """What a set of configs belongs to; Kafka's own numbers (`ConfigResource.Type`)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """The key of a set of configs. The broker with the empty name stands for all brokers."""
+
+    type: int
+    name: str
+
+
+class Endpoint(msgspec.Struct, frozen=True, array_like=True):
+    """Where a broker can be reached: one of its named listeners."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerState(msgspec.Struct, frozen=True):
+    """One registered broker.
+
+    `epoch` identifies one life of the broker: a registration gives a greater one, so that requests from
+    before a restart are told apart. `host` is the machine (`barnabas.host`), for placement only.
+    A fenced broker leads nothing and is not shown to clients.
+    """
+
+    id: int
+    epoch: int
+    host: str = ""
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    fenced: bool = False
+    shutting_down: bool = False
+    features: dict[str, tuple[int, int]] = {}
+
+    @property
+    def can_lead(self) -> bool:
+        return not self.fenced and not self.shutting_down
+
+
+class PartitionState(msgspec.Struct, frozen=True, array_like=True):
+    """Who holds a partition and who leads it.
+
+    The leader epoch rises when the leader may have changed; the partition epoch rises with every change.
+    `elr` are replicas outside the ISR that still hold every acknowledged record (KIP-966);
+    `last_known_elr` remembers the last leader once neither ISR nor ELR has a member.
+    """
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0]
+
+    @property
+    def being_reassigned(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+
+class TopicState(msgspec.Struct, frozen=True):
+    name: str
+    topic_id: Uuid
+    partitions: tuple[PartitionState, ...]
+
+    def partition(self, index: int) -> PartitionState | None:
+        """None when there is no such partition; a negative index is no partition either."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+Configs: TypeAlias = Mapping[Resource, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """`offset` counts the entries of the metadata log that went into this image; 0 is the empty cluster."""
+
+    offset: int = 0
+    cluster_id: str = ""
+    controller_id: int = NO_CONTROLLER
+    controller_epoch: int = 0
+    brokers: Mapping[int, BrokerState] = field(default_factory=dict)
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    topic_names_by_id: Mapping[Uuid, str] = field(default_factory=dict)
+    configs: Configs = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
+        name = self.topic_names_by_id.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def partition(self, topic: str, index: int) -> PartitionState | None:
+        state = self.topics.get(topic)
+        return None if state is None else state.partition(index)
+
+    def partitions(self) -> Iterator[tuple[TopicState, int, PartitionState]]:
+        for topic in self.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                yield topic, index, partition
+
+    def can_lead(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.can_lead
+
+    def topic_configs(self, topic: str) -> Mapping[str, str]:
+        """What was set for this topic itself, without the defaults."""
+        return self.configs.get(Resource(ResourceType.TOPIC, topic), {})
+
+
+EMPTY_IMAGE = MetadataImage()

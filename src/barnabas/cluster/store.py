@@ -1,0 +1,273 @@
+"""The metadata log as a seam: one writer appends entries, and whoever starts loads the image.
+
+`FileMetadataStore` keeps it in a folder of one node. A store over ZooKeeper has the same interface.
+`MemoryMetadataStore` is the twin for tests; it can be told to fail, and to be taken over by another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from barnabas.cluster.deltas import Delta, apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.frames import (
+    DamagedMetadataError,
+    Entry,
+    decode_entries,
+    encode_entry,
+    has_entry_behind,
+)
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import File, FileSystem
+
+T = TypeVar("T")
+RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
+
+logger = logging.getLogger(__name__)
+
+METADATA_FOLDER = "__barnabas_metadata"
+"""Its place in the first log dir. It has no `-<number>` at its end, so nobody takes it for a partition."""
+
+LOG_FILE = "metadata.log"
+SNAPSHOT_FILE = "metadata.snapshot"
+
+# Reading a log of this size takes a few ten milliseconds at start; a snapshot costs about as much.
+SNAPSHOT_AT_BYTES = 4 << 20
+
+
+class StaleControllerError(KafkaError):
+    """Another controller has written since: this one must load again, or step down."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NOT_CONTROLLER, message)
+
+
+class MetadataStoreError(KafkaError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class MetadataStore(Protocol):
+    async def load(self) -> MetadataImage:
+        """The image at the head of the log."""
+        ...
+
+    async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
+        """Make one more entry durable and return its offset. It follows the image at `image_offset`:
+        when the head is elsewhere, or a newer controller has written, `StaleControllerError` is raised."""
+        ...
+
+    @property
+    def wants_snapshot(self) -> bool: ...
+
+    async def save_snapshot(self, image: MetadataImage) -> None:
+        """Store a whole image, so that entries up to its offset are no longer needed."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class _Head:
+    """Where the log ends, and which controller wrote last: what every store checks an append against."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.controller_epoch = 0
+
+    def check(self, image_offset: int, controller_epoch: int) -> None:
+        if image_offset != self.offset:
+            raise StaleControllerError(
+                f"the metadata log is at offset {self.offset}, this change was made for {image_offset}"
+            )
+        if controller_epoch < self.controller_epoch:
+            raise StaleControllerError(
+                f"controller epoch {controller_epoch} is over, {self.controller_epoch} has begun"
+            )
+
+    def move(self, offset: int, controller_epoch: int) -> None:
+        self.offset = offset
+        self.controller_epoch = controller_epoch
+
+
+async def in_a_thread(work: Callable[[], None]) -> None:
+    """For the fsync: it may take long, and the loop has other things to do."""
+    await asyncio.to_thread(work)
+
+
+class FileMetadataStore:
+    """`metadata.log` holds the entries behind the last `metadata.snapshot`; both in frames (frames.py)."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        folder: str,
+        *,
+        run_blocking: RunBlocking = in_a_thread,
+        snapshot_at_bytes: int = SNAPSHOT_AT_BYTES,
+    ) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._log_path = f"{folder}/{LOG_FILE}"
+        self._snapshot_path = f"{folder}/{SNAPSHOT_FILE}"
+        self._run_blocking = run_blocking
+        self._snapshot_at_bytes = snapshot_at_bytes
+        self._head = _Head()
+        self._file: File | None = None
+        self._failure: str | None = None
+
+    async def load(self) -> MetadataImage:
+        self._fs.make_folders(self._folder)
+        image, controller_epoch = self._load_snapshot()
+        self._file = self._open_log()
+        for entry in self._load_log(self._file, image.offset):
+            image = apply(image, entry.deltas)
+            controller_epoch = entry.controller_epoch
+        self._head.move(image.offset, controller_epoch)
+        return image
+
+    async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
+        self._fail_if_failed()
+        self._head.check(image_offset, controller_epoch)
+        entry = Entry(image_offset + 1, controller_epoch, deltas)
+        frame = encode_entry(entry)
+        await self._run_blocking(lambda: self._write(frame))
+        self._head.move(entry.offset, controller_epoch)
+        return entry.offset
+
+    @property
+    def wants_snapshot(self) -> bool:
+        return self._file is not None and self._file.size > self._snapshot_at_bytes
+
+    async def save_snapshot(self, image: MetadataImage) -> None:
+        self._fail_if_failed()
+        entry = Entry(image.offset, self._head.controller_epoch, list(snapshot_of(image)))
+        frame = encode_entry(entry)
+        await self._run_blocking(lambda: self._replace_log_by(frame))
+
+    async def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _load_snapshot(self) -> tuple[MetadataImage, int]:
+        if not self._fs.exists(self._snapshot_path):
+            return EMPTY_IMAGE, 0
+        data = self._fs.read_bytes(self._snapshot_path)
+        entries, end = decode_entries(data)
+        if len(entries) != 1 or end != len(data):
+            raise DamagedMetadataError(
+                f"{self._snapshot_path} is damaged. Restore the folder {self._folder} from a backup; "
+                "the records of the topics are not affected."
+            )
+        snapshot = entries[0]
+        return image_from_snapshot(snapshot.deltas, snapshot.offset), snapshot.controller_epoch
+
+    def _open_log(self) -> File:
+        is_new = not self._fs.exists(self._log_path)
+        file = self._fs.open(self._log_path, create=True)
+        if is_new:
+            self._fs.sync_folder(self._folder)
+        return file
+
+    def _load_log(self, file: File, snapshot_offset: int) -> list[Entry]:
+        data = file.read(file.size, 0)
+        entries, end = decode_entries(data)
+        if end < len(data):
+            self._cut_torn_tail(file, data, end)
+        # A crash between writing a snapshot and emptying the log leaves entries that are in both.
+        following = [entry for entry in entries if entry.offset > snapshot_offset]
+        for expected, entry in enumerate(following, snapshot_offset + 1):
+            if entry.offset != expected:
+                raise DamagedMetadataError(
+                    f"{self._log_path} lacks entry {expected}: it goes on with {entry.offset}. "
+                    f"Restore the folder {self._folder} from a backup."
+                )
+        return following
+
+    def _cut_torn_tail(self, file: File, data: bytes, end: int) -> None:
+        if has_entry_behind(data, end):
+            raise DamagedMetadataError(
+                f"{self._log_path} is damaged at byte {end}, with good entries behind that. "
+                f"Nothing was changed; restore the folder {self._folder} from a backup."
+            )
+        logger.warning(
+            "%s: %d bytes of an entry that was never finished are cut off", self._log_path, len(data) - end
+        )
+        file.truncate(end)
+        file.sync()
+
+    def _write(self, frame: bytes) -> None:
+        file = self._open_file()
+        try:
+            file.append(frame)
+        except OSError as error:
+            raise MetadataStoreError(f"{self._log_path} cannot be written: {error}") from error
+        self._sync(file)
+
+    def _replace_log_by(self, snapshot: bytes) -> None:
+        file = self._open_file()
+        try:
+            self._fs.write_atomic(self._snapshot_path, snapshot)
+        except OSError as error:
+            # The log is whole without it; there will be another occasion.
+            logger.warning("%s cannot be written: %s", self._snapshot_path, error)
+            return
+        file.truncate(0)
+        self._sync(file)
+
+    def _sync(self, file: File) -> None:
+        try:
+            file.sync()
+        except OSError as error:
+            # After a failed fsync nobody knows what is on the disk, and a second one would lie.
+            self._failure = f"{self._log_path} could not be synced ({error}); restart after checking the disk"
+            raise MetadataStoreError(self._failure) from error
+
+    def _open_file(self) -> File:
+        if self._file is None:
+            raise MetadataStoreError(f"{self._log_path} is closed")
+        return self._file
+
+    def _fail_if_failed(self) -> None:
+        if self._failure is not None:
+            raise MetadataStoreError(self._failure)
+
+
+class MemoryMetadataStore:
+    """The twin. `fail_next` makes one append fail; two controllers can share one to fight over it."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.fail_next: KafkaError | None = None
+        self.snapshots: list[MetadataImage] = []
+        self._head = _Head()
+
+    async def load(self) -> MetadataImage:
+        image = EMPTY_IMAGE
+        for entry in self.entries:
+            image = apply(image, entry.deltas)
+        return image
+
+    async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
+        self._head.check(image_offset, controller_epoch)
+        await asyncio.sleep(0)  # as every real store, this one lets others run before it is done
+        self._head.check(image_offset, controller_epoch)
+        failure, self.fail_next = self.fail_next, None
+        if failure is not None:
+            raise failure
+        self.entries.append(Entry(image_offset + 1, controller_epoch, list(deltas)))
+        self._head.move(image_offset + 1, controller_epoch)
+        return image_offset + 1
+
+    @property
+    def wants_snapshot(self) -> bool:
+        return False
+
+    async def save_snapshot(self, image: MetadataImage) -> None:
+        self.snapshots.append(image)
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,157 @@
+"""Settings of topics, brokers and groups change: all at once (AlterConfigs) or one by one (KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from barnabas.cluster.deltas import ConfigsChanged, Delta
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.controller.decision import Decided
+from barnabas.errors import ErrorCode, KafkaError
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOperation:
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRules:
+    """What a decision asks of the settings' definitions.
+
+    `check` raises a KafkaError when these overrides of this resource cannot be. `list_default` gives what
+    APPEND and SUBTRACT start from when nothing is set, and None for a setting that is no list.
+    """
+
+    check: Callable[[Resource, Mapping[str, str]], None]
+    list_default: Callable[[Resource, str], str | None]
+
+
+Results = dict[Resource, KafkaError | None]
+
+
+def alter_configs(
+    image: MetadataImage,
+    wanted: Mapping[Resource, Mapping[str, str | None]],
+    rules: ConfigRules,
+    *,
+    validate_only: bool = False,
+) -> Decided[Results]:
+    """Each resource gets exactly these settings; what is not named goes back to its default."""
+
+    def target(resource: Resource) -> dict[str, str]:
+        return {name: _not_null(name, value) for name, value in wanted[resource].items()}
+
+    return _change(image, wanted, target, rules, validate_only)
+
+
+def incremental_alter_configs(
+    image: MetadataImage,
+    wanted: Mapping[Resource, Sequence[ConfigOperation]],
+    rules: ConfigRules,
+    *,
+    validate_only: bool = False,
+) -> Decided[Results]:
+    def target(resource: Resource) -> dict[str, str]:
+        return _after_operations(image, resource, wanted[resource], rules)
+
+    return _change(image, wanted, target, rules, validate_only)
+
+
+def _change(
+    image: MetadataImage,
+    resources: Mapping[Resource, object],
+    target: Callable[[Resource], dict[str, str]],
+    rules: ConfigRules,
+    validate_only: bool,
+) -> Decided[Results]:
+    """Each resource by itself: one that is refused does not hold up the others."""
+    deltas: list[Delta] = []
+    results: Results = {}
+    for resource in resources:
+        try:
+            _check_exists(image, resource)
+            values = target(resource)
+            rules.check(resource, values)
+        except KafkaError as error:
+            results[resource] = error
+        else:
+            results[resource] = None
+            deltas += _difference(image, resource, values)
+    return ([] if validate_only else deltas), results
+
+
+def _difference(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:
+    current = image.configs.get(resource, {})
+    changed: dict[str, str | None] = {
+        name: value for name, value in values.items() if current.get(name) != value
+    }
+    changed |= dict.fromkeys(name for name in current if name not in values)
+    return [ConfigsChanged(resource.type, resource.name, changed)] if changed else []
+
+
+def _check_exists(image: MetadataImage, resource: Resource) -> None:
+    if resource.type == ResourceType.TOPIC and resource.name not in image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+
+
+def _after_operations(
+    image: MetadataImage, resource: Resource, operations: Sequence[ConfigOperation], rules: ConfigRules
+) -> dict[str, str]:
+    names = [operation.name for operation in operations]
+    if len(set(names)) != len(names):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys: each may be named once."
+        )
+    values = dict(image.configs.get(resource, {}))
+    for operation in operations:
+        _operate(values, resource, operation, rules)
+    return values
+
+
+def _operate(
+    values: dict[str, str], resource: Resource, operation: ConfigOperation, rules: ConfigRules
+) -> None:
+    name = operation.name
+    if operation.operation == Operation.DELETE:
+        values.pop(name, None)
+    elif operation.operation == Operation.SET:
+        values[name] = _not_null(name, operation.value)
+    elif operation.operation in (Operation.APPEND, Operation.SUBTRACT):
+        before = values.get(name, rules.list_default(resource, name))
+        values[name] = _changed_list(operation, before)
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation.operation}")
+
+
+def _changed_list(operation: ConfigOperation, before: str | None) -> str:
+    verb = "APPEND" if operation.operation == Operation.APPEND else "SUBTRACT"
+    if before is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {verb} to key {operation.name} because its type is not LIST.",
+        )
+    items = [item for item in before.split(",") if item]
+    given = _not_null(operation.name, operation.value).split(",")
+    if operation.operation == Operation.APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def _not_null(name: str, value: str | None) -> str:
+    if value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+    return value

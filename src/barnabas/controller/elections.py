@@ -1,0 +1,64 @@
+"""ElectLeaders: somebody asks for another leader of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.cluster.deltas import Delta, PartitionChanged
+from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
+from barnabas.controller.decision import Decided
+from barnabas.controller.partitions import Election, Step, next_state
+from barnabas.controller.policy import Policy
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.types import TopicPartition
+
+_NOT_ELECTED = {
+    Election.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    Election.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+def elect_leaders(
+    image: MetadataImage, wanted: Iterable[TopicPartition] | None, election: Election, policy: Policy
+) -> Decided[dict[TopicPartition, KafkaError | None]]:
+    """The result of each partition, None for success. `wanted` None means all partitions, of which those
+    that need no election are left out of the results."""
+    partitions = all_partitions(image) if wanted is None else wanted
+    deltas: list[Delta] = []
+    results: dict[TopicPartition, KafkaError | None] = {}
+    for topic_partition in partitions:
+        try:
+            deltas.append(_elect(image, topic_partition, election, policy))
+            results[topic_partition] = None
+        except KafkaError as error:
+            if wanted is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results[topic_partition] = error
+    return deltas, results
+
+
+def all_partitions(image: MetadataImage) -> Iterable[TopicPartition]:
+    return (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
+
+
+def _elect(
+    image: MetadataImage, wanted: TopicPartition, election: Election, policy: Policy
+) -> PartitionChanged:
+    topic = image.topics.get(wanted.topic)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {wanted.topic}")
+    partition = topic.partition(wanted.partition)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {wanted}")
+    if not _election_needed(partition, election):
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+    min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
+    state = next_state(partition, Step(image.can_lead, min_isr, election))
+    if state.leader in (partition.leader, NO_LEADER):
+        raise KafkaError(_NOT_ELECTED[election])
+    return PartitionChanged(topic.topic_id, wanted.partition, state)
+
+
+def _election_needed(partition: PartitionState, election: Election) -> bool:
+    if election is Election.PREFERRED:
+        return partition.leader != partition.preferred_leader
+    return partition.leader == NO_LEADER

@@ -1,0 +1,143 @@
+"""One step of one partition: what its next state is when its ISR, its replicas or its brokers change.
+
+Kafka's rules with eligible leader replicas (KIP-966):
+
+- A leader comes from the ISR; if that is empty, from the ELR; if that is empty too, the last known leader
+  may take over; anybody else only by an unclean election.
+- The ELR takes in who leaves an ISR that is, or becomes, smaller than min.insync.replicas: such a replica
+  missed nothing that was acknowledged. It is empty again once the ISR is large enough.
+- Who stopped uncleanly may have lost what it had not synced, and is neither in the ISR nor in the ELR.
+- A new leader, or replicas taken away, give a new leader epoch; any change gives a new partition epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+
+from barnabas.cluster.image import NO_LEADER, PartitionState
+
+
+class Election(IntEnum):
+    """What kind of leader is looked for; the first two are ElectLeaders' own numbers."""
+
+    PREFERRED = 0  # the first replica, if it can lead; otherwise as ONLINE
+    UNCLEAN = 1  # anybody who is up, if there is no other way
+    ONLINE = 2  # keep the leader if it can lead, else the first replica that can
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens to a partition; what is None stays as it is.
+
+    `can_lead` says which brokers are up. `bump_leader_epoch` asks for a new epoch with the same leader.
+    """
+
+    can_lead: Callable[[int], bool]
+    min_isr: int = 1
+    election: Election = Election.ONLINE
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    stopped_uncleanly: tuple[int, ...] = ()
+    bump_leader_epoch: bool = False
+
+
+def next_state(partition: PartitionState, step: Step) -> PartitionState:
+    """The state after the step; the very same one when nothing changes."""
+    target = _with_elr(partition, _finish_reassignment(_wanted(partition, step)), step)
+    elected = _elect(partition, target, step)
+    replicas_lost = not set(partition.replicas) <= set(elected.replicas)
+    if elected.leader != partition.leader or replicas_lost or step.bump_leader_epoch:
+        elected = msgspec.structs.replace(elected, leader_epoch=partition.leader_epoch + 1)
+    if elected == partition:
+        return partition
+    return msgspec.structs.replace(elected, partition_epoch=partition.partition_epoch + 1)
+
+
+def _wanted(partition: PartitionState, step: Step) -> PartitionState:
+    isr = partition.isr if step.isr is None else step.isr
+    return msgspec.structs.replace(
+        partition,
+        isr=tuple(broker for broker in isr if broker not in step.stopped_uncleanly),
+        replicas=partition.replicas if step.replicas is None else step.replicas,
+        adding_replicas=partition.adding_replicas if step.adding is None else step.adding,
+        removing_replicas=partition.removing_replicas if step.removing is None else step.removing,
+    )
+
+
+def _finish_reassignment(target: PartitionState) -> PartitionState:
+    """A reassignment is over when everybody who was added is in the ISR of those who stay."""
+    if not target.being_reassigned:
+        return target
+    replicas = _without(target.replicas, target.removing_replicas)
+    isr = _without(target.isr, target.removing_replicas)
+    if not isr or not set(target.adding_replicas) <= set(isr):
+        return target
+    return msgspec.structs.replace(
+        target, replicas=replicas, isr=isr, adding_replicas=(), removing_replicas=()
+    )
+
+
+def _with_elr(partition: PartitionState, target: PartitionState, step: Step) -> PartitionState:
+    if len(target.isr) >= min(step.min_isr, len(target.replicas)):
+        return msgspec.structs.replace(target, elr=(), last_known_elr=())
+    candidates = dict.fromkeys((*partition.elr, *partition.isr))
+    elr = tuple(
+        broker
+        for broker in candidates
+        if broker in target.replicas and broker not in target.isr and broker not in step.stopped_uncleanly
+    )
+    return msgspec.structs.replace(target, elr=elr)
+
+
+def _elect(partition: PartitionState, target: PartitionState, step: Step) -> PartitionState:
+    leader = _clean_leader(target, step)
+    if leader is not None:
+        return _led_cleanly(target, leader)
+    leader = _unclean_leader(target, step)
+    if leader is not None:
+        # Records may be lost here; nobody but the new leader can be said to have what it has.
+        return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=())
+    return _leaderless(partition, target)
+
+
+def _clean_leader(target: PartitionState, step: Step) -> int | None:
+    first_choice = target.preferred_leader if step.election is Election.PREFERRED else target.leader
+    eligible = target.isr or target.elr
+    for broker in (first_choice, target.leader, *target.replicas):
+        if broker in eligible and step.can_lead(broker):
+            return broker
+    return None
+
+
+def _led_cleanly(target: PartitionState, leader: int) -> PartitionState:
+    if leader in target.isr:
+        return msgspec.structs.replace(target, leader=leader, last_known_elr=())
+    elr = _without(target.elr, (leader,))
+    return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=elr, last_known_elr=())
+
+
+def _unclean_leader(target: PartitionState, step: Step) -> int | None:
+    if not target.isr and not target.elr and len(target.last_known_elr) == 1:
+        last_known = target.last_known_elr[0]
+        if last_known in target.replicas and step.can_lead(last_known):
+            return last_known
+    if step.election is not Election.UNCLEAN:
+        return None
+    return next((broker for broker in target.replicas if step.can_lead(broker)), None)
+
+
+def _leaderless(partition: PartitionState, target: PartitionState) -> PartitionState:
+    last_known = target.last_known_elr
+    if not target.isr and partition.leader != NO_LEADER:
+        last_known = (partition.leader,)
+    return msgspec.structs.replace(target, leader=NO_LEADER, last_known_elr=last_known)
+
+
+def _without(brokers: tuple[int, ...], unwanted: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(broker for broker in brokers if broker not in unwanted)

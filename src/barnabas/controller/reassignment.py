@@ -1,0 +1,123 @@
+"""Partitions move between brokers: begun here, and finished by the step that fills the ISR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.cluster.deltas import Delta, PartitionChanged
+from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
+from barnabas.controller.assignments import check_assignment
+from barnabas.controller.changes import election_for
+from barnabas.controller.decision import Decided
+from barnabas.controller.partitions import Step, next_state
+from barnabas.controller.policy import Policy
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.types import TopicPartition
+
+
+def alter_reassignments(
+    image: MetadataImage,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    policy: Policy,
+    *,
+    allow_replication_factor_change: bool = True,
+) -> Decided[dict[TopicPartition, KafkaError | None]]:
+    """The replicas each partition shall have; None calls off a reassignment that is under way."""
+    deltas: list[Delta] = []
+    results: dict[TopicPartition, KafkaError | None] = {}
+    for topic_partition, target in targets.items():
+        try:
+            topic, partition = _find(image, topic_partition)
+            if target is None:
+                step = _cancellation(image, topic, partition, policy)
+            else:
+                _check_target(image, partition, target, allow_replication_factor_change)
+                step = _move(image, topic, partition, target, policy)
+            state = next_state(partition, step)
+            results[topic_partition] = None
+        except KafkaError as error:
+            results[topic_partition] = error
+        else:
+            if state is not partition:
+                deltas.append(PartitionChanged(topic.topic_id, topic_partition.partition, state))
+    return deltas, results
+
+
+def list_reassignments(
+    image: MetadataImage, wanted: Iterable[TopicPartition] | None
+) -> dict[TopicPartition, PartitionState]:
+    """The partitions that are on the move; of all, or of those asked for. Unknown ones are left out."""
+    if wanted is None:
+        wanted = (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
+    found = ((asked, image.partition(*asked)) for asked in wanted)
+    return {asked: state for asked, state in found if state is not None and state.being_reassigned}
+
+
+def _find(image: MetadataImage, wanted: TopicPartition) -> tuple[TopicState, PartitionState]:
+    topic = image.topics.get(wanted.topic)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.topic}."
+        )
+    partition = topic.partition(wanted.partition)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find partition {wanted.topic}:{wanted.partition}.",
+        )
+    return topic, partition
+
+
+def _check_target(
+    image: MetadataImage, partition: PartitionState, target: Sequence[int], allow_factor_change: bool
+) -> None:
+    check_assignment(image, target)
+    before = len(_settled_replicas(partition))
+    if not allow_factor_change and len(target) != before:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {before} to {len(target)}",
+        )
+
+
+def _move(
+    image: MetadataImage, topic: TopicState, partition: PartitionState, target: Sequence[int], policy: Policy
+) -> Step:
+    # A move that replaces one under way starts from where the partition was before that one.
+    current = _settled_replicas(partition)
+    removing = tuple(broker for broker in partition.replicas if broker not in target)
+    adding = tuple(broker for broker in target if broker not in current)
+    return Step(
+        image.can_lead,
+        policy.min_isr(image, topic.name, len(target)),
+        election_for(image, policy, topic.name),
+        replicas=(*target, *removing),
+        adding=adding,
+        removing=removing,
+    )
+
+
+def _cancellation(image: MetadataImage, topic: TopicState, partition: PartitionState, policy: Policy) -> Step:
+    if not partition.being_reassigned:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = _settled_replicas(partition)
+    isr = tuple(broker for broker in partition.isr if broker in replicas)
+    if not isr and not policy.unclean_election_allowed(image, topic.name):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The reassignment cannot be called off: none of the replicas it started from is in sync.",
+        )
+    return Step(
+        image.can_lead,
+        policy.min_isr(image, topic.name, len(replicas)),
+        election_for(image, policy, topic.name),
+        isr=isr,
+        replicas=replicas,
+        adding=(),
+        removing=(),
+    )
+
+
+def _settled_replicas(partition: PartitionState) -> tuple[int, ...]:
+    """The replicas without those that a reassignment under way has added."""
+    return tuple(broker for broker in partition.replicas if broker not in partition.adding_replicas)

@@ -1,0 +1,120 @@
+"""Random but sensible histories of a cluster: entries as a controller would write them."""
+
+from hypothesis import strategies as st
+
+from barnabas.cluster.deltas import ConfigsChanged, Delta, FeatureFinalized, apply
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
+from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
+from barnabas.controller.policy import Policy
+from barnabas.controller.producer_ids import allocate_producer_ids
+from barnabas.controller.reassignment import alter_reassignments
+from barnabas.controller.topics import (
+    MorePartitions,
+    NewTopic,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+from barnabas.types import TopicPartition
+
+POLICY = Policy()
+BROKERS = range(1, 5)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Delta]]:
+    """Entries that fit each other, from the empty image on; each is what one decision stored."""
+    entries: list[list[Delta]] = []
+    image = EMPTY_IMAGE
+    for kind in draw(st.lists(st.sampled_from(sorted(_STEPS)), min_size=1, max_size=15)):
+        deltas = _STEPS[kind](draw, image)
+        if deltas:
+            entries.append(deltas)
+            image = apply(image, deltas)
+    return entries
+
+
+def replay(entries: list[list[Delta]]) -> MetadataImage:
+    image = EMPTY_IMAGE
+    for deltas in entries:
+        image = apply(image, deltas)
+    return image
+
+
+def _found(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    return create_cluster(image, "a-cluster", {"group.version": 1})[0]
+
+
+def _register(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    registration = Registration(draw(st.sampled_from(BROKERS)), clean=draw(st.booleans()))
+    return register(image, registration, POLICY)[0]
+
+
+def _fence(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    broker = draw(st.sampled_from(BROKERS))
+    return fence(image, broker, POLICY)[0] if broker in image.brokers else []
+
+
+def _unfence(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    broker = draw(st.sampled_from(BROKERS))
+    return unfence(image, broker, POLICY)[0] if broker in image.brokers else []
+
+
+def _create(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    topic = NewTopic(
+        draw(st.sampled_from("abcde")),
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 3)),
+        configs=draw(st.dictionaries(st.sampled_from(["retention.ms", "cleanup.policy"]), st.text())),
+    )
+    return create_topics(image, [topic], POLICY)[0]
+
+
+def _delete(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    topics = sorted(image.topics)
+    return delete_topics(image, [image.topics[draw(st.sampled_from(topics))].topic_id])[0] if topics else []
+
+
+def _grow(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    return create_partitions(
+        image, [MorePartitions(draw(st.sampled_from("abcde")), draw(st.integers(2, 8)))]
+    )[0]
+
+
+def _move(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    target = draw(st.one_of(st.none(), st.lists(st.sampled_from(BROKERS), min_size=1, unique=True)))
+    return alter_reassignments(image, {TopicPartition(draw(st.sampled_from("abcde")), 0): target}, POLICY)[0]
+
+
+def _configure(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    resource = draw(st.sampled_from([Resource(ResourceType.BROKER, ""), Resource(ResourceType.GROUP, "g")]))
+    values = draw(st.dictionaries(st.sampled_from("xyz"), st.one_of(st.none(), st.text()), min_size=1))
+    return [ConfigsChanged(resource.type, resource.name, values)]
+
+
+def _finalize(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    return [FeatureFinalized(draw(st.sampled_from(["one", "two"])), draw(st.integers(0, 3)))]
+
+
+def _allocate(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    for broker in image.brokers.values():
+        return allocate_producer_ids(image, broker.id, broker.epoch)[0]
+    return []
+
+
+_STEPS = {
+    step.__name__: step
+    for step in (
+        _found,
+        _register,
+        _fence,
+        _unfence,
+        _create,
+        _delete,
+        _grow,
+        _move,
+        _configure,
+        _finalize,
+        _allocate,
+    )
+}
