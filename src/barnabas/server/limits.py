@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from barnabas.config.broker import BrokerConfig
+
 MEBIBYTE = 1 << 20
+UNLIMITED = 1 << 62
 
 # Sizes that nobody needs to tune: they bound one turn of the loop and what waits behind one connection.
 RECEIVE_BUFFER_BYTES = MEBIBYTE
@@ -30,7 +33,6 @@ class Limits:
     address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
     idle_seconds: float = 600.0  # connections.max.idle.ms
     first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
-    slow_request_seconds: float = 1.0  # barnabas.slow.request.ms
     # A request must arrive within this time, and one second more for each 64 KiB of it: enough for a modem,
     # too little for a client that holds on to memory by sending one byte now and then.
     frame_seconds: float = 30.0
@@ -43,3 +45,24 @@ class Limits:
     def connections_from(self, address: str) -> int:
         """Return how many connections one address may have."""
         return self.address_overrides.get(address, self.connections_per_address)
+
+
+def limits_from(config: BrokerConfig) -> Limits:
+    """Return the limits that a broker's settings say."""
+    idle_ms: int = config["connections.max.idle.ms"]
+    queued_bytes: int = config["queued.max.request.bytes"]
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
+        connections=config["max.connections"],
+        connections_per_address=config["max.connections.per.ip"],
+        address_overrides=_overrides(config["max.connections.per.ip.overrides"]),
+        idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        first_request_seconds=config["barnabas.first.request.timeout.ms"] / 1000,
+    )
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """Read `HOST:LIMIT,HOST:LIMIT`; a host may be an IPv6 address."""
+    pairs = (item.strip().rpartition(":") for item in text.split(",") if item.strip())
+    return {host.strip("[]"): int(limit) for host, _, limit in pairs}

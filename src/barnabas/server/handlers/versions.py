@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.metadata import (
@@ -19,6 +19,7 @@ from barnabas.protocol.messages.metadata import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from barnabas.server.features import SUPPORTED_FEATURES
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 # As Kafka checks it: letters and digits, with dashes and dots inside.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
-
-
-class Feature(NamedTuple):
-    """A feature that this software can have switched on, and its range of levels."""
-
-    name: str
-    min_level: int
-    max_level: int
 
 
 def api_versions(broker: Broker, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -45,7 +38,7 @@ def api_versions(broker: Broker, request: Request, message: ApiVersionsRequest) 
         connection.client_software_name, connection.client_software_version = names
     return ApiVersionsResponse(
         api_keys=advertised_apis(broker.dispatcher.handlers.values()),
-        supported_features=supported_features(broker.supported_features, request.version),
+        supported_features=supported_features(SUPPORTED_FEATURES, request.version),
         finalized_features=finalized_features(broker.image.features),
         finalized_features_epoch=broker.image.offset,
     )
@@ -64,8 +57,12 @@ def advertised_apis(handlers: Iterable[Handler]) -> list[ApiVersion]:
     return sorted(apis, key=lambda api: api.api_key)
 
 
-def supported_features(features: Iterable[Feature], version: int) -> list[SupportedFeatureKey]:
-    return [SupportedFeatureKey(*feature) for feature in features if version >= 4 or feature.min_level > 0]
+def supported_features(levels: Mapping[str, tuple[int, int]], version: int) -> list[SupportedFeatureKey]:
+    return [
+        SupportedFeatureKey(name, lowest, highest)
+        for name, (lowest, highest) in sorted(levels.items())
+        if version >= 4 or lowest > 0
+    ]
 
 
 def finalized_features(levels: Mapping[str, int]) -> list[FinalizedFeatureKey]:

@@ -1,0 +1,75 @@
+"""What goes in and out by topic, under the names that Kafka's dashboards draw.
+
+As with Kafka's own metrics, the sample without a topic is the sum over all topics, deleted ones included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from barnabas.metrics.registry import Counter, Registry, Sample
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+# Attribute of TopicCounters, Kafka's name, help.
+_METRICS = (
+    ("bytes_in", "bytesin", "Bytes of record batches received from producers."),
+    ("bytes_out", "bytesout", "Bytes of record batches sent to consumers."),
+    ("messages_in", "messagesin", "Records received from producers."),
+    ("produces", "totalproducerequests", "Produce requests, counted once for each of their partitions."),
+    ("fetches", "totalfetchrequests", "Fetch requests, counted once for each of their partitions."),
+    ("failed_produces", "failedproducerequests", "Partitions of produce requests that ended in an error."),
+    ("failed_fetches", "failedfetchrequests", "Partitions of fetch requests that ended in an error."),
+)
+
+
+class TopicCounters:
+    """The counters of one topic; its partitions hold them and add to their values."""
+
+    __slots__ = (
+        "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "is_internal", "messages_in",
+        "produces",
+    )  # fmt: skip
+
+    def __init__(self, topic: str = "") -> None:
+        self.is_internal = topic in INTERNAL_TOPICS
+        self.bytes_in = Counter()
+        self.bytes_out = Counter()
+        self.messages_in = Counter()
+        self.produces = Counter()
+        self.fetches = Counter()
+        self.failed_produces = Counter()
+        self.failed_fetches = Counter()
+
+
+class TopicMetrics:
+    def __init__(self, registry: Registry) -> None:
+        self._topics: dict[str, TopicCounters] = {}
+        self._gone = TopicCounters()
+        for attribute, name, text in _METRICS:
+            registry.computed(
+                "counter", f"kafka_server_brokertopicmetrics_{name}_total", text, self._reader(attribute)
+            )
+
+    def of(self, topic: str) -> TopicCounters:
+        """Return the counters of a topic; the first call creates them."""
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = TopicCounters(topic)
+        return counters
+
+    def remove(self, topic: str) -> None:
+        """Show a deleted topic no longer; what it counted stays in the sums."""
+        counters = self._topics.pop(topic, None)
+        if counters is not None:
+            for attribute, _, _ in _METRICS:
+                getattr(self._gone, attribute).value += getattr(counters, attribute).value
+
+    def _reader(self, attribute: str) -> Callable[[], Iterator[Sample]]:
+        def read() -> Iterator[Sample]:
+            values = {name: getattr(topic, attribute).value for name, topic in self._topics.items()}
+            yield Sample("", (), sum(values.values()) + getattr(self._gone, attribute).value)
+            for name in sorted(values):
+                yield Sample("", (("topic", name),), values[name])
+
+        return read
