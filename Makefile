@@ -17,7 +17,7 @@ TEST  ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check format bench java java-if-possible pins clean
+.PHONY: help setup demo serve test check format docs bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,14 +45,17 @@ test: $(STAMP) java-if-possible  ## everything CI runs (TEST="tests/log -k roll"
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict src
+	$(BIN)/mypy --strict src tools benchmarks
 	$(BIN)/lint-imports
-	$(BIN)/python tools/check_imports.py
-	$(BIN)/python tools/check_docs.py
+	$(BIN)/python -m tools.check_imports
+	$(BIN)/python -m tools.check_docs
 
 format: $(STAMP)  ## rewrite the code the way `check` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
+	$(BIN)/python -m tools.generate_docs
 
 bench: $(STAMP) $(KAFKA_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)

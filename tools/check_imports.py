@@ -1,6 +1,6 @@
 """Rules about imports that layers cannot say: who may import a library, and which packages do no I/O.
 
-    python tools/check_imports.py
+    python -m tools.check_imports
 
 The layers themselves are checked by import-linter (pyproject.toml).
 """

@@ -1,0 +1,1 @@
+"""Scripts of the developers: the generated pages of the documentation, and checks that `make check` runs."""

@@ -1,0 +1,62 @@
+"""What `make check` asks of the documentation: current pages, words for everything, links that lead somewhere."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+from barnabas.config import definitions
+from tools.doc_commands import commands, options_of
+from tools.doc_marks import ROOT
+from tools.doc_pages import PAGES
+
+_LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
+
+
+def stale_pages() -> Iterator[str]:
+    for path, page in PAGES.items():
+        if not path.exists() or path.read_text() != page():
+            yield f"{path.relative_to(ROOT)} is not up to date: run `make docs`"
+
+
+def settings_without_words() -> Iterator[str]:
+    for scope, settings in definitions.BY_SCOPE.items():
+        for setting in settings.values():
+            if not setting.documentation.strip():
+                yield f"the {scope.name.lower()} setting {setting.name} has no documentation"
+
+
+def commands_without_words() -> Iterator[str]:
+    for path, command in commands():
+        if not command.help:
+            yield f"`{path}` has no help text"
+        for names, text in options_of(command):
+            if not text:
+                yield f"`{path} {names}` has no help text"
+
+
+def links_to_nowhere() -> Iterator[str]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target, _anchor in _LINK.findall(page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)} links to {target}, which does not exist"
+
+
+# A new rule is a function that yields complaints.
+RULES: tuple[Callable[[], Iterator[str]], ...] = (
+    stale_pages,
+    settings_without_words,
+    commands_without_words,
+    links_to_nowhere,
+)
+
+
+def main() -> int:
+    complaints = [complaint for rule in RULES for complaint in rule()]
+    for complaint in complaints:
+        print(complaint)
+    print(f"documentation: {len(complaints)} complaints" if complaints else "documentation is complete")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
