@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from barnabas.metrics.catalogue import Metric
+
 Labels = tuple[str, ...]
 """The values of a metric's labels, in the order in which the metric declares their names."""
 
@@ -86,11 +88,8 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 class Family(Generic[M]):
     """A metric by name, with one child for each combination of label values in use."""
 
-    def __init__(self, kind: str, name: str, text: str, labels: Labels, make: Callable[[], M]) -> None:
-        self.kind = kind
-        self.name = name
-        self.help = text
-        self.label_names = labels
+    def __init__(self, metric: Metric, make: Callable[[], M]) -> None:
+        self.metric = metric
         self._make: Callable[[], M] = make
         self._children: dict[Labels, M] = {}
 
@@ -98,8 +97,8 @@ class Family(Generic[M]):
         """Return the child with these label values; the first call creates it."""
         child = self._children.get(values)
         if child is None:
-            if len(values) != len(self.label_names):
-                raise ValueError(f"{self.name} has the labels {self.label_names}, not values {values}")
+            if len(values) != len(self.metric.labels):
+                raise ValueError(f"{self.metric.name} has the labels {self.metric.labels}, not {values}")
             child = self._children[values] = self._make()
         return child
 
@@ -109,7 +108,7 @@ class Family(Generic[M]):
 
     def children(self) -> Iterator[tuple[tuple[tuple[str, str], ...], M]]:
         for values, child in sorted(self._children.items()):
-            yield tuple(zip(self.label_names, values, strict=True)), child
+            yield tuple(zip(self.metric.labels, values, strict=True)), child
 
     def samples(self) -> Iterator[Sample]:
         for labels, child in self.children():
@@ -135,10 +134,8 @@ def _samples_of(child: Counter | Gauge | Histogram, labels: tuple[tuple[str, str
 class Computed:
     """A metric whose samples are worked out when somebody reads, for what nobody needs to keep up to date."""
 
-    def __init__(self, kind: str, name: str, text: str, read: Callable[[], Iterable[Sample]]) -> None:
-        self.kind = kind
-        self.name = name
-        self.help = text
+    def __init__(self, metric: Metric, read: Callable[[], Iterable[Sample]]) -> None:
+        self.metric = metric
         self._read = read
 
     def samples(self) -> Iterator[Sample]:
@@ -154,19 +151,21 @@ class Registry:
     def __init__(self) -> None:
         self._families: dict[str, AnyFamily] = {}
 
-    def counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
-        return self._declare(Family("counter", name, text, labels, Counter))
+    def counter(self, metric: Metric) -> Family[Counter]:
+        return self._declare(Family(metric, Counter))
 
-    def gauge(self, name: str, text: str, *labels: str) -> Family[Gauge]:
-        return self._declare(Family("gauge", name, text, labels, Gauge))
+    def gauge(self, metric: Metric) -> Family[Gauge]:
+        return self._declare(Family(metric, Gauge))
 
-    def histogram(
-        self, name: str, text: str, *labels: str, bounds: tuple[float, ...] = LATENCY_BUCKETS
-    ) -> Family[Histogram]:
-        return self._declare(Family("histogram", name, text, labels, lambda: Histogram(bounds)))
+    def histogram(self, metric: Metric, bounds: tuple[float, ...] = LATENCY_BUCKETS) -> Family[Histogram]:
+        return self._declare(Family(metric, lambda: Histogram(bounds)))
 
-    def computed(self, kind: str, name: str, text: str, read: Callable[[], Iterable[Sample]]) -> Computed:
-        return self._declare(Computed(kind, name, text, read))
+    def computed(self, metric: Metric, read: Callable[[], Iterable[Sample]]) -> Computed:
+        return self._declare(Computed(metric, read))
+
+    def read_by(self, metric: Metric, read: Callable[[], int | float]) -> None:
+        """Declare a metric without labels whose value a function gives."""
+        self.computed(metric, lambda: (Sample("", (), read()),))
 
     def families(self) -> Iterator[AnyFamily]:
         yield from (self._families[name] for name in sorted(self._families))
@@ -177,13 +176,14 @@ class Registry:
         for family in self.families():
             for suffix, labels, value in family.samples():
                 inside = ",".join(f"{name}={text}" for name, text in labels)
-                values[family.name + suffix + (f"{{{inside}}}" if inside else "")] = value
+                values[family.metric.name + suffix + (f"{{{inside}}}" if inside else "")] = value
         return values
 
     def _declare(self, family: F) -> F:
-        if family.name in self._families:
-            raise ValueError(f"metric {family.name} is declared twice")
-        self._families[family.name] = family
+        name = family.metric.name
+        if name in self._families:
+            raise ValueError(f"metric {name} is declared twice")
+        self._families[name] = family
         return family
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Counter, Histogram, Registry, Sample
 
 # What the JMX exporter serves for Kafka's own timers, and the stock dashboards draw.
@@ -14,18 +15,9 @@ class RequestMetrics:
     """The metrics of all requests of one broker; a route holds its own children."""
 
     def __init__(self, registry: Registry) -> None:
-        self._requests = registry.counter(
-            "kafka_network_requestmetrics_requests_total", "Requests received.", "request", "version"
-        )
-        self._seconds = registry.histogram(
-            "barnabas_request_seconds", "Time from receiving a request to its response.", "request"
-        )
-        registry.computed(
-            "summary",
-            "kafka_network_requestmetrics_totaltimems",
-            "Time from receiving a request to its response, in milliseconds since the start, estimated.",
-            self._milliseconds,
-        )
+        self._requests = registry.counter(catalogue.REQUESTS)
+        self._seconds = registry.histogram(catalogue.REQUEST_SECONDS)
+        registry.computed(catalogue.REQUEST_MILLISECONDS, self._milliseconds)
 
     def counter(self, name: str, version: int) -> Counter:
         return self._requests.labels(name, str(version))

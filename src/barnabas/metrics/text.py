@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from barnabas.metrics.registry import Registry, Sample
 
@@ -10,22 +11,22 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render(registry: Registry) -> str:
-    """Return all metrics as text, one block for each name."""
-    lines: list[str] = []
+    return "".join(render_lines(registry))
+
+
+def render_lines(registry: Registry) -> Iterator[str]:
+    """Yield all metrics line by line, for those who have other things to do in between."""
     for family in registry.families():
-        lines.append(f"# HELP {family.name} {_escape_help(family.help)}")
-        lines.append(f"# TYPE {family.name} {family.kind}")
-        lines.extend(_line(family.name, sample) for sample in family.samples())
-    return "\n".join(lines) + "\n"
+        metric = family.metric
+        yield f"# HELP {metric.name} {_escape_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
+        for sample in family.samples():
+            yield _line(metric.name, sample)
 
 
 def _line(name: str, sample: Sample) -> str:
-    labels = ",".join(f'{label}="{_escape_label(text)}"' for label, text in sample.labels)
-    return (
-        f"{name}{sample.suffix}{{{labels}}} {_number(sample.value)}"
-        if labels
-        else (f"{name}{sample.suffix} {_number(sample.value)}")
-    )
+    labels = ",".join([f'{label}="{_escape_label(text)}"' for label, text in sample.labels])
+    inside = f"{{{labels}}}" if labels else ""
+    return f"{name}{sample.suffix}{inside} {_number(sample.value)}\n"
 
 
 def _number(value: float) -> str:

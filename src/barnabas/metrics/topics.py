@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Counter, Registry, Sample
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
-# Attribute of TopicCounters, Kafka's name, help.
-_METRICS = (
-    ("bytes_in", "bytesin", "Bytes of record batches received from producers."),
-    ("bytes_out", "bytesout", "Bytes of record batches sent to consumers."),
-    ("messages_in", "messagesin", "Records received from producers."),
-    ("produces", "totalproducerequests", "Produce requests, counted once for each of their partitions."),
-    ("fetches", "totalfetchrequests", "Fetch requests, counted once for each of their partitions."),
-    ("failed_produces", "failedproducerequests", "Partitions of produce requests that ended in an error."),
-    ("failed_fetches", "failedfetchrequests", "Partitions of fetch requests that ended in an error."),
-)
+# By attribute of TopicCounters.
+_METRICS = {
+    "bytes_in": catalogue.BYTES_IN,
+    "bytes_out": catalogue.BYTES_OUT,
+    "messages_in": catalogue.MESSAGES_IN,
+    "produces": catalogue.PRODUCES,
+    "fetches": catalogue.FETCHES,
+    "failed_produces": catalogue.FAILED_PRODUCES,
+    "failed_fetches": catalogue.FAILED_FETCHES,
+}
 
 
 class TopicCounters:
@@ -46,10 +47,8 @@ class TopicMetrics:
     def __init__(self, registry: Registry) -> None:
         self._topics: dict[str, TopicCounters] = {}
         self._gone = TopicCounters()
-        for attribute, name, text in _METRICS:
-            registry.computed(
-                "counter", f"kafka_server_brokertopicmetrics_{name}_total", text, self._reader(attribute)
-            )
+        for attribute, metric in _METRICS.items():
+            registry.computed(metric, self._reader(attribute))
 
     def of(self, topic: str) -> TopicCounters:
         """Return the counters of a topic; the first call creates them."""
@@ -62,7 +61,7 @@ class TopicMetrics:
         """Show a deleted topic no longer; what it counted stays in the sums."""
         counters = self._topics.pop(topic, None)
         if counters is not None:
-            for attribute, _, _ in _METRICS:
+            for attribute in _METRICS:
                 getattr(self._gone, attribute).value += getattr(counters, attribute).value
 
     def _reader(self, attribute: str) -> Callable[[], Iterator[Sample]]:

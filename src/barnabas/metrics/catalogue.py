@@ -1,0 +1,193 @@
+"""Every metric that the broker serves: its name, its labels, and what it says.
+
+Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them, and
+those of kafka_exporter, so that stock dashboards work unchanged. What only Barnabas has begins with `barnabas_`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    kind: str
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric("counter", name, text, labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric("gauge", name, text, labels)
+
+
+_PARTITION = ("topic", "partition")
+
+# Requests
+REQUESTS = _counter("kafka_network_requestmetrics_requests_total", "Requests received.", "request", "version")
+REQUEST_SECONDS = Metric(
+    "histogram", "barnabas_request_seconds", "Time from receiving a request to its response.", ("request",)
+)
+REQUEST_MILLISECONDS = Metric(
+    "summary",
+    "kafka_network_requestmetrics_totaltimems",
+    "Time from receiving a request to its response in milliseconds; quantiles since the start, estimated.",
+    ("request", "quantile"),
+)
+
+# Topics; each also has a sample without a topic, the sum over all
+BYTES_IN = _counter(
+    "kafka_server_brokertopicmetrics_bytesin_total", "Bytes of batches received from producers.", "topic"
+)
+BYTES_OUT = _counter(
+    "kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"
+)
+MESSAGES_IN = _counter(
+    "kafka_server_brokertopicmetrics_messagesin_total", "Records received from producers.", "topic"
+)
+PRODUCES = _counter(
+    "kafka_server_brokertopicmetrics_totalproducerequests_total",
+    "Produce requests, counted once for each of their partitions.",
+    "topic",
+)
+FETCHES = _counter(
+    "kafka_server_brokertopicmetrics_totalfetchrequests_total",
+    "Fetch requests, counted once for each of their partitions.",
+    "topic",
+)
+FAILED_PRODUCES = _counter(
+    "kafka_server_brokertopicmetrics_failedproducerequests_total",
+    "Partitions of produce requests that ended in an error.",
+    "topic",
+)
+FAILED_FETCHES = _counter(
+    "kafka_server_brokertopicmetrics_failedfetchrequests_total",
+    "Partitions of fetch requests that ended in an error.",
+    "topic",
+)
+
+# Replicas on this broker
+PARTITION_COUNT = _gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.")
+LEADER_COUNT = _gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.")
+UNDER_REPLICATED = _gauge(
+    "kafka_server_replicamanager_underreplicatedpartitions", "Led partitions whose ISR lacks a replica."
+)
+UNDER_MIN_ISR = _gauge(
+    "kafka_server_replicamanager_underminisrpartitioncount",
+    "Led partitions whose ISR is smaller than min.insync.replicas.",
+)
+AT_MIN_ISR = _gauge(
+    "kafka_server_replicamanager_atminisrpartitioncount",
+    "Led partitions that cannot lose another member of their ISR without refusing acks=all.",
+)
+PARTITION_UNDER_REPLICATED = _gauge(
+    "kafka_cluster_partition_underreplicated", "1 when the ISR lacks a replica.", *_PARTITION
+)
+PARTITION_UNDER_MIN_ISR = _gauge(
+    "kafka_cluster_partition_underminisr", "1 when the ISR is smaller than min.insync.replicas.", *_PARTITION
+)
+PARTITION_AT_MIN_ISR = _gauge(
+    "kafka_cluster_partition_atminisr", "1 when the ISR is exactly min.insync.replicas.", *_PARTITION
+)
+LOG_SIZE = _gauge("kafka_log_log_size", "Bytes of a partition's log on this broker.", *_PARTITION)
+LOG_START = _gauge("kafka_log_log_logstartoffset", "First offset of a partition's log.", *_PARTITION)
+LOG_END = _gauge(
+    "kafka_log_log_logendoffset", "Offset that the next record of a partition will get.", *_PARTITION
+)
+LOG_SEGMENTS = _gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
+OFFLINE_DIRS = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
+
+# The cluster, as its metadata says
+ACTIVE_CONTROLLER = _gauge(
+    "kafka_controller_kafkacontroller_activecontrollercount", "1 on the broker that is the controller."
+)
+OFFLINE_PARTITIONS = _gauge(
+    "kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions of the cluster without a leader."
+)
+TOPIC_COUNT = _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.")
+ALL_PARTITIONS = _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.")
+ACTIVE_BROKERS = _gauge(
+    "kafka_controller_kafkacontroller_activebrokercount", "Brokers that are registered and not fenced."
+)
+FENCED_BROKERS = _gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Brokers that are fenced.")
+PREFERRED_IMBALANCE = _gauge(
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+    "Partitions led by another replica than their preferred one.",
+)
+UNCLEAN_ELECTIONS = _counter(
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "Elections of a leader that may lack acknowledged records.",
+)
+
+# As kafka_exporter has them
+BROKERS = _gauge("kafka_brokers", "Brokers in the cluster.")
+TOPIC_PARTITIONS = _gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
+CURRENT_OFFSET = _gauge(
+    "kafka_topic_partition_current_offset",
+    "High watermark of a partition that this broker leads.",
+    *_PARTITION,
+)
+OLDEST_OFFSET = _gauge(
+    "kafka_topic_partition_oldest_offset", "First offset of a partition that this broker leads.", *_PARTITION
+)
+PARTITION_LEADER = _gauge(
+    "kafka_topic_partition_leader", "Broker that leads a partition; -1 for none.", *_PARTITION
+)
+PARTITION_LEADER_PREFERRED = _gauge(
+    "kafka_topic_partition_leader_is_preferred", "1 when the preferred replica leads.", *_PARTITION
+)
+PARTITION_REPLICAS = _gauge("kafka_topic_partition_replicas", "Replicas of a partition.", *_PARTITION)
+PARTITION_ISR = _gauge(
+    "kafka_topic_partition_in_sync_replica", "Replicas of a partition in sync.", *_PARTITION
+)
+PARTITION_UNDER = _gauge(
+    "kafka_topic_partition_under_replicated_partition", "1 when a replica is not in sync.", *_PARTITION
+)
+
+# The network
+CONNECTIONS = _gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
+CONNECTIONS_OPENED = _counter(
+    "kafka_server_socketservermetrics_connection_creation_total", "Connections accepted.", "listener"
+)
+CONNECTIONS_REFUSED = _counter(
+    "barnabas_connections_refused_total",
+    "Connections closed at once, because a limit was reached.",
+    "listener",
+)
+MEMORY_USED = _gauge(
+    "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
+)
+MEMORY_AVAILABLE = _gauge(
+    "kafka_network_socketserver_memorypoolavailable", "Bytes left of queued.max.request.bytes."
+)
+NETWORK_IDLE = _gauge(
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "Share of time, 0 to 1, in which the loop had nothing to do.",
+)
+HANDLER_IDLE = _gauge(
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    "The same number: one loop does the work of both of Kafka's thread pools.",
+)
+LOOP_LAG = Metric(
+    "histogram",
+    "barnabas_loop_lag_seconds",
+    "How late the loop called a timer: what every request waits for.",
+)
+LOOP_LAG_MAX = _gauge("barnabas_loop_lag_max_seconds", "The longest such delay in the last minute.")
+
+# The process
+INFO = _gauge(
+    "barnabas_info", "Always 1; the labels say what is running.", "version", "node_id", "cluster_id"
+)
+START_TIME = _gauge("process_start_time_seconds", "When the broker started, in seconds since 1970.")
+CPU_SECONDS = _counter("process_cpu_seconds_total", "CPU time of the process.")
+RESIDENT_MEMORY = _gauge("process_resident_memory_bytes", "Resident memory of the process.")
+OPEN_FILES = _gauge("process_open_fds", "Open file descriptors.")
+
+CATALOGUE: tuple[Metric, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Metric)
+)
+"""All of the above, for documentation and for the test that nothing is served that is not described."""
