@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.stamp
 UV     := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
 KAFKA_VERSION := 4.3.1
-KAFKA_LIBS    := .cache/kafka-$(KAFKA_VERSION)/libs
-KAFKA_STAMP   := $(KAFKA_LIBS)/.stamp
+JARS          := .cache/kafka-$(KAFKA_VERSION)/libs
+JARS_STAMP    := $(JARS)/.stamp
 
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
@@ -57,22 +57,22 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-bench: $(STAMP) $(KAFKA_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: $(STAMP) $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
-java: $(KAFKA_STAMP)  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark
+java: $(JARS_STAMP)  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark
 
-$(KAFKA_STAMP): tests/java/pom.xml
+$(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
-	    -DoutputDirectory="$(CURDIR)/$(KAFKA_LIBS)"
+	    -DoutputDirectory="$(CURDIR)/$(JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.
 java-if-possible:
 	@if [ -n "$$KAFKA_LIBS" ]; then :; \
-	elif command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory java \
+	elif command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --silent --no-print-directory java \
 	    || { echo "Apache Kafka's jars could not be fetched: tests that need them are skipped."; test "$$CI" != true; }; \
-	elif [ -e $(KAFKA_STAMP) ] && command -v java >/dev/null; then :; \
+	elif [ -e $(JARS_STAMP) ] && command -v java >/dev/null; then :; \
 	else echo "No Java or no Maven here: tests against Apache Kafka's own tools are skipped."; test "$$CI" != true; fi
 
 pins: $(STAMP)  ## renew requirements/*.txt from pyproject.toml
