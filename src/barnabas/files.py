@@ -62,6 +62,10 @@ class FileSystem(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def capacity(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume in all, and those that may still be used."""
+        ...
+
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -166,5 +170,8 @@ class LocalFileSystem:
             os.close(fd)
 
     def free_bytes(self, path: str) -> int:
+        return self.capacity(path)[1]
+
+    def capacity(self, path: str) -> tuple[int, int]:
         usage = os.statvfs(path)
-        return usage.f_bavail * usage.f_frsize
+        return usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize

@@ -1,0 +1,74 @@
+"""Group fsync: many acknowledgements share one flush.
+
+One flush at a time is in flight per log. Requests that arrive meanwhile join the next one, so a slow disk makes the
+groups larger and not the queue longer. A flush that fails is never tried again: the kernel may already
+have dropped the dirty pages, so the log dir goes offline and every waiter is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import FlushJob, Log
+
+FlushCallback = Callable[[ErrorCode], None]
+
+
+class Background(Protocol):
+    """Runs a blocking call that releases the GIL elsewhere, then `done(error)` on the event loop."""
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
+
+
+class Flusher:
+    def __init__(self, background: Background, on_failure: Callable[[Log, Exception], None]) -> None:
+        self._background = background
+        self._on_failure = on_failure
+        self._waiting: dict[Log, list[tuple[int, FlushCallback]]] = {}
+        self._in_flight: set[Log] = set()
+
+    def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
+        """Call back once everything below `offset` is on the disk."""
+        if log.flushed_offset >= offset:
+            callback(ErrorCode.NONE)
+            return
+        self._waiting.setdefault(log, []).append((offset, callback))
+        if log not in self._in_flight:
+            self._start(log)
+
+    def flush(self, log: Log) -> None:
+        """Flush without anybody waiting (flush.messages, flush.ms, a sealed segment)."""
+        if log not in self._in_flight:
+            self._start(log)
+
+    def _start(self, log: Log) -> None:
+        try:
+            job = log.prepare_flush()
+        except KafkaError as error:
+            self._fail(log, error)
+            return
+        self._in_flight.add(log)
+        self._background.run(job.run, lambda error: self._finish(log, job, error))
+
+    def _finish(self, log: Log, job: FlushJob, error: OSError | None) -> None:
+        self._in_flight.discard(log)
+        if error is not None:
+            self._fail(log, error)
+            return
+        log.complete_flush(job)
+        waiting = self._waiting.pop(log, [])
+        later = [(offset, callback) for offset, callback in waiting if offset > log.flushed_offset]
+        if later:
+            self._waiting[log] = later
+            self._start(log)
+        for offset, callback in waiting:
+            if offset <= log.flushed_offset:
+                callback(ErrorCode.NONE)
+
+    def _fail(self, log: Log, error: Exception) -> None:
+        waiting = self._waiting.pop(log, [])
+        self._on_failure(log, error)
+        for _, callback in waiting:
+            callback(ErrorCode.KAFKA_STORAGE_ERROR)

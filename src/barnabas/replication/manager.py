@@ -1,0 +1,158 @@
+"""All partitions of this broker: found by name or id, and kept in step with the metadata image."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from barnabas.cluster.deltas import (
+    ConfigsChanged,
+    Delta,
+    PartitionChanged,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+)
+from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.config.topic import LogConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log
+from barnabas.log.manager import LogManager
+from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.partition import Partition
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+
+logger = logging.getLogger(__name__)
+
+Partitions = dict[int, Partition]
+
+
+class ReplicaManager:
+    """`by_name` and `by_id` hold the same inner dictionaries; handlers on the hot path read them directly."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        logs: LogManager,
+        log_config: Callable[[MetadataImage, str], LogConfig],
+        counters: Callable[[str], TopicCounters],
+    ) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._log_config = log_config
+        self._counters = counters
+        self.by_name: dict[str, Partitions] = {}
+        self.by_id: dict[Uuid, Partitions] = {}
+        self._offline: dict[TopicPartition, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self.by_name.values():
+            yield from partitions.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_name.values()))
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        partitions = self.by_name.get(topic)
+        return partitions.get(index) if partitions is not None else None
+
+    def why_missing(self, topic: str, topic_id: Uuid, index: int) -> ErrorCode:
+        """What to answer for a partition, named by topic or by topic id, that is not found here."""
+        if topic_id != ZERO_UUID:
+            known = self.by_id.get(topic_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            topic = next(iter(known.values())).topic if known else topic
+        if TopicPartition(topic, index) in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    @property
+    def offline(self) -> dict[TopicPartition, str]:
+        """Partitions that cannot be served, with the reason."""
+        return self._offline
+
+    # -- following the image ------------------------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        for topic in image.topics.values():
+            self._store(image, topic, enumerate(topic.partitions))
+
+    def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> None:
+        for delta in deltas:
+            if isinstance(delta, TopicCreated):
+                self._store(image, delta.topic, enumerate(delta.topic.partitions))
+            elif isinstance(delta, PartitionsAdded):
+                self._add(image, delta)
+            elif isinstance(delta, PartitionChanged):
+                if topic := image.topic_by_id(delta.topic_id):
+                    self._store(image, topic, [(delta.index, delta.state)])
+            elif isinstance(delta, TopicDeleted):
+                self._delete(delta.topic_id)
+            elif isinstance(delta, ConfigsChanged):
+                self._configure(image, delta)
+
+    def _add(self, image: MetadataImage, delta: PartitionsAdded) -> None:
+        if topic := image.topic_by_id(delta.topic_id):
+            first = len(topic.partitions) - len(delta.partitions)
+            self._store(image, topic, enumerate(delta.partitions, first))
+
+    def _store(
+        self, image: MetadataImage, topic: TopicState, states: Iterable[tuple[int, PartitionState]]
+    ) -> None:
+        partitions = self.by_name.get(topic.name, {})
+        for index, state in states:
+            if self._broker_id in state.replicas:
+                partition = partitions.get(index) or self._open(image, topic, index)
+                if partition is not None:
+                    partitions[index] = partition
+                    partition.apply(state)
+            elif partition := partitions.pop(index, None):
+                self._remove(partition)
+        if partitions:
+            self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
+
+    def _open(self, image: MetadataImage, topic: TopicState, index: int) -> Partition | None:
+        place = TopicPartition(topic.name, index)
+        try:
+            log = self._logs.get(place) or self._logs.create(
+                place, topic.topic_id, self._log_config(image, topic.name)
+            )
+        except (KafkaError, OSError) as error:
+            logger.error("%s is offline: %s", place, error)
+            self._offline[place] = str(error)
+            return None
+        return Partition(topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name))
+
+    def _delete(self, topic_id: Uuid) -> None:
+        partitions = self.by_id.pop(topic_id, {})
+        for partition in partitions.values():
+            self.by_name.pop(partition.topic, None)
+            self._remove(partition)
+
+    def _remove(self, partition: Partition) -> None:
+        partition.retire()
+        self._logs.delete(partition.topic_partition)
+
+    def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> None:
+        if delta.resource_type == ResourceType.TOPIC:
+            names = [delta.resource_name]
+        elif delta.resource_type == ResourceType.BROKER:
+            names = list(self.by_name)
+        else:
+            return
+        for name in names:
+            config = self._log_config(image, name)
+            for partition in self.by_name.get(name, {}).values():
+                partition.log.update_config(config)
+
+    # -- failures -----------------------------------------------------------------------------------
+
+    def take_offline(self, broken: Callable[[Log], bool], reason: str) -> None:
+        """Stop serving every partition whose log lies on a disk that failed."""
+        for name, partitions in list(self.by_name.items()):
+            for index, partition in list(partitions.items()):
+                if broken(partition.log):
+                    self._offline[TopicPartition(name, index)] = reason
+                    del partitions[index]
+                    partition.retire()

@@ -1,0 +1,246 @@
+"""A broker put together: what it consists of, how it starts, what it does by the clock, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from barnabas.clock import Clock, SystemClock
+from barnabas.cluster.adoption import adopt
+from barnabas.cluster.deltas import ConfigsChanged, Delta
+from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
+from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig, topic_log_config
+from barnabas.config.validation import check_topic_configs
+from barnabas.controller.brokers import Registration, create_cluster, register
+from barnabas.controller.controller import Controller
+from barnabas.controller.policy import Policy
+from barnabas.controller.producer_ids import allocate_producer_ids
+from barnabas.files import FileSystem, LocalFileSystem
+from barnabas.log.log import Log
+from barnabas.log.manager import LogManager
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.metrics.topics import TopicMetrics
+from barnabas.replication.flusher import Flusher
+from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.partition import Partition
+from barnabas.server.background import ThreadBackground
+from barnabas.server.dispatch import Dispatcher
+from barnabas.server.features import SUPPORTED_FEATURES, initial_features
+from barnabas.server.fetch_sessions import FetchSessions
+from barnabas.server.handlers import HANDLERS
+from barnabas.server.limits import limits_from
+from barnabas.server.listener import Listener
+from barnabas.server.page_cache import PageCache
+from barnabas.server.producer_ids import ProducerIds
+from barnabas.server.socket_server import SocketServer
+from barnabas.types import TopicPartition, Uuid, new_uuid, uuid_to_text
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+FLUSH_THREADS = 4
+DISK_THREADS = 4
+HOUSEKEEPING_SECONDS = 1.0
+
+
+class Broker:
+    """Handlers get this object. Everything here belongs to one event loop, the one that ran `start`."""
+
+    def __init__(
+        self, config: BrokerConfig, *, files: FileSystem | None = None, clock: Clock | None = None
+    ) -> None:
+        self.static_config = config
+        self.config = config
+        self.files = files or LocalFileSystem()
+        self.clock = clock or SystemClock()
+        self.node_id = config.node_id
+        self.broker_epoch = -1
+        self.image = EMPTY_IMAGE
+        self.metrics = Registry()
+        self.topic_metrics = TopicMetrics(self.metrics)
+        self.fetch_max_bytes: int = config["fetch.max.bytes"]
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.clock)
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.dispatcher = Dispatcher(
+            self,
+            HANDLERS,
+            RequestMetrics(self.metrics),
+            slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
+        )
+        self.sockets = SocketServer(_listeners(config), self.dispatcher, limits_from(config))
+        self.logs = LogManager(self.files, config.log_dirs, self.clock, config)
+        self.replicas = ReplicaManager(self.node_id, self.logs, self._log_config, self.topic_metrics.of)
+        self._fsync: str = config["barnabas.acks.all.fsync"]
+        self._housekeeper: asyncio.TimerHandle | None = None
+
+    @property
+    def listeners(self) -> list[Listener]:
+        return self.sockets.listeners
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{listener.host or '127.0.0.1'}:{listener.port}" for listener in self.listeners)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.image.cluster_id
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Ports first (they are registered), then metadata, then logs; clients are let in last."""
+        loop = asyncio.get_running_loop()
+        self.timers = loop
+        self.call_soon = loop.call_soon
+        self._disk = ThreadBackground(loop, DISK_THREADS, "barnabas-disk")
+        self.page_cache = PageCache(self._disk)
+        self.flusher = Flusher(ThreadBackground(loop, FLUSH_THREADS, "barnabas-flush"), self._flush_failed)
+        self.sockets.open()
+        self.logs.lock()
+        await self._start_controller()
+        self.logs.load(self._expected_log)
+        await self._register()
+        self.replicas.load(self.image)
+        self.controller.on_commit.append(self._apply)
+        await self.sockets.start()
+        self._keep_house()
+
+    async def stop(self) -> None:
+        """Finish what is in flight, flush, and mark every log dir clean."""
+        if self._housekeeper is not None:
+            self._housekeeper.cancel()
+        await self.sockets.stop()
+        await self.controller.stop()
+        self.logs.close()
+        self._disk.close()
+
+    async def _start_controller(self) -> None:
+        folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
+        store = FileMetadataStore(self.files, folder)
+        self.controller = Controller(store, self.node_id)
+        image = await self.controller.start()
+        if not image.cluster_id:
+            cluster_id = (
+                self.logs.cluster_id or self.config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
+            )
+            found = adopt(self.files, self.config.log_dirs, self.node_id)
+            await self.controller.submit(lambda image: create_cluster(image, cluster_id, initial_features()))
+            await self.controller.submit(lambda image: (found, None))
+        self._use(self.controller.image)
+        self.logs.claim(self.cluster_id, self.node_id)
+
+    async def _register(self) -> None:
+        registration = Registration(
+            self.node_id,
+            host=self.config["barnabas.host"] or "",
+            rack=self.config["broker.rack"],
+            endpoints=tuple(
+                Endpoint(listener.name, *_registered_address(listener)) for listener in self.listeners
+            ),
+            features=SUPPORTED_FEATURES,
+        )
+        self.broker_epoch = await self.controller.submit(
+            lambda image: register(image, registration, self.policy)
+        )
+        self._use(self.controller.image)
+
+    # -- metadata -----------------------------------------------------------------------------------
+
+    def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
+        self._use(image)
+        self.replicas.apply(image, deltas)
+        if any(
+            isinstance(delta, ConfigsChanged) and delta.resource_type == ResourceType.BROKER
+            for delta in deltas
+        ):
+            self._use_dynamic_config()
+
+    def _use(self, image: MetadataImage) -> None:
+        if image.configs is not self.image.configs:
+            self.image = image
+            self._use_dynamic_config()
+        self.image = image
+
+    def _use_dynamic_config(self) -> None:
+        configs = self.image.configs
+        self.config = self.static_config.with_dynamic(
+            configs.get(Resource(ResourceType.BROKER, str(self.node_id)), {}),
+            configs.get(Resource(ResourceType.BROKER, ""), {}),
+        )
+        self._fsync = self.config["barnabas.acks.all.fsync"]
+        self.fetch_max_bytes = self.config["fetch.max.bytes"]
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            num_partitions=self.config["num.partitions"],
+            default_replication_factor=self.config["default.replication.factor"],
+            min_insync_replicas=self.config["min.insync.replicas"],
+            unclean_leader_election=self.config["unclean.leader.election.enable"],
+            check_topic_configs=check_topic_configs,
+        )
+
+    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return topic_log_config(self.config, image.topic_configs(topic))
+
+    def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
+        """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
+        topic = self.image.topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
+            return None
+        if topic_id is not None and topic_id != topic.topic_id:
+            return None
+        return self._log_config(self.image, place.topic)
+
+    async def _allocate_producer_ids(self) -> range:
+        return await self.controller.submit(
+            lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch)
+        )
+
+    # -- safety -------------------------------------------------------------------------------------
+
+    def must_flush(self, partition: Partition) -> bool:
+        """Must acks=all wait for the disk, because nothing but this machine holds the record?"""
+        if self._fsync == "auto":
+            return partition.is_only_here
+        return self._fsync == "always"
+
+    def _flush_failed(self, log: Log, error: OSError) -> None:
+        folder = self.logs.take_offline(log, error)
+        self.replicas.take_offline(lambda other: other.folder.startswith(folder + os.sep), str(error))
+
+    # -- by the clock -------------------------------------------------------------------------------
+
+    def _keep_house(self) -> None:
+        self._housekeeper = asyncio.get_running_loop().call_later(HOUSEKEEPING_SECONDS, self._keep_house)
+        for log in self.logs.housekeeping(self.clock.now_ms()):
+            self.flusher.flush(log)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run something that may wait for the disk."""
+        return await self._disk.call(work)
+
+
+def _listeners(config: BrokerConfig) -> list[Listener]:
+    advertised = {spec.name: (spec.host, spec.port) for spec in config.advertised_listeners}
+    return [
+        Listener(
+            spec.name,
+            spec.host,
+            spec.port,
+            advertised=advertised.get(spec.name),
+            security_protocol=spec.security_protocol,
+        )
+        for spec in config.listeners
+    ]
+
+
+def _registered_address(listener: Listener) -> tuple[str, int]:
+    """What other brokers are told; a listener on all interfaces needs advertised.listeners for that."""
+    return listener.advertised_address or (listener.host or "127.0.0.1", listener.port)

@@ -1,0 +1,13 @@
+"""Features that this version knows, and the levels that a new cluster starts with.
+
+A feature is listed when every one of its paths works, not before: clients change what they send as soon as they
+see it finalized.
+"""
+
+from __future__ import annotations
+
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {}
+
+
+def initial_features() -> dict[str, int]:
+    return {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}

@@ -1,0 +1,206 @@
+"""Fetch sessions (KIP-227): what a consumer subscribed to, and which of it is worth reading.
+
+A session remembers its partitions between requests and keeps a *ready* set. A partition is ready
+when a fetch may have something to say about it; one that had nothing new is watched and leaves
+the set until its partition changes. A fetch therefore costs what has changed, not what is subscribed.
+
+A fetch without a session is a session that lives for one request.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from barnabas.clock import Clock
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest
+from barnabas.replication.partition import Partition
+from barnabas.types import ZERO_UUID, Uuid
+
+NO_SESSION = 0
+FINAL_EPOCH = -1  # no session, or the end of one
+INITIAL_EPOCH = 0  # a full fetch that asks for a session
+TOPIC_IDS_SINCE = 13
+EVICTION_AGE_S = 120.0  # a session used within this time is not evicted for another (Kafka's own constant)
+_LAST_EPOCH = 2**31 - 1
+
+EntryKey: TypeAlias = tuple[str | Uuid, int]
+
+
+class FetchEntry:
+    """One partition of a session: where the consumer stands and what it was last told."""
+
+    __slots__ = (
+        "index",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "max_bytes",
+        "offset",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "session",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, session: FetchSession, topic: str, topic_id: Uuid, index: int) -> None:
+        self.session = session
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.partition: Partition | None = None
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
+
+    def update(self, wanted: FetchPartition) -> None:
+        self.offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+
+    def watch(self, partition: Partition) -> None:
+        self.partition = partition
+        partition.watch(self)
+
+    def unwatch(self) -> None:
+        if self.partition is not None:
+            self.partition.unwatch(self)
+            self.partition = None
+
+    def partition_changed(self, new_bytes: int) -> None:
+        self.partition = None
+        session = self.session
+        session.ready[self] = None
+        if session.on_ready is not None:
+            session.on_ready()
+
+
+class FetchSession:
+    __slots__ = ("entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used = now
+        self.full = True  # the next answer names every partition, not only those with news
+        self.entries: dict[EntryKey, FetchEntry] = {}
+        self.ready: dict[FetchEntry, None] = {}
+        self.on_ready: Callable[[], None] | None = None
+
+    def update(self, request: FetchRequest) -> None:
+        """Add, change and forget partitions as the request says."""
+        for topic in request.topics:
+            for wanted in topic.partitions:
+                key = (topic.topic_id if self.uses_topic_ids else topic.topic, wanted.partition)
+                entry = self.entries.get(key)
+                if entry is None:
+                    entry = FetchEntry(self, topic.topic, topic.topic_id, wanted.partition)
+                    self.entries[key] = entry
+                entry.update(wanted)
+                self.ready[entry] = None
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                self._forget((forgotten.topic_id if self.uses_topic_ids else forgotten.topic, index))
+
+    def _forget(self, key: EntryKey) -> None:
+        entry = self.entries.pop(key, None)
+        if entry is not None:
+            entry.unwatch()
+            self.ready.pop(entry, None)
+
+    def rotate(self, entries: Iterable[FetchEntry]) -> None:
+        """Those that just got data go to the back of the queue, so that no partition starves the others."""
+        for entry in entries:
+            self.ready.pop(entry, None)
+            self.ready[entry] = None
+
+    def close(self) -> None:
+        for entry in self.entries.values():
+            entry.unwatch()
+        self.entries.clear()
+        self.ready.clear()
+        self.on_ready = None
+
+
+class FetchSessions:
+    """All sessions of a broker; bounded, the longest unused one makes room for a new one."""
+
+    def __init__(self, slots: int, clock: Clock) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._sessions: dict[int, FetchSession] = {}  # in order of last use
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.entries) for session in self._sessions.values())
+
+    def open(self, request: FetchRequest, version: int) -> FetchSession:
+        """The session that serves this request; KafkaError when the client's idea of it is wrong."""
+        uses_topic_ids = version >= TOPIC_IDS_SINCE
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._close(request.session_id)
+            wants_session = request.session_epoch == INITIAL_EPOCH and bool(request.topics)
+            session = self._create(uses_topic_ids) if wants_session else self._single_use(uses_topic_ids)
+        else:
+            session = self._continue(request, uses_topic_ids)
+        session.update(request)
+        return session
+
+    def _single_use(self, uses_topic_ids: bool) -> FetchSession:
+        return FetchSession(NO_SESSION, uses_topic_ids, 0.0)
+
+    def _create(self, uses_topic_ids: bool) -> FetchSession:
+        now = self._clock.monotonic()
+        if len(self._sessions) >= self._slots and not self._evict(now):
+            return self._single_use(uses_topic_ids)
+        session = FetchSession(self._new_id(), uses_topic_ids, now)
+        self._sessions[session.id] = session
+        return session
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        expected = session.epoch + 1 if session.epoch < _LAST_EPOCH else 1
+        if request.session_epoch != expected:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = expected
+        session.full = False
+        session.last_used = self._clock.monotonic()
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return session
+
+    def _evict(self, now: float) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now - oldest.last_used < EVICTION_AGE_S:
+            return False
+        self._close(oldest.id)
+        self.evicted += 1
+        return True
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _new_id(self) -> int:
+        while (candidate := random.randint(1, 2**31 - 1)) in self._sessions:
+            pass
+        return candidate
+
+
+def key_of(entry: FetchEntry) -> str | Uuid:
+    return entry.topic_id if entry.topic_id != ZERO_UUID else entry.topic

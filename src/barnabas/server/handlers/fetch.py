@@ -1,0 +1,287 @@
+"""Fetch: hand out slices of segment files, or wait until there is something to hand out.
+
+Versions 4 to 18 are served; version 13 and later name topics by id, version 7 and later may use a session.
+The first batch is returned whole even if it is larger than the limits (KIP-74), an offset inside a batch
+returns that batch from its start, and nothing at or above the high watermark (with read_committed: the
+last stable offset) is ever returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.log.log import Log
+
+from barnabas.clock import Timer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.server.fetch_sessions import NO_SESSION, FetchEntry, FetchSession, key_of
+from barnabas.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+    from barnabas.server.dispatch import Request
+
+READ_COMMITTED = 1
+LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be idle and closed by then
+
+
+def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
+    if message.replica_id >= 0 or message.replica_state.replica_id >= 0:
+        return _refuse_all(message, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    try:
+        session = broker.fetch_sessions.open(message, request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    return Fetching(broker, request, message, session).start()
+
+
+class Fetching:
+    """One fetch request until it is answered: attempt, wait for news, attempt again."""
+
+    __slots__ = (
+        "_answered",
+        "_broker",
+        "_committed_only",
+        "_max_bytes",
+        "_min_bytes",
+        "_request",
+        "_scheduled",
+        "_session",
+        "_timer",
+        "_wait_ms",
+    )
+
+    def __init__(
+        self, broker: Broker, request: Request, message: FetchRequest, session: FetchSession
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._committed_only = message.isolation_level == READ_COMMITTED
+        self._max_bytes = min(message.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(message.min_bytes, self._max_bytes)
+        self._wait_ms = min(message.max_wait_ms, LONGEST_WAIT_MS)
+        self._timer: Timer | None = None
+        self._scheduled = False
+        self._answered = False
+
+    def start(self) -> FetchResponse | None:
+        cold = self._cold_logs()
+        if cold:
+            self._broker.page_cache.warm(cold, self._warmed)
+            return None
+        response = self._attempt(final=self._wait_ms <= 0)
+        if response is None:
+            self._wait()
+        return response
+
+    def _cold_logs(self) -> list[tuple[Log, int, int]]:
+        is_cold = self._broker.page_cache.is_cold
+        cold = []
+        for entry in self._session.ready:
+            partition = self._find(entry)
+            if partition is not None and is_cold(partition.log, entry.offset):
+                cold.append((partition.log, entry.offset, min(entry.max_bytes, self._max_bytes)))
+        return cold
+
+    def _warmed(self) -> None:
+        response = self._attempt(final=self._wait_ms <= 0)
+        if response is None:
+            self._wait()
+        else:
+            self._request.respond(response)
+
+    def _attempt(self, final: bool) -> FetchResponse | None:
+        """The response, or None when there is too little to be worth one and time is left."""
+        session = self._session
+        found: list[tuple[FetchEntry, Partition | None, PartitionData]] = []
+        total, failed, left = 0, False, self._max_bytes
+        for entry in session.entries.values() if session.full else session.ready:
+            if left <= 0 and not session.full:
+                break
+            partition = self._find(entry)
+            data = self._read(entry, partition, left, at_least_one=total == 0)
+            size = len(data.records) if data.records is not None else 0
+            total += size
+            left -= size
+            failed = failed or data.error_code != 0
+            found.append((entry, partition, data))
+        if total >= self._min_bytes or failed or final or not session.entries:
+            return self._answer(found)
+        for entry, partition, data in found:
+            if partition is not None:
+                if not _is_news(entry, data):
+                    session.ready.pop(entry, None)
+                entry.watch(partition)
+        return None
+
+    def _find(self, entry: FetchEntry) -> Partition | None:
+        replicas = self._broker.replicas
+        if self._session.uses_topic_ids:
+            partitions = replicas.by_id.get(entry.topic_id)
+        else:
+            partitions = replicas.by_name.get(entry.topic)
+        return partitions.get(entry.index) if partitions is not None else None
+
+    def _read(
+        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
+    ) -> PartitionData:
+        if partition is None:
+            known = self._session.uses_topic_ids and entry.topic_id not in self._broker.replicas.by_id
+            return _error(
+                entry, ErrorCode.UNKNOWN_TOPIC_ID if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        problem = partition.leadership_error(entry.leader_epoch)
+        if problem:
+            return _not_here(entry, partition, problem)
+        log = partition.log
+        upper = log.last_stable_offset if self._committed_only else log.high_watermark
+        data = PartitionData(
+            partition_index=entry.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._committed_only else None,
+            records=b"",
+        )
+        if entry.last_fetched_epoch != NO_EPOCH and _diverges(entry, log, data):
+            return data
+        try:
+            records = log.read(entry.offset, min(entry.max_bytes, left), upper, at_least_one=at_least_one)
+        except KafkaError as error:
+            return _error(entry, error.code)
+        if records:
+            data.records = records
+            partition.counters.bytes_out.value += len(records)
+            if self._committed_only:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=producer, first_offset=first)
+                    for producer, first in log.aborted_transactions(entry.offset, upper)
+                ]
+        return data
+
+    def _answer(self, found: list[tuple[FetchEntry, Partition | None, PartitionData]]) -> FetchResponse:
+        session = self._session
+        topics: dict[str | Uuid, FetchableTopicResponse] = {}
+        for entry, _, data in found:
+            news = _is_news(entry, data)
+            if news or session.full:
+                key = key_of(entry)
+                topic = topics.get(key)
+                if topic is None:
+                    topic = topics[key] = FetchableTopicResponse(
+                        topic=entry.topic, topic_id=entry.topic_id, partitions=[]
+                    )
+                topic.partitions.append(data)
+        self._end()
+        if session.id != NO_SESSION:
+            self._remember(found)
+        return FetchResponse(session_id=session.id, responses=list(topics.values()))
+
+    def _remember(self, found: list[tuple[FetchEntry, Partition | None, PartitionData]]) -> None:
+        """What the client has been told, and what is still worth telling next time."""
+        session = self._session
+        with_data = []
+        for entry, partition, data in found:
+            entry.sent_high_watermark = data.high_watermark
+            entry.sent_log_start = data.log_start_offset
+            if data.records:
+                with_data.append(entry)
+            elif partition is not None and not data.error_code:
+                session.ready.pop(entry, None)
+                entry.watch(partition)
+        session.rotate(with_data)
+
+    # -- waiting ------------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        self._session.on_ready = self._news
+        self._timer = self._broker.timers.call_later(self._wait_ms / 1000, self._time_out)
+
+    def _news(self) -> None:
+        # Several partitions of one produce request become news one after the other: answer them together.
+        if not self._scheduled:
+            self._scheduled = True
+            self._broker.call_soon(self._retry)
+
+    def _retry(self) -> None:
+        self._scheduled = False
+        if not self._answered and (response := self._attempt(final=False)) is not None:
+            self._request.respond(response)
+
+    def _time_out(self) -> None:
+        if not self._answered and (response := self._attempt(final=True)) is not None:
+            self._request.respond(response)
+
+    def _end(self) -> None:
+        self._answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+        session = self._session
+        session.on_ready = None
+        if session.id == NO_SESSION:
+            session.close()
+
+
+def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
+    return (
+        bool(data.records)
+        or data.error_code != 0
+        or data.high_watermark != entry.sent_high_watermark
+        or data.log_start_offset != entry.sent_log_start
+        or data.diverging_epoch.epoch != NO_EPOCH
+    )
+
+
+def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=entry.index, error_code=code, high_watermark=-1, records=b"")
+
+
+def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode) -> PartitionData:
+    data = _error(entry, code)
+    if partition.state is not None:
+        data.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
+        )
+    return data
+
+
+def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
+    """The reader's last epoch ended earlier here: it holds records that this leader never had (KIP-595)."""
+    epoch, end_offset = log.epoch_end_offset(entry.last_fetched_epoch)
+    if epoch == NO_EPOCH:
+        data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        return True
+    if epoch < entry.last_fetched_epoch or end_offset < entry.offset:
+        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return True
+    return False
+
+
+def _refuse_all(message: FetchRequest, error: ErrorCode) -> FetchResponse:
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b""
+                    )
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )

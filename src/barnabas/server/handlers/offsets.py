@@ -1,0 +1,182 @@
+"""Offsets of partitions: where a log starts and ends, where a time or an epoch lies, and moving the start.
+
+ListOffsets versions 1 to 11: time -1 is the end that the reader may see, -2 the start, -3 the record with the
+largest timestamp, -4 the start on local disk, -5 and -6 concern tiered storage. OffsetForLeaderEpoch versions 2 to
+4. DeleteRecords versions 0 to 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.log.log import Log
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from barnabas.protocol.messages.topics import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from barnabas.replication.partition import Partition
+from barnabas.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+    from barnabas.server.dispatch import Request
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+UNKNOWN = -1
+READ_COMMITTED = 1
+HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
+
+
+class Found(NamedTuple):
+    offset: int = UNKNOWN
+    timestamp: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+
+
+async def list_offsets(broker: Broker, request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse:
+    named = Counter(
+        (topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions
+    )
+    committed_only = message.isolation_level == READ_COMMITTED
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            if named[topic.name, wanted.partition_index] > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                await _fill(broker, topic.name, wanted, committed_only, answer)
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _fill(
+    broker: Broker,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    committed_only: bool,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    try:
+        partition = _lead(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
+        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return
+    answer.offset, answer.timestamp, answer.leader_epoch = found
+
+
+async def _find(broker: Broker, log: Log, timestamp: int, committed_only: bool) -> Found:
+    upper = log.last_stable_offset if committed_only else log.high_watermark
+    if timestamp == LATEST:
+        return Found(upper, UNKNOWN, log.epochs.latest)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(log.log_start_offset, UNKNOWN, log.epochs.at(log.log_start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Found()
+    if timestamp < EARLIEST_PENDING_UPLOAD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp} is known")
+    # Looking into a batch may read from the disk and decompress: not on the loop.
+    if timestamp == MAX_TIMESTAMP:
+        found = await broker.in_thread(log.max_timestamp_offset)
+    else:
+        found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
+    return Found(*found) if found is not None and found[0] < upper else Found()
+
+
+def _lead(broker: Broker, topic: str, index: int, epoch: int) -> Partition:
+    partition = broker.replicas.find(topic, index)
+    if partition is None:
+        problem = broker.replicas.why_missing(topic, ZERO_UUID, index)
+        raise KafkaError(problem, f"there is no partition {topic}-{index} here")
+    problem = partition.leadership_error(epoch)
+    if problem:
+        raise KafkaError(problem, f"this broker cannot answer for {topic}-{index} at leader epoch {epoch}")
+    return partition
+
+
+def offset_for_leader_epoch(
+    broker: Broker, request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(broker, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _epoch_end(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        log = _lead(broker, topic, wanted.partition, wanted.current_leader_epoch).log
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    epoch, end_offset = log.epoch_end_offset(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def delete_records(broker: Broker, request: Request, message: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete_before(broker, topic.name, wanted.partition_index, wanted.offset)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _delete_before(broker: Broker, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    try:
+        partition = _lead(broker, topic, index, epoch=-1)
+        log = partition.log
+        if partition.counters.is_internal:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "records of internal topics cannot be deleted"
+            )
+        if not log.config.deletes:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only: set cleanup.policy to delete"
+            )
+        target = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= log.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is beyond the high watermark of {topic}-{index}"
+            )
+        log.advance_log_start(target)
+        partition.log_start_moved()
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=error.code)
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=log.log_start_offset)

@@ -1,0 +1,202 @@
+"""Produce: append what clients send, and answer when it is as safe as they asked for.
+
+Versions 3 to 13 are served (0 to 2 are advertised for librdkafka's feature check and refused, as Kafka does).
+Version 13 names topics by id. Stage one appends in arrival order and never waits; with acks=all the
+answer is held back until the high watermark, and on a lone machine an fsync, has covered every batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.clock import Timer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from barnabas.records.record import InvalidRecords
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+    from barnabas.server.dispatch import Request
+
+NO_ACKNOWLEDGEMENT = 0
+INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets tools write to internal topics
+
+
+def produce(broker: Broker, request: Request, message: ProduceRequest) -> ProduceResponse | None:
+    acks = message.acks
+    if acks not in (NO_ACKNOWLEDGEMENT, 1, ALL_REPLICAS):
+        return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
+    batch = _Appending(broker, request, acks)
+    responses = [batch.append_topic(topic) for topic in message.topic_data]
+    if acks == NO_ACKNOWLEDGEMENT:
+        _answer_nothing(request, responses)
+        return None
+    response = ProduceResponse(responses=responses)
+    if batch.unsafe:
+        Acknowledgement(request, response, batch.unsafe).wait(broker, message.timeout_ms)
+        return None
+    return response
+
+
+class _Appending:
+    """Stage one of a produce request: append each batch, note which ones are not yet safe."""
+
+    __slots__ = ("acks", "broker", "now_ms", "request", "unsafe")
+
+    def __init__(self, broker: Broker, request: Request, acks: int) -> None:
+        self.broker = broker
+        self.request = request
+        self.acks = acks
+        self.now_ms = broker.clock.now_ms()
+        self.unsafe: list[tuple[Partition, int, PartitionProduceResponse]] = []
+
+    def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        replicas = self.broker.replicas
+        by_id = topic.topic_id != ZERO_UUID
+        partitions = replicas.by_id.get(topic.topic_id) if by_id else replicas.by_name.get(topic.name)
+        return TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                self._append(partition, data)
+                if partitions is not None and (partition := partitions.get(data.index)) is not None
+                else self._missing(topic, data)
+                for data in topic.partition_data
+            ],
+        )
+
+    def _missing(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        error = self.broker.replicas.why_missing(topic.name, topic.topic_id, data.index)
+        return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            if partition.counters.is_internal and self.request.client_id != INTERNAL_WRITER:
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to internal topics"
+                )
+            if data.records is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD, "a produce request must carry one batch per partition"
+                )
+            result = partition.append(data.records, self.now_ms, self.acks)
+        except KafkaError as error:
+            partition.counters.failed_produces.value += 1
+            return _failure(partition, data.index, error)
+        response = PartitionProduceResponse(
+            index=data.index,
+            base_offset=result.first_offset,
+            log_append_time_ms=result.log_append_time,
+            log_start_offset=partition.log.log_start_offset,
+        )
+        if self.acks == ALL_REPLICAS:
+            end = result.last_offset + 1
+            log = partition.log
+            if log.high_watermark < end or (self.broker.must_flush(partition) and log.flushed_offset < end):
+                self.unsafe.append((partition, end, response))
+        return response
+
+
+class Acknowledgement:
+    """Stage two of acks=all: answer when every batch is committed and flushed, or at the timeout."""
+
+    __slots__ = ("_open", "_request", "_response", "_timer")
+
+    def __init__(
+        self,
+        request: Request,
+        response: ProduceResponse,
+        unsafe: list[tuple[Partition, int, PartitionProduceResponse]],
+    ) -> None:
+        self._request = request
+        self._response = response
+        self._open = {id(answer): (partition, end, answer) for partition, end, answer in unsafe}
+        self._timer: Timer | None = None
+
+    def wait(self, broker: Broker, timeout_ms: int) -> None:
+        self._timer = broker.timers.call_later(max(timeout_ms, 0) / 1000, self._time_out)
+        for partition, end, answer in list(self._open.values()):
+            self._wait_for(broker, partition, end, answer)
+
+    def _wait_for(
+        self, broker: Broker, partition: Partition, end: int, answer: PartitionProduceResponse
+    ) -> None:
+        def committed(error: ErrorCode) -> None:
+            if error or not broker.must_flush(partition):
+                self._settle(answer, error)
+            else:
+                broker.flusher.when_flushed(partition.log, end, lambda error: self._settle(answer, error))
+
+        partition.when_committed(end, committed)
+
+    def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
+        if self._open.pop(id(answer), None) is None:
+            return  # the timeout was faster
+        if error:
+            answer.error_code = error
+            answer.base_offset = -1
+        if not self._open:
+            self._finish()
+
+    def _time_out(self) -> None:
+        for _, _, answer in self._open.values():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._open.clear()
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._request.respond(self._response)
+
+
+def _failure(partition: Partition, index: int, error: KafkaError) -> PartitionProduceResponse:
+    response = PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
+    )
+    if isinstance(error, InvalidRecords):
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.record_errors
+        ]
+    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.state is not None:
+        response.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
+        )
+    return response
+
+
+def _refuse_all(message: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in message.topic_data
+        ]
+    )
+
+
+def _answer_nothing(request: Request, responses: list[TopicProduceResponse]) -> None:
+    """acks=0 has no answer; a closed connection is the only way to tell the client that it failed."""
+    if any(answer.error_code for topic in responses for answer in topic.partition_responses):
+        request.connection.close("a produce request with acks=0 failed")
+    else:
+        request.respond_nothing()

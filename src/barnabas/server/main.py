@@ -1,0 +1,31 @@
+"""Running a broker as a process: start, say so, wait for a signal, stop in an orderly way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+
+def run(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
+    """Serve until SIGTERM or SIGINT. `announce` is called once the broker answers clients."""
+    asyncio.run(_serve(config, announce))
+
+
+async def _serve(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(config)
+    await broker.start()
+    announce(broker)
+    await stop.wait()
+    logger.info("stopping: finishing requests, flushing logs")
+    await broker.stop()

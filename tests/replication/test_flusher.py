@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
+from barnabas.replication.flusher import Flusher
+from tests.replication.conftest import NOW
+
+
+class Later:
+    """Work that happens when the test says so, in the test's own thread."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        self.jobs.append((work, done))
+
+    def finish_one(self, error: OSError | None = None) -> None:
+        work, done = self.jobs.pop(0)
+        if error is None:
+            work()
+        done(error)
+
+
+def test_requests_that_arrive_during_a_flush_share_the_next_one(
+    log: Log, batch: Callable[[], memoryview]
+) -> None:
+    later, answers = Later(), list[tuple[str, ErrorCode]]()
+    flusher = Flusher(later, lambda log, error: None)
+    for name in "abc":
+        log.append_as_leader(batch(), 0, NOW)
+        flusher.when_flushed(log, log.log_end_offset, lambda code, name=name: answers.append((name, code)))  # type: ignore[misc]
+    assert len(later.jobs) == 1
+    later.finish_one()
+    assert answers == [("a", ErrorCode.NONE)]
+    assert len(later.jobs) == 1
+    later.finish_one()
+    assert answers == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE), ("c", ErrorCode.NONE)]
+    assert not later.jobs
+
+
+def test_what_is_flushed_already_is_answered_at_once(log: Log, batch: Callable[[], memoryview]) -> None:
+    later, answers = Later(), list[ErrorCode]()
+    log.append_as_leader(batch(), 0, NOW)
+    log.flush()
+    Flusher(later, lambda log, error: None).when_flushed(log, log.log_end_offset, answers.append)
+    assert answers == [ErrorCode.NONE]
+    assert not later.jobs
+
+
+def test_a_flush_that_fails_is_never_tried_again(log: Log, batch: Callable[[], memoryview]) -> None:
+    later, answers, broken = Later(), list[ErrorCode](), list[Log]()
+    flusher = Flusher(later, lambda log, error: broken.append(log))
+    log.append_as_leader(batch(), 0, NOW)
+    flusher.when_flushed(log, 1, answers.append)
+    flusher.when_flushed(log, 2, answers.append)
+    later.finish_one(OSError(5, "Input/output error"))
+    assert answers == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
+    assert broken == [log]
+    assert not later.jobs
