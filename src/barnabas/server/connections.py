@@ -18,12 +18,18 @@ class Connections:
         self.limits = limits
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
+        # Since the start, by name of the listener.
+        self.opened: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(tuple(self._open))
+
+    def count_on(self, listener_name: str) -> int:
+        return sum(connection.listener.name == listener_name for connection in self._open)
 
     def refusal(self, address: str) -> str | None:
         """Say why one more connection from this address is too many, if it is."""
@@ -37,6 +43,7 @@ class Connections:
     def add(self, connection: Connection) -> None:
         self._open.add(connection)
         self._by_address[connection.peer[0]] += 1
+        self.opened[connection.listener.name] += 1
 
     def remove(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -86,6 +86,7 @@ class SocketServer:
         refusal = self.connections.refusal(peer[0])
         if refusal is not None:
             accepted.close()
+            self.connections.refused[listener.name] += 1
             self._log_refusal(listener, peer, refusal)
             return
         try:

@@ -1,0 +1,232 @@
+"""What monitoring sees of a broker besides requests and topics: replicas, cluster, network, process, health.
+
+All of it is read off the broker when somebody asks; nothing is kept up to date on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import barnabas
+from barnabas.cluster.image import PartitionState
+from barnabas.metrics import catalogue
+from barnabas.metrics.catalogue import Metric
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.replication.partition import Partition
+from barnabas.server.http import MonitoringServer
+from barnabas.server.loop import LoopMonitor
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+_KILOBYTES_IN_MAXRSS = sys.platform != "darwin"  # macOS counts bytes
+
+
+class Monitoring:
+    """Declares a broker's metrics, watches its loop, and serves both over HTTP if an address is given."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop_monitor = LoopMonitor(broker.metrics)
+        self.http = MonitoringServer(broker.metrics, self.health)
+        self.is_serving = False
+        registry = broker.metrics
+        declare_cluster_metrics(registry, broker)
+        declare_replica_metrics(registry, broker)
+        declare_network_metrics(registry, broker)
+        declare_process_metrics(registry, broker)
+        self.unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
+
+    async def start(self, address: str = "") -> None:
+        """Begin to watch; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty to serve nobody."""
+        self._loop_monitor.start()
+        if address:
+            host, _, port = address.rpartition(":")
+            await self.http.start(host.strip("[]"), int(port))
+        self.is_serving = True
+
+    async def stop(self) -> None:
+        self.is_serving = False
+        self._loop_monitor.stop()
+        await self.http.stop()
+
+    def health(self) -> tuple[bool, Mapping[str, object]]:
+        """A broker is healthy when it serves clients and can write to at least one log dir."""
+        broker = self._broker
+        offline = sorted(broker.logs.offline_dirs)
+        healthy = self.is_serving and len(offline) < len(broker.config.log_dirs)
+        details = {
+            "status": "up" if healthy else "down",
+            "version": barnabas.__version__,
+            "node_id": broker.node_id,
+            "cluster_id": broker.cluster_id,
+            "controller_id": broker.image.controller_id,
+            "listeners": [repr(listener) for listener in broker.listeners],
+            "connections": len(broker.sockets.connections),
+            "offline_log_dirs": offline,
+        }
+        return healthy, details
+
+
+# The cluster
+
+
+def declare_cluster_metrics(registry: Registry, broker: Broker) -> None:
+    def states() -> Iterator[PartitionState]:
+        return (state for _, _, state in broker.image.partitions())
+
+    numbers: dict[Metric, Callable[[], int]] = {
+        catalogue.ACTIVE_CONTROLLER: lambda: int(broker.image.controller_id == broker.node_id),
+        catalogue.TOPIC_COUNT: lambda: len(broker.image.topics),
+        catalogue.ALL_PARTITIONS: lambda: sum(1 for _ in states()),
+        catalogue.OFFLINE_PARTITIONS: lambda: sum(state.leader < 0 for state in states()),
+        catalogue.PREFERRED_IMBALANCE: lambda: sum(
+            state.leader != state.preferred_leader for state in states()
+        ),
+        catalogue.BROKERS: lambda: len(broker.image.brokers),
+        catalogue.ACTIVE_BROKERS: lambda: sum(not other.fenced for other in broker.image.brokers.values()),
+        catalogue.FENCED_BROKERS: lambda: sum(other.fenced for other in broker.image.brokers.values()),
+    }
+    for metric, read in numbers.items():
+        registry.read_by(metric, read)
+    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partitions_by_topic(broker))
+    _declare_state_metrics(registry, broker)
+
+
+def _partitions_by_topic(broker: Broker) -> Iterator[Sample]:
+    for name, topic in broker.image.topics.items():
+        yield Sample("", (("topic", name),), len(topic.partitions))
+
+
+def _declare_state_metrics(registry: Registry, broker: Broker) -> None:
+    """What the image says about each partition of the cluster, as kafka_exporter tells it."""
+    readers: dict[Metric, Callable[[PartitionState], int]] = {
+        catalogue.PARTITION_LEADER: lambda state: state.leader,
+        catalogue.PARTITION_LEADER_PREFERRED: lambda state: state.leader == state.preferred_leader,
+        catalogue.PARTITION_REPLICAS: lambda state: len(state.replicas),
+        catalogue.PARTITION_ISR: lambda state: len(state.isr),
+        catalogue.PARTITION_UNDER: lambda state: len(state.isr) < len(state.replicas),
+    }
+    for metric, read in readers.items():
+        registry.computed(metric, _each_state(broker, read))
+
+
+def _each_state(broker: Broker, read: Callable[[PartitionState], int]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for topic, index, state in broker.image.partitions():
+            yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
+
+    return samples
+
+
+# Replicas of this broker
+
+
+def declare_replica_metrics(registry: Registry, broker: Broker) -> None:
+    def led() -> list[Partition]:
+        return [partition for partition in broker.replicas if partition.is_leader]
+
+    registry.read_by(catalogue.PARTITION_COUNT, lambda: len(broker.replicas))
+    registry.read_by(catalogue.LEADER_COUNT, lambda: len(led()))
+    registry.read_by(catalogue.UNDER_REPLICATED, lambda: sum(map(_is_under_replicated, led())))
+    registry.read_by(catalogue.UNDER_MIN_ISR, lambda: sum(_spare_replicas(each) < 0 for each in led()))
+    registry.read_by(catalogue.AT_MIN_ISR, lambda: sum(_spare_replicas(each) == 0 for each in led()))
+    registry.read_by(catalogue.OFFLINE_DIRS, lambda: len(broker.logs.offline_dirs))
+    of_led: dict[Metric, Callable[[Partition], int]] = {
+        catalogue.PARTITION_UNDER_REPLICATED: _is_under_replicated,
+        catalogue.PARTITION_UNDER_MIN_ISR: lambda partition: _spare_replicas(partition) < 0,
+        catalogue.PARTITION_AT_MIN_ISR: lambda partition: _spare_replicas(partition) == 0,
+        catalogue.CURRENT_OFFSET: lambda partition: partition.log.high_watermark,
+        catalogue.OLDEST_OFFSET: lambda partition: partition.log.log_start_offset,
+    }
+    of_all: dict[Metric, Callable[[Partition], int]] = {
+        catalogue.LOG_SIZE: lambda partition: partition.log.size_bytes,
+        catalogue.LOG_START: lambda partition: partition.log.log_start_offset,
+        catalogue.LOG_END: lambda partition: partition.log.log_end_offset,
+        catalogue.LOG_SEGMENTS: lambda partition: len(partition.log.segments),
+    }
+    for metric, read in of_led.items():
+        registry.computed(metric, _each_partition(led, read))
+    for metric, read in of_all.items():
+        registry.computed(metric, _each_partition(lambda: list(broker.replicas), read))
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    state = partition.state
+    return state is not None and len(state.isr) < len(state.replicas)
+
+
+def _spare_replicas(partition: Partition) -> int:
+    """Return how many members the ISR has above the minimum that acks=all needs."""
+    state = partition.state
+    if state is None:
+        return 0
+    return len(state.isr) - min(partition.log.config.min_insync_replicas, len(state.replicas))
+
+
+def _each_partition(
+    partitions: Callable[[], list[Partition]], read: Callable[[Partition], int]
+) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for partition in partitions():
+            labels = (("topic", partition.topic), ("partition", str(partition.index)))
+            yield Sample("", labels, int(read(partition)))
+
+    return samples
+
+
+# Network and process
+
+
+def declare_network_metrics(registry: Registry, broker: Broker) -> None:
+    sockets = broker.sockets
+
+    def by_listener(read: Callable[[str], int]) -> Callable[[], Iterator[Sample]]:
+        def samples() -> Iterator[Sample]:
+            for listener in sockets.listeners:
+                yield Sample("", (("listener", listener.name),), read(listener.name))
+
+        return samples
+
+    connections = sockets.connections
+    registry.computed(catalogue.CONNECTIONS, by_listener(connections.count_on))
+    registry.computed(catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name]))
+    registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
+    registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
+    registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
+
+
+def declare_process_metrics(registry: Registry, broker: Broker) -> None:
+    started = time.time()
+
+    def info() -> Iterator[Sample]:
+        labels = {
+            "version": barnabas.__version__,
+            "node_id": str(broker.node_id),
+            "cluster_id": broker.cluster_id,
+        }
+        yield Sample("", tuple(labels.items()), 1)
+
+    registry.computed(catalogue.INFO, info)
+    registry.read_by(catalogue.START_TIME, lambda: started)
+    registry.read_by(catalogue.CPU_SECONDS, time.process_time)
+    registry.read_by(catalogue.RESIDENT_MEMORY, resident_memory)
+    registry.read_by(catalogue.OPEN_FILES, open_files)
+
+
+def resident_memory() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:  # no /proc: the highest so far must do
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak * 1024 if _KILOBYTES_IN_MAXRSS else peak
+
+
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))
