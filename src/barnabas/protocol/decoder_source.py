@@ -139,50 +139,46 @@ class DecoderSource:
         if kind in FIXED_WIDTH:
             self._pending.append((FIXED_WIDTH[kind][0], target))
             return
-        end = self._variable("end")
-        with self._sized(kind, name, target, nullable, end):
-            slice_ = f"buffer[position:{end}]"
-            value = {"string": f'str({slice_}, "utf-8")', "byte_string": f"bytes({slice_})"}.get(kind, slice_)
-            self._line(f"{target} = {value}")
+        length = self._variable("length")
+        self._read_length(length, kind)
+        with self._unless_null(length, name, target, nullable):
+            end = self._variable("end")
+            self._line(f"{end} = position + {length}{' - 1' if self.flexible else ''}")
+            value = f"buffer[position:{end}]"
+            conversion = {"string": f'str({value}, "utf-8")', "byte_string": f"bytes({value})"}
+            self._line(f"{target} = {conversion.get(kind, value)}")
             self._line(f"position = {end}")
 
-    @contextmanager
-    def _sized(self, kind: str, name: str, target: str, nullable: bool, end: str) -> Iterator[None]:
-        """Read a length, deal with null, and compute the end of the value read inside the block."""
-        length = self._variable("length")
-        self._read_length(length, "h" if kind == "string" else "i", "read_string_length", kind == "string")
-        null = f"{length} == 0" if self.flexible else f"{length} < 0"
-        if nullable:
-            self._line(f"if {null if self.flexible else f'{length} == -1'}:")
-            self._line(f"    {target} = None")
-            if not self.flexible:
-                self._refuse_when(f"elif {null}", name)
-            header: str = "else:"
-        else:
-            self._refuse_when(f"if {null}", name)
-            header = ""
-        if header:
-            self._line(header)
-            self._indent += 1
-        self._line(f"{end} = position + {length}" + (" - 1" if self.flexible else ""))
-        yield
-        if header:
-            self._indent -= 1
-
-    def _refuse_when(self, condition: str, name: str) -> None:
-        self._line(f"{condition}:")
-        self._line(f'    refuse_null("{name}")')
-
-    def _read_length(self, variable: str, code: str, long_reader: str, is_string: bool) -> None:
+    def _read_length(self, variable: str, kind: str) -> None:
+        """Read the length or count in front of a string, byte string, records or array."""
         if not self.flexible:
-            self._pending.append((code, variable))
+            self._pending.append(("h" if kind == "string" else "i", variable))
             self._flush()
             return
         self._pending.append(("B", variable))
         self._flush()
-        reader = long_reader if is_string else "read_unsigned_varint"
+        reader = "read_string_length" if kind == "string" else "read_unsigned_varint"
         self._line(f"if {variable} > 127:")
         self._line(f"    {variable}, position = {reader}(buffer, position - 1)")
+
+    @contextmanager
+    def _unless_null(self, length: str, name: str, target: str, nullable: bool) -> Iterator[None]:
+        """Deal with null and with negative lengths; what is written inside reads a value that is there."""
+        negative = f"{length} == 0" if self.flexible else f"{length} < 0"
+        if not nullable:
+            self._refuse_null(f"if {negative}:", name)
+            yield
+            return
+        self._line(f"if {length} == {0 if self.flexible else -1}:")
+        self._line(f"    {target} = None")
+        if not self.flexible:
+            self._refuse_null(f"elif {negative}:", name)
+        with self._block("else:"):
+            yield
+
+    def _refuse_null(self, condition: str, name: str) -> None:
+        self._line(condition)
+        self._line(f'    refuse_null("{name}")')
 
     def _read_nested(self, field: Field, target: str, nullable: bool) -> None:
         value = self._variable("nested")
@@ -203,26 +199,16 @@ class DecoderSource:
 
     def _read_array(self, field: Field, target: str, nullable: bool) -> None:
         count = self._variable("count")
-        self._read_length(count, "i", "", False)
-        null = f"{count} == 0" if self.flexible else f"{count} == -1"
-        if nullable:
-            with self._block(f"if {null}:"):
-                self._line(f"{target} = None")
-            with self._block("else:"):
-                self._read_elements(field, target, count)
-        else:
+        self._read_length(count, "array")
+        with self._unless_null(count, field.name, target, nullable):
             if self.flexible:
-                self._refuse_when(f"if {null}", field.name)
+                self._line(f"{count} -= 1")
             self._read_elements(field, target, count)
 
     def _read_elements(self, field: Field, target: str, count: str) -> None:
         kind = field.element if isinstance(field.element, str) else "structure"
-        if self.flexible:
-            self._line(f"{count} -= 1")
         smallest = max(1, smallest_size(kind, field.element, self.version, self.flexible))
-        too_many = f"{count} * {smallest} > limit - position or {count} > {wire.MAX_ARRAY_ELEMENTS}"
-        negative = "" if self.flexible else f"{count} < 0 or "
-        self._line(f"if {negative}{too_many}:")
+        self._line(f"if {count} * {smallest} > limit - position or {count} > {wire.MAX_ARRAY_ELEMENTS}:")
         self._line(f'    refuse_count("{field.name}", {count})')
         if kind in FIXED_WIDTH and kind != "uuid":
             self._read_numbers(kind, target, count)

@@ -123,20 +123,23 @@ class EncoderSource:
             self._pending.append((FIXED_WIDTH[kind][0], expression))
             return
         value, length = self._variable("value"), self._variable("length")
-        encode = ".encode()" if kind == "string" else ""
+        self._line(f"{value} = {expression}")
+        self._measure(kind, value, length, nullable)
+        self._write_length(length, kind)
+        self._append(kind, value, f"if {value} is not None: " if nullable else "")
+
+    def _measure(self, kind: str, value: str, length: str, nullable: bool) -> None:
+        """Compute the length that goes in front of a value; strings become bytes on the way."""
+        extra = " + 1" if self.flexible else ""
+        indent = ""
         if nullable:
-            self._line(f"{value} = {expression}")
             self._line(f"if {value} is None:")
             self._line(f"    {length} = {0 if self.flexible else -1}")
             self._line("else:")
-            if encode:
-                self._line(f"    {value} = {value}{encode}")
-            self._line(f"    {length} = len({value}){' + 1' if self.flexible else ''}")
-        else:
-            self._line(f"{value} = {expression}{encode}")
-            self._line(f"{length} = len({value}){' + 1' if self.flexible else ''}")
-        self._write_length(length, "h" if kind == "string" else "i", kind == "string")
-        self._append(kind, value, f"if {value} is not None: " if nullable else "")
+            indent = "    "
+        if kind == "string":
+            self._line(f"{indent}{value} = {value}.encode()")
+        self._line(f"{indent}{length} = len({value}){extra}")
 
     def _append(self, kind: str, value: str, condition: str) -> None:
         if kind == "records":
@@ -144,10 +147,10 @@ class EncoderSource:
         else:
             self._line(f"{condition}out += {value}")
 
-    def _write_length(self, length: str, code: str, is_string: bool) -> None:
+    def _write_length(self, length: str, kind: str) -> None:
         """Write a length or count, in the same call as the numbers before it."""
         if not self.flexible:
-            self._pending.append((code, length))
+            self._pending.append(("h" if kind == "string" else "i", length))
             self._flush()
             return
         before = list(self._pending)
@@ -157,7 +160,9 @@ class EncoderSource:
         self._line("else:")
         if before:
             self._line("    " + self._packing(before))
-        self._line(f"    out += {'string_length_varint' if is_string else 'unsigned_varint'}({length})")
+        self._line(
+            f"    out += {'string_length_varint' if kind == 'string' else 'unsigned_varint'}({length})"
+        )
 
     def _write_nested(self, field: Field, expression: str, nullable: bool) -> None:
         value = self._variable("nested")
@@ -174,18 +179,14 @@ class EncoderSource:
 
     def _write_array(self, field: Field, expression: str, nullable: bool) -> None:
         items, count = self._variable("items"), self._variable("count")
-        extra = " + 1" if self.flexible else ""
         self._line(f"{items} = {expression}")
+        self._measure("array", items, count, nullable)
+        self._write_length(count, "array")
         if nullable:
-            self._line(f"if {items} is None:")
-            self._line(f"    {items} = ()")
-            self._line(f"    {count} = {0 if self.flexible else -1}")
-            self._line("else:")
-            self._line(f"    {count} = len({items}){extra}")
+            with self._block(f"if {items} is not None:"):
+                self._write_elements(field, items)
         else:
-            self._line(f"{count} = len({items}){extra}")
-        self._write_length(count, "i", False)
-        self._write_elements(field, items)
+            self._write_elements(field, items)
 
     def _write_elements(self, field: Field, items: str) -> None:
         kind = field.element if isinstance(field.element, str) else "structure"
