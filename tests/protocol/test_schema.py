@@ -5,6 +5,11 @@ import sys
 
 import pytest
 
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeTopicPartitions,
+    Member,
+)
 from barnabas.protocol.messages.fetch import FetchRequest, LeaderIdAndEpoch, PartitionData, ReplicaState
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -48,12 +53,19 @@ def test_a_message_shows_its_fields() -> None:
 def test_a_struct_nobody_has_set_is_a_read_only_default() -> None:
     partition = PartitionData()
     assert partition.current_leader == LeaderIdAndEpoch(-1, -1)
-    with pytest.raises(AttributeError, match="assign a new one"):
+    with pytest.raises(AttributeError, match="assign a new struct"):
         partition.current_leader.leader_id = 5
     partition.current_leader = LeaderIdAndEpoch(5, 1)
     partition.current_leader.leader_id = 6
     assert PartitionData().current_leader.leader_id == -1
     assert FetchRequest().replica_state == ReplicaState()
+
+
+def test_a_list_in_such_a_default_is_read_only_too() -> None:
+    member = Member()
+    with pytest.raises(AttributeError, match="assign a new struct"):
+        member.assignment.topic_partitions.append(ConsumerGroupDescribeTopicPartitions())
+    assert Member().assignment == ConsumerGroupDescribeAssignment()
 
 
 @pytest.mark.parametrize(

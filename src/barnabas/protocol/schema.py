@@ -274,10 +274,16 @@ def default_value(field: Field) -> Any:
     return shared_default(field.default) if isinstance(field.default, StructType) else field.default
 
 
-def _refuse_assignment(self: Struct, name: str, value: object) -> None:
+def _refuse_change(self: object, *_: object) -> None:
     raise AttributeError(
-        f"this {type(self).__name__} is a shared default and read-only; assign a new one to the field"
+        f"this {type(self).__name__} belongs to a shared default and is read-only; assign a new struct"
     )
+
+
+class _ReadOnlyList(list[Any]):
+    """The empty list in a shared default."""
+
+    append = extend = insert = __iadd__ = _refuse_change  # type: ignore[assignment]
 
 
 _shared_defaults: dict[StructType, Any] = {}
@@ -291,8 +297,8 @@ def shared_default(cls: Any) -> Any:
     """
     default = _shared_defaults.get(cls)
     if default is None:
-        default = cls()
-        read_only = StructType(cls.__name__, (cls,), {"__setattr__": _refuse_assignment})
+        default = cls(**{field.name: _ReadOnlyList() for field in cls.FIELDS if field.default == ()})
+        read_only = StructType(cls.__name__, (cls,), {"__setattr__": _refuse_change})
         default.__class__ = read_only
         _shared_defaults[cls] = default
     return default
