@@ -152,10 +152,11 @@ class Connection:
         """Handle the complete requests in a buffer, and keep what is left of it."""
         position = 0
         share = REQUESTS_PER_TURN
+        longest = self._longest_request
         while end - position >= _START_BYTES:
             length, route, correlation_id, client_id_length = _START.unpack_from(buffer, position)
             following = position + _LENGTH_BYTES + length
-            if following > end or length < SHORTEST_REQUEST or not share or self._pauses:
+            if following > end or not SHORTEST_REQUEST <= length <= longest or not share or self._pauses:
                 break
             self._dispatch(
                 self, buffer, position + _START_BYTES, following, route, correlation_id, client_id_length
@@ -273,7 +274,7 @@ class Connection:
         self._in_event = False
         if self.output:
             self.output.flush()
-        if self._pauses or self._backlog is not None or self._overloaded():
+        if not self._reading or self._pauses or self._backlog is not None or self._overloaded():
             self._weigh_answers()
 
     def _overloaded(self) -> bool:
@@ -333,6 +334,8 @@ class Connection:
         server = self._server
         if self._reading:
             server.loop.remove_reader(self.transport.fileno())
+        if self._in_event and self.output:
+            self.output.flush()  # the answers to what came before
         self.output.close()
         self._give_back_memory(server.memory)
         self.unanswered.clear()

@@ -298,5 +298,6 @@ def remember_client_id(
     """Keep a connection's client id, decoded; most clients send the same one with every request."""
     if length < -1 or position + length > end:
         raise ProtocolError(f"a client id of {length} bytes does not fit into the request")
-    connection.client_id_bytes = bytes(buffer[position : position + max(length, 0)])
-    connection.client_id = None if length == -1 else str(connection.client_id_bytes, "utf-8")
+    raw = None if length == -1 else bytes(buffer[position : position + length])
+    connection.client_id = None if raw is None else str(raw, "utf-8")
+    connection.client_id_bytes = raw
