@@ -85,9 +85,12 @@ def _with_name(name: str, usual: str, text: str) -> str:
 
 def print_table(results: list[RowResult], console: Console) -> None:
     table = Table(*COLUMNS, title="Barnabas beside Apache Kafka 4.3.1", row_styles=["", "dim"])
+    title = ""
     for line in lines(results):
         style = "red" if line.verdict not in (MET, "") else None
-        table.add_row(*line.cells(), style=style)
+        row, *cells = line.cells()
+        table.add_row("" if row == title else row, *cells, style=style)
+        title = row
     console.print(table)
 
 

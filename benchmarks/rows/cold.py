@@ -1,12 +1,13 @@
 """Produce latency while somebody reads a long log that is not in the page cache."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.brokers import Broker
 from benchmarks.loads import client, client_command, fill_log
-from benchmarks.model import BARNABAS, KAFKA, Figures, Row, Target
+from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Target
 from benchmarks.rows.common import MeasureBroker, subject
 from benchmarks.rows.latency import P50, P99, seconds
 from benchmarks.session import Session
@@ -27,16 +28,17 @@ def write_long_logs(session: Session) -> None:
 def produce_beside_reader(cold: bool) -> MeasureBroker:
     def measure(session: Session, broker: Broker) -> Figures:
         target = session.fresh_topic(broker, 1)
-        with reader(session, broker, cold):
-            options = ("--rate", 5000, "--seconds", seconds(session))
-            return client("produce_latency", "--bootstrap", broker.bootstrap, "--topic", target, *options)
+        options = ("--rate", 5000, "--seconds", seconds(session))
+        with reader(session, broker, cold) as read:
+            latency = client("produce_latency", "--bootstrap", broker.bootstrap, "--topic", target, *options)
+        return {**latency, **read}
 
     return measure
 
 
 @contextmanager
-def reader(session: Session, broker: Broker, cold: bool) -> Iterator[None]:
-    """A consumer that reads the long log over and over while the body runs."""
+def reader(session: Session, broker: Broker, cold: bool) -> Iterator[dict[str, float]]:
+    """A consumer that reads the long log over and over while the body runs; afterwards, how fast it was."""
     topic = session.kept(broker, "long")
     command = client_command("reader", "--bootstrap", broker.bootstrap, "--topic", topic)
     command += ["--log-dir", str(broker.partition_dir(topic, 0)), *(["--cold"] if cold else [])]
@@ -45,10 +47,12 @@ def reader(session: Session, broker: Broker, cold: bool) -> Iterator[None]:
     )
     assert process.stdout is not None
     process.stdout.readline()  # "reading"
+    figures: dict[str, float] = {}
     try:
-        yield
+        yield figures
     finally:
-        process.communicate(timeout=60)  # closes its input, which ends it
+        output, _ = process.communicate(timeout=60)  # closes its input, which ends it
+    figures.update(json.loads(output))
 
 
 ROWS = (
@@ -60,7 +64,7 @@ ROWS = (
             subject(BARNABAS, "barnabas", produce_beside_reader(cold=True)),
             subject(WITH_HOT_LOG, "barnabas", produce_beside_reader(cold=False)),
         ),
-        (P50, P99),
+        (P50, P99, Metric("mb_per_second", "MB/s read")),
         (Target("p99_us", "<=", 1.0), Target("p99_us", "<=", 3.0, relative_to=WITH_HOT_LOG)),
         prepare=write_long_logs,
     ),
