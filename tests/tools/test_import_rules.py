@@ -1,0 +1,43 @@
+"""The checker of import rules finds what it is there to find."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import check_imports
+
+
+@pytest.fixture
+def src(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(check_imports, "SRC", tmp_path)
+    return tmp_path
+
+
+def complaints(src: Path, module: str, source: str) -> list[str]:
+    path = src.joinpath(*module.split(".")).with_suffix(".py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    return list(check_imports.complaints_about(path))
+
+
+def test_a_socket_in_the_protocol_is_a_complaint_even_inside_a_function(src: Path) -> None:
+    found = complaints(src, "barnabas.protocol.framing", "def f():\n    import socket\n")
+    assert len(found) == 1
+    assert "barnabas.protocol must not import socket" in found[0]
+
+
+def test_compression_libraries_belong_to_one_module(src: Path) -> None:
+    assert complaints(src, "barnabas.log.log", "from cramjam import lz4\n")
+    assert not complaints(src, "barnabas.records.compression", "import cramjam\n")
+
+
+def test_the_server_may_use_sockets(src: Path) -> None:
+    assert not complaints(src, "barnabas.server.listener", "import asyncio\nimport socket\n")
+
+
+def test_a_name_that_only_begins_alike_is_no_complaint(src: Path) -> None:
+    assert not complaints(src, "barnabas.log.log", "import socketserver_like\n")
+
+
+def test_the_rules_are_kept_by_the_source_as_it_is() -> None:
+    assert check_imports.main() == 0
