@@ -65,23 +65,19 @@ class OneOf:
 
 
 class ListOf:
-    """A list of some of the choices, each at most once."""
+    """A list of some of the choices."""
 
-    __slots__ = ("allowed", "choices", "may_be_empty")
+    __slots__ = ("allowed", "choices")
 
-    def __init__(self, *choices: str, may_be_empty: bool = True) -> None:
+    def __init__(self, *choices: str) -> None:
         self.choices = choices
-        self.may_be_empty = may_be_empty
         self.allowed = f"a list of {', '.join(choices)}"
 
     def complaint(self, value: Value) -> str | None:
         assert isinstance(value, tuple)
-        if not value and not self.may_be_empty:
-            return f"List must not be empty; values are: {', '.join(self.choices)}"
-        if len(set(value)) != len(value):
-            return "List must not name a value twice"
-        wrong = next((item for item in value if item not in self.choices), None)
-        return None if wrong is None else f"'{wrong}' must be one of: {', '.join(self.choices)}"
+        if any(item not in self.choices for item in value):
+            return f"String must be one of: {', '.join(self.choices)}"
+        return None
 
 
 class Matching:

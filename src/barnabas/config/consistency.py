@@ -35,8 +35,6 @@ def _check_log_dirs(config: BrokerConfig) -> None:
     folders = [folder for folder in config.log_dirs if folder]
     if not folders:
         raise ConfigError("At least one data folder must be defined via log.dirs or log.dir")
-    if len(set(folders)) != len(folders):
-        raise ConfigError(f"log.dirs names a folder twice: {','.join(folders)}")
 
 
 def _check_times(config: BrokerConfig) -> None:

@@ -1,7 +1,7 @@
 """What a setting is: its kind, how its text is read and written, and what values it takes.
 
 Texts are read exactly as Kafka's ConfigDef reads them, so that a `server.properties` means the same here:
-no units, no underscores in numbers, lists separated by commas.
+no units, no underscores in numbers, lists separated by commas, whose repeated items count once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _read(kind: Kind, text: str) -> Value:
     if kind is Kind.DOUBLE:
         return _read_number(text)
     if kind is Kind.LIST:
-        return tuple(_COMMA.split(text)) if text else ()
+        return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()
     return text
 
 

@@ -1,0 +1,172 @@
+"""Settings as DescribeConfigs shows them: value, where it comes from, and what it would be otherwise.
+
+The synonyms of an entry are everything that has a say in its value, strongest first; the first is the one
+in force, and its source is the entry's source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from barnabas.config.broker import FALLBACKS, BrokerConfig
+from barnabas.config.coordinator_settings import GROUP_SYNONYMS
+from barnabas.config.definitions import BROKER, CLIENT_METRICS, GROUP, TOPIC, UNUSED, broker_setting
+from barnabas.config.setting import Mode, Setting, format_value
+from barnabas.config.topic import topic_value
+from barnabas.config.topic_settings import TOPIC_SYNONYMS
+
+
+class Source(IntEnum):
+    """Where a value comes from; the numbers are those of DescribeConfigs."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Entry(NamedTuple):
+    setting: Setting
+    value: str | None
+    source: Source
+    read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def name(self) -> str:
+        return self.setting.name
+
+    @property
+    def sensitive(self) -> bool:
+        return self.setting.sensitive
+
+    @property
+    def kind(self) -> int:
+        return int(self.setting.kind)
+
+    @property
+    def documentation(self) -> str:
+        return self.setting.documentation
+
+
+def describe_topic(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
+    """All settings of a topic that has these of its own."""
+    entries = []
+    for name, setting in TOPIC.items():
+        if setting.internal and name not in overrides:
+            continue
+        value = format_value(topic_value(broker_config, overrides, name))
+        own = (Synonym(name, value, Source.DYNAMIC_TOPIC),) if name in overrides else ()
+        names = [synonym.name for synonym in TOPIC_SYNONYMS.get(name, ())]
+        entries.append(_entry(setting, value, (*own, *_broker_synonyms(broker_config, names))))
+    return entries
+
+
+def describe_group(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
+    """All settings of a group that has these of its own."""
+    entries = []
+    for name, setting in GROUP.items():
+        broker_name = GROUP_SYNONYMS.get(name)
+        if broker_name is not None:
+            inherited = _broker_synonyms(broker_config, [broker_name])
+        else:
+            inherited = (Synonym(name, setting.default, Source.DEFAULT),)
+        entries.append(_with_override(setting, overrides, Source.GROUP, inherited))
+    return entries
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[Entry]:
+    """All settings of a subscription to client metrics."""
+    return [
+        _with_override(setting, overrides, Source.CLIENT_METRICS, ()) for setting in CLIENT_METRICS.values()
+    ]
+
+
+def describe_broker(config: BrokerConfig) -> list[Entry]:
+    """All settings of a broker, and those without a use here that were set all the same."""
+    given = {**config.static, **config.cluster_wide, **config.per_broker}
+    shown = [setting for setting in BROKER.values() if not setting.internal or setting.name in given]
+    extra = [
+        setting._replace(name=name)
+        for name in given
+        if name not in BROKER and (setting := broker_setting(name)) is not None
+    ]
+    return [_broker_entry(config, setting) for setting in (*shown, *extra)]
+
+
+def describe_all_brokers(config: BrokerConfig) -> list[Entry]:
+    """What was changed at run time for all brokers at once: the broker resource without a name."""
+    entries = []
+    for name, text in config.cluster_wide.items():
+        setting = broker_setting(name)
+        if setting is not None:
+            named = setting._replace(name=name)
+            value = _shown(named, text)
+            synonym = Synonym(name, value, Source.DYNAMIC_DEFAULT_BROKER)
+            entries.append(_entry(named, value, (synonym,)))
+    return entries
+
+
+def _broker_entry(config: BrokerConfig, setting: Setting) -> Entry:
+    name = setting.name
+    names = [name, *(synonym.name for synonym in FALLBACKS.get(name, ()))]
+    own = next((layer[name] for layer in _layers(config) if name in layer), setting.default)
+    value = str(config.node_id) if name in ("node.id", "broker.id") else _shown(setting, own)
+    entry = _entry(setting, value, tuple(_broker_synonyms(config, names)))
+    return entry._replace(read_only=setting.mode is Mode.READ_ONLY)
+
+
+def _layers(config: BrokerConfig) -> tuple[Mapping[str, str], ...]:
+    return config.per_broker, config.cluster_wide, config.static
+
+
+def _broker_synonyms(config: BrokerConfig, names: Iterable[str]) -> tuple[Synonym, ...]:
+    """All values that these settings have, layer by layer: a run-time change beats any property."""
+    sources = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT_BROKER, Source.STATIC_BROKER)
+    settings = [
+        setting._replace(name=name) for name in names if (setting := broker_setting(name)) is not None
+    ]
+    changed = [
+        Synonym(setting.name, _shown(setting, layer[setting.name]), source)
+        for layer, source in zip(_layers(config), sources, strict=True)
+        for setting in settings
+        if setting.name in layer
+    ]
+    defaults = [
+        Synonym(setting.name, setting.default, Source.DEFAULT)
+        for setting in settings
+        if setting.default is not None and setting.name not in UNUSED
+    ]
+    return (*changed, *defaults)
+
+
+def _with_override(
+    setting: Setting, overrides: Mapping[str, str], source: Source, inherited: tuple[Synonym, ...]
+) -> Entry:
+    if setting.name not in overrides:
+        value = inherited[0].value if inherited else setting.default
+        return _entry(setting, value, inherited)
+    value = _shown(setting, overrides[setting.name])
+    return _entry(setting, value, (Synonym(setting.name, value, source), *inherited))
+
+
+def _entry(setting: Setting, value: str | None, synonyms: tuple[Synonym, ...]) -> Entry:
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    return Entry(setting, value, source, False, synonyms)
+
+
+def _shown(setting: Setting, text: str | None) -> str | None:
+    """The text of a value as its kind is written; nothing of a secret leaves the broker."""
+    return None if text is None or setting.sensitive else format_value(setting.parse(text))

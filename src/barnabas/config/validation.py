@@ -1,0 +1,177 @@
+"""Checks of settings that clients want to change. Codes and texts are those a real broker answers with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.definitions import (
+    BROKER,
+    BY_SCOPE,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    UNUSED,
+    Scope,
+    broker_setting,
+    suggestion,
+)
+from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
+from barnabas.errors import ErrorCode, KafkaError
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """Raises KafkaError (INVALID_CONFIG) when a topic cannot have these settings of its own."""
+    values = _parse_all(configs, TOPIC, "topic")
+    shortest, longest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(shortest, int) and isinstance(longest, int) and shortest > longest:
+        raise _invalid(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
+            f"max.compaction.lag.ms ({longest})"
+        )
+    if values.get("remote.storage.enable"):
+        raise _invalid("Tiered storage is not available: leave remote.storage.enable at false.")
+
+
+def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> None:
+    """Raises KafkaError when these settings cannot be changed at run time, for one broker or for all.
+
+    A wrong value is an INVALID_REQUEST here, not an INVALID_CONFIG: so it is in Kafka (KAFKA-13609).
+    """
+    for name, text in configs.items():
+        setting = broker_setting(name)
+        if setting is None:
+            raise _invalid(f"Unknown broker config name: {name}{suggestion(name, {**BROKER, **UNUSED})}")
+        _check_mode(name, setting, per_broker)
+        try:
+            value = setting.parse(text)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        _check_dynamic_value(name, value)
+
+
+def _check_mode(name: str, setting: Setting, per_broker: bool) -> None:
+    if setting.mode is Mode.READ_ONLY:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{name}]. Set it in the broker's properties and restart.",
+        )
+    if setting.mode is Mode.PER_BROKER and not per_broker:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{name}]",
+        )
+
+
+_LOWEST = {"log.roll.ms": 1, "log.roll.jitter.ms": 0, "log.flush.interval.ms": 0}
+"""Settings whose declarations have no bound, because Kafka's have none; what they stand for has one."""
+
+
+def _check_dynamic_value(name: str, value: Value) -> None:
+    if name == "log.retention.ms" and isinstance(value, int) and (value == 0 or value < -1):
+        problem = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    elif name in _LOWEST and isinstance(value, int) and value < _LOWEST[name]:
+        problem = f"{name} must be greater than or equal to {_LOWEST[name]}"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def check_group_configs(configs: Mapping[str, str], broker_config: BrokerConfig | None = None) -> None:
+    """Raises KafkaError (INVALID_CONFIG); with a broker's settings also beyond the bounds that those set."""
+    values = _parse_all(configs, GROUP, "group")
+    if broker_config is None:
+        return
+    for name, value in values.items():
+        _check_bounds(name, value, broker_config)
+    for kind in ("consumer", "share", "streams"):
+        _check_heartbeats(kind, values, broker_config)
+
+
+def _check_bounds(name: str, value: Value, broker_config: BrokerConfig) -> None:
+    kind, _, rest = name.partition(".")
+    if rest == "num.standby.replicas":
+        lowest_name, highest_name = "", "group.streams.max.standby.replicas"
+    else:
+        lowest_name, highest_name = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    lowest, highest = broker_config.get(lowest_name), broker_config.get(highest_name)
+    if lowest is not None and isinstance(value, int) and value < lowest:
+        raise _invalid(f"{name} must be greater than or equal to {lowest_name}")
+    if highest is not None and isinstance(value, int) and value > highest:
+        raise _invalid(f"{name} must be less than or equal to {highest_name}")
+
+
+def _check_heartbeats(kind: str, values: Mapping[str, Value], broker_config: BrokerConfig) -> None:
+    session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    timeout = values.get(session, broker_config[f"group.{session}"])
+    interval = values.get(heartbeat, broker_config[f"group.{heartbeat}"])
+    if isinstance(timeout, int) and isinstance(interval, int) and timeout <= interval:
+        raise _invalid(f"{session} must be greater than {heartbeat}")
+
+
+CLIENT_SELECTORS = frozenset(
+    (
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+"""What a subscription to client metrics may match clients by (KIP-714)."""
+
+
+def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
+    """Raises KafkaError, with the codes of a real broker: INVALID_REQUEST, but INVALID_CONFIG for `match`."""
+    for name, text in configs.items():
+        setting = CLIENT_METRICS.get(name)
+        if setting is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+        try:
+            value = setting.parse(text)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if name == "match" and isinstance(value, tuple):
+            _check_selectors(value)
+
+
+def _check_selectors(patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        selector, equals, expression = pattern.partition("=")
+        if not equals or selector.strip() not in CLIENT_SELECTORS or not _compiles(expression.strip()):
+            raise _invalid(f"Illegal client matching pattern: {pattern}")
+
+
+def _compiles(expression: str) -> bool:
+    try:
+        re.compile(expression)
+    except re.error:
+        return False
+    return True
+
+
+def list_default(scope: Scope, name: str) -> str | None:
+    """What APPEND and SUBTRACT start from when nothing is set; None for a setting that is not a list."""
+    setting = broker_setting(name) if scope is Scope.BROKER else BY_SCOPE[scope].get(name)
+    if setting is None or setting.kind is not Kind.LIST:
+        return None
+    return setting.default or ""
+
+
+def _parse_all(configs: Mapping[str, str], known: Mapping[str, Setting], word: str) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        setting = known.get(name)
+        if setting is None:
+            raise _invalid(f"Unknown {word} config name: {name}{suggestion(name, known)}")
+        try:
+            values[name] = setting.parse(text)
+        except ConfigError as error:
+            raise _invalid(str(error)) from None
+    return values
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
