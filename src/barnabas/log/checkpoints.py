@@ -68,14 +68,14 @@ def encode_partition_metadata(topic_id: Uuid) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> Uuid:
-    fields = dict(_pairs(data.decode("utf-8", "replace"), ":"))
+    fields = dict(name_value_pairs(data.decode("utf-8", "replace"), ":"))
     try:
         return uuid_from_text(fields["topic_id"])
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"it names no topic id ({error})") from None
 
 
-def _pairs(text: str, separator: str) -> Iterable[tuple[str, str]]:
+def name_value_pairs(text: str, separator: str) -> Iterable[tuple[str, str]]:
     for line in text.splitlines():
         name, found, value = line.partition(separator)
         if found and not line.startswith("#"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem
 from barnabas.log import names
@@ -33,7 +35,17 @@ def create_log(
     fs.write_atomic(metadata, encode_partition_metadata(topic_id), sync=False)
     segment = Segment.create(fs, folder, 0, open_segments, now_ms)
     snapshots = SnapshotFiles(fs, folder)
-    parts = LogParts([segment], 0, 0, 0, ProducerStates(), LeaderEpochs(), snapshots, first_folder_sync=True)
+    parts = LogParts(
+        [segment],
+        log_start=0,
+        log_end=0,
+        recovery_point=0,
+        producers=ProducerStates(),
+        epochs=LeaderEpochs(),
+        snapshots=snapshots,
+        unsynced_folders=[folder, os.path.dirname(folder)],
+        unsynced_files=[metadata],
+    )
     return Log(
         fs,
         folder,

@@ -44,10 +44,3 @@ class DamagedLog(KafkaError):  # noqa: N818 - reads as what it is
         )
         self.folder = folder
         self.what = what
-
-
-def storage_error(folder: str, cause: OSError) -> KafkaError:
-    """The error for a failed write: a full disk passes, anything else ends the log dir."""
-    if cause.errno in DISK_FULL:
-        return DiskFull(folder, cause)
-    return LogDirError(folder, cause)

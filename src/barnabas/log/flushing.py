@@ -13,7 +13,7 @@ class FlushJob(NamedTuple):
     fs: FileSystem
     files: list[File]
     paths: list[str]
-    folder: str | None  # to be synced too, because segments were created in it
+    folders: list[str]  # to be synced too, because files were created in them
     upto: int
     generation: int
 
@@ -23,8 +23,8 @@ class FlushJob(NamedTuple):
             file.sync()
         for path in self.paths:
             self._sync_path(path)
-        if self.folder is not None:
-            self.fs.sync_folder(self.folder)
+        for folder in self.folders:
+            self.fs.sync_folder(folder)
 
     def _sync_path(self, path: str) -> None:
         try:

@@ -18,29 +18,33 @@ one thread; only `FlushJob.run` may run elsewhere.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.files import File, FileSystem
 from barnabas.log import inspection, names
 from barnabas.log.checkpoints import encode_epochs
 from barnabas.log.checks import check_create_time, check_from_client, checked_header
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.failures import DamagedLog, DiskFull, storage_error
+from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob
 from barnabas.log.gate import Gate
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.producers import ProducerStates, RememberedBatch
 from barnabas.log.replay import replay_batch, transaction_marker
+from barnabas.log.retention import count_deletable
 from barnabas.log.scan import BadBatch
+from barnabas.log.searching import FoundRecord, aborted_between, first_at_or_after, latest
 from barnabas.log.segment import MAX_RELATIVE_OFFSET, Segment
 from barnabas.log.slices import EMPTY, FileSlice, Slice
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.log.tail import Tail
+from barnabas.log.truncation import cut_segments, rebuild_producers, remove_segment_now
 from barnabas.records.batch import (
     BatchHeader,
     crc_is_right,
@@ -80,7 +84,8 @@ class LogParts(NamedTuple):
     producers: ProducerStates
     epochs: LeaderEpochs
     snapshots: SnapshotFiles
-    first_folder_sync: bool  # names in the folder are not yet known to survive a crash
+    unsynced_folders: list[str]  # whose names are not yet known to survive a crash
+    unsynced_files: list[str]
 
 
 class Log:
@@ -120,11 +125,14 @@ class Log:
         """Told when a segment was sealed or flush.messages is reached: a good moment for a flush."""
         self.before_truncation: Callable[[Log], None] | None = None
         """Told before bytes are cut, with the new recovery point in place: it must be on disk first."""
+        self.garbage: list[tuple[int, str]] = []
+        """(when, path) of files to be removed later."""
         self._gate = gate
         self._open_segments = open_segments
         self._roll_jitter = roll_jitter
         self._tail = Tail(parts.log_end)
-        self._folder_is_unsynced = parts.first_folder_sync
+        self._unsynced_folders = parts.unsynced_folders
+        self._unsynced_files = parts.unsynced_files
         self.update_config(config)
 
     def update_config(self, config: LogConfig) -> None:
@@ -246,6 +254,18 @@ class Log:
             f"a batch of {size} bytes does not fit into a segment of {self.config.segment_bytes} bytes",
         )
 
+    def place_on_disk(self, offset: int) -> tuple[File, int] | None:
+        """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
+        if offset >= self._tail.start:
+            return None
+        segment = self.segments[self.segment_number(offset)]
+        with self._disk():
+            return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
+
+    def index_is_loaded(self, offset: int) -> bool:
+        """Would a read at `offset` find its index in memory?"""
+        return offset >= self._tail.start or self.segments[self.segment_number(offset)].is_loaded
+
     # -- rolling ------------------------------------------------------------------------------------
 
     def _must_roll(
@@ -271,7 +291,8 @@ class Log:
             fresh = Segment.create(self.fs, self.folder, self.log_end_offset, self._open_segments, now_ms)
         except OSError as error:
             raise self._failed(error) from error
-        self._folder_is_unsynced = True
+        self._unsynced_files += self.active.existing_paths()[1:]
+        self._unsynced_folders = [self.folder]
         self.segments.append(fresh)
         self.active = fresh
         self._tail.restart(self.log_end_offset)
@@ -372,21 +393,115 @@ class Log:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is unknown."""
         return self.epochs.end_offset(epoch, self.log_end_offset)
 
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """(offset, timestamp, leader epoch) of the first record as late as `timestamp`."""
+        with self._disk():
+            return first_at_or_after(self.segments, timestamp, self.log_start_offset)
+
+    def max_timestamp_offset(self) -> FoundRecord | None:
+        """(offset, timestamp, leader epoch) of the first record with the largest timestamp."""
+        with self._disk():
+            return latest(self.segments, self.log_start_offset)
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips."""
+        with self._disk():
+            return aborted_between(self.segments[self.segment_number(start) :], start, end)
+
+    # -- moving the start and the end -----------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> None:
+        """DeleteRecords: nothing below `offset` is read any more. Whole segments go with the next retention."""
+        if offset > self.high_watermark:
+            raise self._out_of_range(offset)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_start(offset)
+
+    def delete_old_segments(self, now_ms: int) -> list[Segment]:
+        """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms."""
+        count = count_deletable(self, now_ms)
+        if count == len(self.segments):
+            self.roll(now_ms)
+        removed = self.segments[:count]
+        with self._disk():
+            for segment in removed:
+                self._retire(segment, now_ms)
+        if removed:
+            self.advance_log_start(min(self.segments[0].base_offset, self.high_watermark))
+            self.snapshots.keep_only(
+                offset for offset in self.snapshots.offsets if offset >= self.segments[0].base_offset
+            )
+        return removed
+
+    def _retire(self, segment: Segment, now_ms: int) -> None:
+        segment.forget()
+        for path in segment.existing_paths():
+            self.fs.rename(path, path + names.DELETED)
+            self.garbage.append((now_ms + self.config.file_delete_delay_ms, path + names.DELETED))
+        self.segments.remove(segment)
+        self.size_bytes -= segment.size
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._announce_cut(min(self.recovery_point, offset))
+        with self._disk(harmless=()):
+            self.log_end_offset = cut_segments(self, offset)
+            self._after_cut()
+            self.snapshots.remove_from(self.log_end_offset)
+            rebuild_producers(self.producers, self.snapshots, self.segments, self.log_end_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove everything; the log goes on, empty, at `offset`."""
+        self._announce_cut(min(self.recovery_point, offset))
+        with self._disk(harmless=()):
+            while self.segments:
+                remove_segment_now(self, self.segments.pop())
+            fresh = Segment.create(self.fs, self.folder, offset, self._open_segments, self.active.created_ms)
+            self.segments.append(fresh)
+            self.log_start_offset = self.log_end_offset = offset
+            self.epochs.clear()
+            self._after_cut()
+            self.snapshots.keep_only(())
+            self.producers.clear()
+
+    def _announce_cut(self, recovery_point: int) -> None:
+        self.generation += 1
+        self.recovery_point = recovery_point
+        if self.before_truncation:
+            self.before_truncation(self)
+
+    def _after_cut(self) -> None:
+        self.active = self.segments[-1]
+        self.size_bytes = sum(segment.size for segment in self.segments)
+        self.high_watermark = max(min(self.high_watermark, self.log_end_offset), self.log_start_offset)
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self.epochs.truncate_end(self.log_end_offset)
+        self._tail.restart(self.log_end_offset)
+        self._unsynced_folders = [self.folder]
+
     # -- flushing and closing -----------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushJob:
         """What to sync for everything appended until now; `complete_flush` follows when it has been run."""
         unflushed = self.segments[self.segment_number(self.recovery_point) :]
+        if self.recovery_point == self.log_end_offset and self.log_end_offset:
+            unflushed = []
         try:
-            paths = self.snapshots.take_unsynced()
+            paths = [*self._unsynced_files, *self.snapshots.take_unsynced()]
             if self.epochs.dirty:
                 paths.append(self.save_epochs())
             files = [segment.file for segment in unflushed]
         except OSError as error:
             raise self._failed(error) from error
-        folder = self.folder if self._folder_is_unsynced or paths else None
-        self._folder_is_unsynced = False
-        return FlushJob(self.fs, files, paths, folder, self.log_end_offset, self.generation)
+        folders = self._unsynced_folders or ([self.folder] if paths else [])
+        self._unsynced_files, self._unsynced_folders = [], []
+        return FlushJob(self.fs, files, paths, folders, self.log_end_offset, self.generation)
 
     def complete_flush(self, job: FlushJob, now_ms: int = 0) -> None:
         """The job has been run: move the recovery point, unless the log was cut meanwhile."""
@@ -409,26 +524,51 @@ class Log:
         self.epochs.dirty = False
         return path
 
-    def close(self) -> None:
-        """A clean end: everything is written and synced, so that the next start has nothing to repair."""
-        try:
-            self.snapshots.take(self.producers, self.log_end_offset)
-            self.flush()
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Do flush.ms or flush.messages ask for a flush?"""
+        unflushed = self.log_end_offset - self.recovery_point
+        if not unflushed:
+            return False
+        return unflushed >= self.config.flush_messages or now_ms - self.last_flush_ms >= self.config.flush_ms
+
+    def prepare_close(self) -> FlushJob:
+        """A clean end: everything is written and, once the job has run, synced. Nothing may follow."""
+        with self._disk():
+            if self.log_end_offset not in self.snapshots.offsets and (self.size_bytes or len(self.producers)):
+                self.snapshots.take(self.producers, self.log_end_offset)
             for segment in self.segments:
-                segment.close()
-        except OSError as error:
-            raise self._failed(error) from error
+                segment.seal_if_unsaved()
+            self._unsynced_files += self.active.existing_paths()[1:]
+        return self.prepare_flush()
+
+    def close(self) -> None:
+        job = self.prepare_close()
+        with self._disk():
+            job.run()
+        self.complete_flush(job)
+        self.abandon()
 
     def abandon(self) -> None:
-        """Give back the files and save nothing: the disk failed, or the log is deleted."""
+        """Give back the files and save nothing more."""
         for segment in self.segments:
             segment.forget()
 
-    def _failed(self, cause: OSError) -> KafkaError:
+    @contextmanager
+    def _disk(self, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> Iterator[None]:
+        """Turn what the disk says into errors of ours."""
+        try:
+            yield
+        except BadBatch as damage:
+            raise DamagedLog(self.folder, str(damage)) from damage
+        except OSError as error:
+            raise self._failed(error, harmless) from error
+
+    def _failed(self, cause: OSError, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> KafkaError:
         """The error to raise for a failed call; one that ends the log dir closes its gate for all."""
-        error = storage_error(self.folder, cause)
-        if not isinstance(error, DiskFull):
-            self._gate.fail(error)
+        if cause.errno in harmless:
+            return DiskFull(self.folder, cause)
+        error = LogDirError(self.folder, cause)
+        self._gate.fail(error)
         return error
 
     def __repr__(self) -> str:

@@ -6,11 +6,21 @@ a segment sets its `used` flag, which costs the hot path one store, and a sweep 
 
 from __future__ import annotations
 
+import resource
 from collections import deque
 from typing import Protocol
 
 DEFAULT_LIMIT = 512
 """Half of 1,024, the usual limit of open files of a process; the rest is for connections."""
+HIGHEST_LIMIT = 16384  # open indexes take memory too: a few KB each, megabytes for the largest
+
+
+def sensible_limit() -> int:
+    """Half of the files that this process may open."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return HIGHEST_LIMIT
+    return min(max(allowed // 2, 64), HIGHEST_LIMIT)
 
 
 class Evictable(Protocol):

@@ -22,12 +22,15 @@ def transaction_marker(batch: Bytes, header: BatchHeader) -> EndTransactionMarke
 
 def replay_batch(
     producers: ProducerStates,
-    segment: Segment,
+    segment: Segment | None,
     header: BatchHeader,
     first_offset: int,
     marker: EndTransactionMarker | None,
 ) -> None:
-    """Take note of a batch with a producer id that now stands in `segment` at `first_offset`."""
+    """Take note of a batch with a producer id that stands in the log at `first_offset`.
+
+    An aborted transaction goes into the index of `segment`; None where that index is already complete.
+    """
     if not header.is_control:
         producers.remember(header, first_offset)
     elif marker is not None:
@@ -36,7 +39,7 @@ def replay_batch(
 
 def _end_transaction(
     producers: ProducerStates,
-    segment: Segment,
+    segment: Segment | None,
     header: BatchHeader,
     offset: int,
     marker: EndTransactionMarker,
@@ -44,7 +47,7 @@ def _end_transaction(
     completed = producers.end_transaction(
         header, offset, marker.coordinator_epoch, aborted=not marker.committed
     )
-    if completed is not None and completed.aborted:
+    if completed is not None and completed.aborted and segment is not None:
         stable = producers.stable_offset_after(completed)
         producer_id, first, last, _ = completed
         segment.note_aborted(AbortedTransaction(producer_id, first, last, stable))

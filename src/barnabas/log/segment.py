@@ -80,40 +80,47 @@ class Segment:
         return names.path_of(self.folder, self.base_offset, suffix)
 
     @property
-    def file(self) -> File:
-        self.used = True
-        if self._file is None:
-            self._adopt(self._fs.open(self.path(names.LOG)))
-        assert self._file is not None
-        return self._file
+    def end_of_range(self) -> int:
+        """An offset that no batch of this segment reaches: index entries could not name it."""
+        return self.base_offset + MAX_RELATIVE_OFFSET + 1
 
-    def _adopt(self, file: File) -> None:
+    @property
+    def file(self) -> File:
+        # A look-up in another thread may be here too: what was found once is returned, whatever comes.
+        self.used = True
+        file = self._file
+        return file if file is not None else self._adopt(self._fs.open(self.path(names.LOG)))
+
+    def _adopt(self, file: File) -> File:
         self._file = file
         self._open_segments.add(self)
+        return file
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._offset_index is not None and self._file is not None
 
     # -- indexes ------------------------------------------------------------------------------------
 
-    def start_indexes(self) -> None:
+    def start_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Begin with empty indexes: a new segment, or one that is about to be walked through."""
-        self._offset_index, self._time_index, self._aborted = OffsetIndex(), TimeIndex(), []
+        indexes = self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
+        self._aborted = []
         self._unsaved = True
         self._bytes_since_index_entry = 0
         self._largest = (NO_TIMESTAMP, self.base_offset)
         self.first_timestamp = None
+        return indexes
 
     @property
     def offset_index(self) -> OffsetIndex:
-        if self._offset_index is None:
-            self._load_indexes()
-        assert self._offset_index is not None
-        return self._offset_index
+        index = self._offset_index
+        return index if index is not None else self._load_indexes()[0]
 
     @property
     def time_index(self) -> TimeIndex:
-        if self._time_index is None:
-            self._load_indexes()
-        assert self._time_index is not None
-        return self._time_index
+        index = self._time_index
+        return index if index is not None else self._load_indexes()[1]
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
@@ -139,23 +146,20 @@ class Segment:
         elif self._aborted is not None and self._fs.exists(path):
             self._fs.remove(path)
 
-    def _load_indexes(self) -> None:
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         try:
             offsets = OffsetIndex.from_bytes(self._fs.read_bytes(self.path(names.OFFSET_INDEX)), self.size)
             times = TimeIndex.from_bytes(self._fs.read_bytes(self.path(names.TIME_INDEX)))
         except (IndexFileError, FileNotFoundError):
-            self.rebuild_indexes()
-            return
+            return self.rebuild_indexes()
         self._offset_index, self._time_index = offsets, times
-        if times:
-            self._largest = times.timestamps[-1], self.base_offset + times.offsets[-1]
-        if self._file is None:
-            self._adopt(self._fs.open(self.path(names.LOG)))
+        _ = self.file  # so that the indexes are given back when the file is
+        return offsets, times
 
-    def rebuild_indexes(self, interval: int = 4096) -> None:
+    def rebuild_indexes(self, interval: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
         """Walk the whole segment. What lies behind a bad batch stays out of the indexes."""
         aborted = self.aborted
-        self.start_indexes()
+        indexes = self.start_indexes()
         self._aborted = aborted  # found by replaying the producers, not by walking
         try:
             for position, header in walk_headers(self.file, 0, self.size, SCAN_CHUNK):
@@ -164,6 +168,7 @@ class Segment:
             pass  # whoever reads at that place is told; the recovery and `verify` say more
         self._finish_time_index()
         self.save_indexes()
+        return indexes
 
     def note_batch(self, position: int, header: BatchHeader, interval: int) -> None:
         """What an append does to the indexes, for a batch that is already in the file."""
@@ -203,6 +208,11 @@ class Segment:
             self._save_aborted()
             self._unsaved = False
 
+    def seal_if_unsaved(self) -> None:
+        """Keep what recovery found when it walked through, or what was appended since."""
+        if self._unsaved:
+            self.seal()
+
     def seal(self) -> None:
         """Nothing will be appended any more."""
         self._finish_time_index()
@@ -215,15 +225,37 @@ class Segment:
     @property
     def largest_timestamp(self) -> tuple[int, int]:
         """(largest timestamp, last offset of its batch); a timestamp of -1 when no record has one."""
-        if self._largest is None:
-            self._largest = self._last_time_entry()
-        return self._largest
+        largest = self._largest
+        if largest is None:
+            largest = self._largest = self._last_time_entry()
+        return largest
 
     def _last_time_entry(self) -> tuple[int, int]:
-        times = self.time_index
+        if self._time_index is None:
+            return self._last_time_entry_on_disk()
+        times = self._time_index
         if not times:
             return NO_TIMESTAMP, self.base_offset
         return times.timestamps[-1], self.base_offset + times.offsets[-1]
+
+    def _last_time_entry_on_disk(self) -> tuple[int, int]:
+        """Without loading the indexes: retention asks this of every sealed segment."""
+        try:
+            file = self._fs.open(self.path(names.TIME_INDEX))
+        except FileNotFoundError:
+            self.rebuild_indexes()
+            return self._last_time_entry()
+        try:
+            entry = file.read(_LAST_TIME_ENTRY.size, max(file.size - _LAST_TIME_ENTRY.size, 0))
+        finally:
+            file.close()
+        if len(entry) < _LAST_TIME_ENTRY.size:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative_offset = _LAST_TIME_ENTRY.unpack(entry)
+        return timestamp, self.base_offset + relative_offset
+
+    def modified_ms(self) -> int:
+        return self._fs.modified_ms(self.path(names.LOG))
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
         """How long the segment has been filled, by the records' own clock if they have one (segment.ms)."""
@@ -311,6 +343,11 @@ class Segment:
 
     # -- files --------------------------------------------------------------------------------------
 
+    def existing_paths(self) -> list[str]:
+        """The segment's files, the log itself first: without it the others mean nothing."""
+        paths = [self.path(suffix) for suffix in names.SEGMENT_SUFFIXES]
+        return [path for path in paths if self._fs.exists(path)]
+
     def release(self) -> None:
         """Give back the file and the indexes; they are opened again when needed.
 
@@ -322,8 +359,7 @@ class Segment:
 
     def close(self) -> None:
         """Save the indexes, as for a seal, and give everything back."""
-        if self._unsaved:
-            self.seal()
+        self.seal_if_unsaved()
         self._open_segments.discard(self)
         self.release()
 

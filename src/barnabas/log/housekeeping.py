@@ -1,0 +1,134 @@
+"""What a broker does to its logs by the clock."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+    from barnabas.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+def run_here(work: Callable[[], None]) -> None:
+    work()
+
+
+class Every:
+    """Something that is due again and again."""
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._next_ms: int | None = None
+
+    def is_due(self, now_ms: int) -> bool:
+        """At most once per interval; the first time one interval after the start."""
+        if self._next_ms is None:
+            self._next_ms = now_ms + self._interval_ms
+            return False
+        if now_ms < self._next_ms:
+            return False
+        self._next_ms = now_ms + self._interval_ms
+        return True
+
+
+class Housekeeping:
+    """`run` is called about once a second. Slow calls to the disk go through `background`."""
+
+    def __init__(self, logs: LogManager, config: BrokerConfig) -> None:
+        self._logs = logs
+        self.background: Callable[[Callable[[], None]], None] = run_here
+        self._expiration_ms: int = config["producer.id.expiration.ms"]
+        self._retention = Every(config["log.retention.check.interval.ms"])
+        self._expiry = Every(config["producer.id.expiration.check.interval.ms"])
+        self._checkpoint = Every(
+            min(
+                config["log.flush.offset.checkpoint.interval.ms"],
+                config["replica.high.watermark.checkpoint.interval.ms"],
+            )
+        )
+        self._removals: list[tuple[int, str]] = []
+        self._wanting_flush: dict[Log, None] = {}
+
+    def run(self, now_ms: int) -> list[Log]:
+        if self._retention.is_due(now_ms):
+            self._apply_retention(now_ms)
+        if self._expiry.is_due(now_ms):
+            for log in self._logs:
+                log.producers.expire(now_ms, self._expiration_ms)
+        self._remove(now_ms)
+        if self._checkpoint.is_due(now_ms):
+            self._write_checkpoints()
+        return self._to_flush(now_ms)
+
+    def _apply_retention(self, now_ms: int) -> None:
+        for log in list(self._logs):
+            try:
+                removed = log.delete_old_segments(now_ms)
+            except KafkaError as error:
+                logger.error("%s: retention failed: %s", log.topic_partition, error)
+                continue
+            if removed:
+                logger.info(
+                    "%s: removed %d old segments, it now starts at %d",
+                    log.topic_partition,
+                    len(removed),
+                    log.log_start_offset,
+                )
+
+    # -- files on their way out ---------------------------------------------------------------------
+
+    def remove_later(self, path: str, due_ms: int) -> None:
+        """A folder or a file that nobody uses any more."""
+        self._removals.append((due_ms, path))
+
+    def _remove(self, now_ms: int) -> None:
+        for log in self._logs:
+            if log.garbage:
+                self._removals += log.garbage
+                log.garbage = []
+        due = [path for when, path in self._removals if when <= now_ms]
+        if due:
+            self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+            self.background(lambda: self._remove_now(due))
+
+    def _remove_now(self, paths: list[str]) -> None:
+        fs = self._logs.fs
+        for path in paths:
+            try:
+                if fs.is_folder(path):
+                    fs.remove_tree(path)
+                else:
+                    fs.remove(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                # Only space is lost; the next start tries again.
+                logger.warning("%s could not be removed: %s", path, error)
+
+    # -- flushes and checkpoints --------------------------------------------------------------------
+
+    def flush_wanted(self, log: Log) -> None:
+        self._wanting_flush[log] = None
+
+    def _to_flush(self, now_ms: int) -> list[Log]:
+        wanted, self._wanting_flush = self._wanting_flush, {}
+        for log in self._logs:
+            if log.flush_is_due(now_ms):
+                wanted[log] = None
+        return [log for log in wanted if self._logs.get(log.topic_partition) is log]
+
+    def _write_checkpoints(self) -> None:
+        for job in self._checkpoint_jobs():
+            self.background(job)
+
+    def _checkpoint_jobs(self) -> Iterator[Callable[[], None]]:
+        for log_dir in self._logs.dirs:
+            if log_dir.gate.error is None:
+                yield log_dir.checkpoint(self._logs.in_folder(log_dir.folder)).run

@@ -1,0 +1,167 @@
+"""One log dir: its lock, its identity, its checkpoints, and how it was left the last time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.files import File, FileSystem
+from barnabas.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointError,
+    decode_lines,
+    decode_offsets,
+    encode_lines,
+    encode_offsets,
+    read_if_there,
+)
+from barnabas.log.failures import LogDirError
+from barnabas.log.gate import Gate
+from barnabas.log.log import Log
+from barnabas.log.properties import read_boot_id, read_clean_shutdown
+from barnabas.log.recovery import Stop
+from barnabas.types import TopicPartition
+
+LOCK = ".lock"
+DAMAGED_PARTITIONS = ".barnabas-damaged"
+"""Partitions that were found damaged: they are checked fully at every start until they are sound."""
+
+
+class FolderInUseError(RuntimeError):
+    """Another process works in the folder."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"another broker is using {folder}: stop it first, or give this one a folder of its own"
+        )
+
+
+class Checkpoints(NamedTuple):
+    """The offsets of all partitions of a dir, as they were noted from time to time."""
+
+    recovery_points: dict[TopicPartition, int]
+    log_starts: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+
+
+class LogDir:
+    def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
+        self.fs = fs
+        self.folder = folder
+        self.gate = Gate(fs, folder, reserve_bytes)
+        self._lock_file: File | None = None
+        self._written: dict[str, bytes] = {}
+        self._newest = 0
+        self._writing = threading.Lock()
+
+    # -- the lock -----------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Keep other processes out, Apache Kafka included; FolderInUseError when one is in."""
+        self.fs.make_folders(self.folder)
+        file = self.fs.open(f"{self.folder}/{LOCK}", create=True)
+        if file.fileno() >= 0:  # a file system in memory belongs to this process anyway
+            try:
+                # flock keeps out other brokers of ours, in this process too; lockf is what Java uses.
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.close()
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    raise FolderInUseError(self.folder) from None
+                raise
+        self._lock_file = file
+
+    def unlock(self) -> None:
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
+
+    # -- how it was left ----------------------------------------------------------------------------
+
+    def how_it_stopped(self, boot_id: str | None) -> Stop:
+        if read_clean_shutdown(self.fs, self.folder) is not None:
+            return Stop.CLEAN
+        same_boot = boot_id is not None and read_boot_id(self.fs, self.folder) == boot_id
+        return Stop.KILLED if same_boot else Stop.CRASHED
+
+    def read_checkpoints(self) -> Checkpoints:
+        return Checkpoints(*map(self._read_offsets, (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)))
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """An unreadable checkpoint counts as none: then everything is scanned, and nothing is lost."""
+        try:
+            data = read_if_there(self.fs, f"{self.folder}/{name}")
+            return {} if data is None else decode_offsets(data)
+        except CheckpointError:
+            return {}
+
+    def read_damaged(self) -> set[TopicPartition]:
+        data = read_if_there(self.fs, f"{self.folder}/{DAMAGED_PARTITIONS}")
+        if data is None:
+            return set()
+        try:
+            return {TopicPartition(topic, int(index)) for topic, index in decode_lines(data, 2)}
+        except ValueError:
+            return set()
+
+    def write_damaged(self, partitions: Iterable[TopicPartition]) -> None:
+        path = f"{self.folder}/{DAMAGED_PARTITIONS}"
+        lines = [f"{topic} {index}" for topic, index in sorted(partitions)]
+        if lines:
+            self.fs.write_atomic(path, encode_lines(lines))
+        elif self.fs.exists(path):
+            self.fs.remove(path)
+
+    # -- checkpoints --------------------------------------------------------------------------------
+
+    def checkpoint(self, logs: Iterable[Log]) -> CheckpointJob:
+        """What to write for these logs, all of this dir; `run` it here or in a thread."""
+        logs = list(logs)
+        starts = {
+            log.topic_partition: log.log_start_offset
+            for log in logs
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        self._newest += 1
+        return CheckpointJob(
+            self,
+            self._newest,
+            {
+                RECOVERY_POINTS: encode_offsets({log.topic_partition: log.recovery_point for log in logs}),
+                LOG_STARTS: encode_offsets(starts),
+                HIGH_WATERMARKS: encode_offsets({log.topic_partition: log.high_watermark for log in logs}),
+            },
+        )
+
+    def write_checkpoint(self, job: CheckpointJob) -> None:
+        """Write what has changed. A job that a newer one has overtaken has nothing to say any more."""
+        with self._writing:
+            if job.number < self._newest:
+                return
+            for name, data in job.contents.items():
+                if self._written.get(name) != data:
+                    self.fs.write_atomic(f"{self.folder}/{name}", data)
+                    self._written[name] = data
+
+    def fail(self, cause: OSError) -> LogDirError:
+        error = LogDirError(self.folder, cause)
+        self.gate.fail(error)
+        return error
+
+
+class CheckpointJob(NamedTuple):
+    log_dir: LogDir
+    number: int
+    contents: dict[str, bytes]
+
+    def run(self) -> None:
+        try:
+            self.log_dir.write_checkpoint(self)
+        except OSError as error:
+            self.log_dir.fail(error)

@@ -1,0 +1,413 @@
+"""All logs of a broker: found on disk at the start, created, kept in order, closed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from barnabas.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSystem
+from barnabas.log import names
+from barnabas.log.checkpoints import (
+    CheckpointError,
+    decode_partition_metadata,
+    encode_partition_metadata,
+    read_if_there,
+)
+from barnabas.log.creation import create_log
+from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
+from barnabas.log.flushing import FlushJob
+from barnabas.log.housekeeping import Housekeeping
+from barnabas.log.log import Log
+from barnabas.log.log_dir import Checkpoints, LogDir
+from barnabas.log.open_segments import OpenSegments, sensible_limit
+from barnabas.log.properties import (
+    MetaProperties,
+    MetaPropertiesError,
+    kernel_boot_id,
+    read_meta,
+    remove_clean_shutdown,
+    write_boot_id,
+    write_clean_shutdown,
+    write_meta,
+)
+from barnabas.log.recovery import Recovery, RecoveryReport, Stop
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid
+
+KRAFT_METADATA = "__cluster_metadata-0"
+"""Apache Kafka's own metadata log: never served, never changed."""
+CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
+
+Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What the start found."""
+
+    stops: dict[str, Stop] = field(default_factory=dict)
+    loaded: int = 0
+    recovered: dict[TopicPartition, RecoveryReport] = field(default_factory=dict)
+    damaged: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(report.cut_bytes for report in self.recovered.values())
+
+
+class LogManager:
+    """Use: `lock`, `claim`, `load`, then the rest; `close` at the end."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        dirs: Iterable[str],
+        clock: Clock,
+        config: BrokerConfig,
+        *,
+        boot_id: Callable[[], str | None] = kernel_boot_id,
+    ) -> None:
+        self.fs = fs
+        self._clock = clock
+        self._boot_id = boot_id
+        self._config = config
+        reserve: int = config["barnabas.disk.reserve.bytes"]
+        self.dirs = [LogDir(fs, folder.rstrip(os.sep) or os.sep, reserve) for folder in dirs]
+        self.damaged: dict[TopicPartition, DamagedLog] = {}
+        self.broker_epoch = -1
+        """Written into the clean-shutdown marker, for the controller to compare (KIP-966)."""
+        self._open_segments = OpenSegments(sensible_limit())
+        self._logs: dict[TopicPartition, Log] = {}
+        self._dir_of: dict[TopicPartition, LogDir] = {}
+        self._housekeeping = Housekeeping(self, config)
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs.values())
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        return self._logs.get(partition)
+
+    @property
+    def folders(self) -> list[str]:
+        return [log_dir.folder for log_dir in self.dirs]
+
+    def in_folder(self, folder: str) -> list[Log]:
+        return [log for log in self._logs.values() if self._dir_of[log.topic_partition].folder == folder]
+
+    @property
+    def offline_dirs(self) -> dict[str, str]:
+        """Log dirs whose disk failed, with the reason."""
+        return {
+            log_dir.folder: str(log_dir.gate.error) for log_dir in self.dirs if log_dir.gate.error is not None
+        }
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that the folders belong to, if one has been here before."""
+        for log_dir in self.dirs:
+            meta = self._read_meta(log_dir.folder)
+            if meta is not None:
+                return meta.cluster_id
+        return None
+
+    # -- starting -----------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Keep other processes out of the folders; FolderInUseError when one is in."""
+        for log_dir in self.dirs:
+            try:
+                log_dir.lock()
+            except OSError as error:
+                self._give_up(log_dir, error)
+        if all(log_dir.gate.error for log_dir in self.dirs):
+            raise next(log_dir.gate.error for log_dir in self.dirs if log_dir.gate.error)
+
+    def claim(self, cluster_id: str, node_id: int) -> None:
+        """Write the identity of the broker into new folders; refuse those of somebody else."""
+        for log_dir in self._online():
+            meta = self._read_meta(log_dir.folder)
+            if meta is None:
+                write_meta(self.fs, log_dir.folder, MetaProperties(cluster_id, node_id, new_uuid()))
+            elif (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_CLUSTER_ID,
+                    f"{log_dir.folder} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
+                    f"{node_id} of cluster {cluster_id}: use that node.id, or another folder",
+                )
+
+    def _read_meta(self, folder: str) -> MetaProperties | None:
+        try:
+            return read_meta(self.fs, folder)
+        except MetaPropertiesError as error:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{folder}/meta.properties cannot be used: {error}"
+            ) from error
+
+    def load(self, expected: Expected) -> LoadReport:
+        """Open every partition that is on disk. What is not expected is renamed `-stray` and kept."""
+        report = LoadReport()
+        for log_dir in self._online():
+            try:
+                self._load_dir(log_dir, expected, report)
+            except OSError as error:
+                self._give_up(log_dir, error)
+        self.damaged = report.damaged
+        return report
+
+    def _load_dir(self, log_dir: LogDir, expected: Expected, report: LoadReport) -> None:
+        boot_id = self._boot_id()
+        stop = report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
+        checkpoints = log_dir.read_checkpoints()
+        known_damage = log_dir.read_damaged()
+        for name in self.fs.list(log_dir.folder):
+            folder = f"{log_dir.folder}/{name}"
+            if name.endswith(names.DELETE_FOLDER):
+                self._housekeeping.remove_later(folder, 0)
+                continue
+            partition = names.partition_of_folder(name)
+            if partition is None or name == KRAFT_METADATA or not self.fs.is_folder(folder):
+                continue
+            how = Stop.CRASHED if partition in known_damage else stop
+            self._load_log(log_dir, partition, how, checkpoints, expected, report)
+        damaged = [partition for partition in report.damaged if self._dir_of[partition] is log_dir]
+        # In this order: a crash in between must not make the next start believe too much.
+        log_dir.write_damaged(damaged)
+        log_dir.write_checkpoint(log_dir.checkpoint(self.in_folder(log_dir.folder)))
+        remove_clean_shutdown(self.fs, log_dir.folder)
+        if boot_id is not None:
+            write_boot_id(self.fs, log_dir.folder, boot_id)
+
+    def _load_log(
+        self,
+        log_dir: LogDir,
+        partition: TopicPartition,
+        stop: Stop,
+        checkpoints: Checkpoints,
+        expected: Expected,
+        report: LoadReport,
+    ) -> None:
+        folder = f"{log_dir.folder}/{partition}"
+        topic_id = self._topic_id(folder)
+        config = expected(partition, topic_id)
+        if config is None:
+            report.strays.append(self._set_aside(log_dir, partition))
+            return
+        self._dir_of[partition] = log_dir
+        recovery = Recovery(
+            self.fs,
+            folder,
+            config,
+            self._open_segments,
+            stop=stop,
+            recovery_point=checkpoints.recovery_points.get(partition, 0),
+            log_start=checkpoints.log_starts.get(partition, 0),
+            now_ms=self._clock.now_ms(),
+        )
+        try:
+            parts = recovery.run()
+        except DamagedLog as damage:
+            logger.error("%s", damage)
+            report.damaged[partition] = damage
+            return
+        log = self._adopt(
+            Log(
+                self.fs,
+                folder,
+                partition,
+                topic_id or ZERO_UUID,
+                config,
+                parts,
+                gate=log_dir.gate,
+                open_segments=self._open_segments,
+                roll_jitter=random.random(),
+            )
+        )
+        log.advance_high_watermark(checkpoints.high_watermarks.get(partition, 0))
+        self._tell(partition, recovery.report, report)
+
+    def _tell(self, partition: TopicPartition, recovery: RecoveryReport, report: LoadReport) -> None:
+        report.loaded += 1
+        if recovery.scanned_bytes or recovery.cut_bytes:
+            report.recovered[partition] = recovery
+        if recovery.cut_bytes:
+            logger.warning(
+                "%s: cut %d bytes (%d batches that could be told apart) that had not reached the disk: %s",
+                partition,
+                recovery.cut_bytes,
+                recovery.cut_batches,
+                recovery.cut_reason,
+            )
+
+    def _topic_id(self, folder: str) -> Uuid | None:
+        data = read_if_there(self.fs, f"{folder}/{names.PARTITION_METADATA}")
+        try:
+            return None if data is None else decode_partition_metadata(data)
+        except CheckpointError as error:
+            logger.warning("%s/%s cannot be read: %s", folder, names.PARTITION_METADATA, error)
+            return None
+
+    def _set_aside(self, log_dir: LogDir, partition: TopicPartition) -> str:
+        stray = f"{log_dir.folder}/{names.retired_folder_name(partition, names.STRAY_FOLDER)}"
+        self.fs.rename(f"{log_dir.folder}/{partition}", stray)
+        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", partition, stray)
+        return stray
+
+    def _adopt(self, log: Log) -> Log:
+        self._logs[log.topic_partition] = log
+        log.before_truncation = self._before_truncation
+        log.on_flush_wanted = self._housekeeping.flush_wanted
+        log.last_flush_ms = self._clock.now_ms()
+        return log
+
+    # -- creating and deleting ----------------------------------------------------------------------
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+        """A new log in the dir with the fewest partitions; the one that exists, if it is of the same topic."""
+        if partition in self.damaged:
+            raise self.damaged[partition]
+        known = self._logs.get(partition)
+        if known is not None:
+            return self._confirm(known, topic_id)
+        log_dir = self._emptiest_dir()
+        folder = f"{log_dir.folder}/{partition}"
+        try:
+            self.fs.make_folders(folder)
+            log = create_log(
+                self.fs,
+                folder,
+                partition,
+                topic_id,
+                config,
+                gate=log_dir.gate,
+                open_segments=self._open_segments,
+                now_ms=self._clock.now_ms(),
+                roll_jitter=random.random(),
+            )
+        except OSError as error:
+            raise self._storage_error(log_dir, error) from error
+        self._dir_of[partition] = log_dir
+        return self._adopt(log)
+
+    def _confirm(self, log: Log, topic_id: Uuid) -> Log:
+        if log.topic_id == ZERO_UUID:
+            # Its creation was interrupted before the id was written.
+            path = f"{log.folder}/{names.PARTITION_METADATA}"
+            self.fs.write_atomic(path, encode_partition_metadata(topic_id))
+            log.topic_id = topic_id
+        if log.topic_id != topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"{log.folder} holds an older topic of the same name"
+            )
+        return log
+
+    def _emptiest_dir(self) -> LogDir:
+        online = list(self._online())
+        if not online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
+        counts = dict.fromkeys(self.folders, 0)
+        for log_dir in self._dir_of.values():
+            counts[log_dir.folder] += 1
+        return min(online, key=lambda log_dir: counts[log_dir.folder])
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""
+        log = self._logs.pop(partition, None)
+        log_dir = self._dir_of.pop(partition, None)
+        damaged = self.damaged.pop(partition, None)
+        if log_dir is None or (log is None and damaged is None) or log_dir.gate.error:
+            return
+        if log is not None:
+            log.abandon()
+        retired = f"{log_dir.folder}/{names.retired_folder_name(partition, names.DELETE_FOLDER)}"
+        try:
+            self.fs.rename(f"{log_dir.folder}/{partition}", retired)
+            self.fs.sync_folder(log_dir.folder)
+        except OSError as error:
+            raise self._storage_error(log_dir, error) from error
+        delay = log.config.file_delete_delay_ms if log is not None else 0
+        self._housekeeping.remove_later(retired, self._clock.now_ms() + delay)
+        self._checkpoint(log_dir)
+
+    def take_offline(self, log: Log, cause: OSError) -> str:
+        """A flush failed: every log of that dir is refused from now on. The dir's folder."""
+        log_dir = self._dir_of[log.topic_partition]
+        self._give_up(log_dir, cause)
+        return log_dir.folder
+
+    # -- by the clock -------------------------------------------------------------------------------
+
+    def housekeeping(self, now_ms: int) -> list[Log]:
+        """Retention, removals, expiry, checkpoints, each when it is due; the logs that want a flush."""
+        return self._housekeeping.run(now_ms)
+
+    def checkpoint(self) -> None:
+        """Note recovery points, log starts and high watermarks, now and here."""
+        for log_dir in self._online():
+            self._checkpoint(log_dir)
+
+    def _checkpoint(self, log_dir: LogDir) -> None:
+        log_dir.checkpoint(self.in_folder(log_dir.folder)).run()
+
+    def _before_truncation(self, log: Log) -> None:
+        log_dir = self._dir_of[log.topic_partition]
+        self._checkpoint(log_dir)
+        if log_dir.gate.error is not None:
+            raise log_dir.gate.error
+
+    # -- stopping -----------------------------------------------------------------------------------
+
+    def close(self, clean: bool = True) -> None:
+        """Finish every log; a dir in which that succeeds is marked clean."""
+        if clean:
+            for log_dir in self._online():
+                try:
+                    self._close_dir(log_dir)
+                except (OSError, KafkaError) as error:
+                    logger.error("%s is not marked clean: %s", log_dir.folder, error)
+        for log in self._logs.values():
+            log.abandon()
+        for log_dir in self.dirs:
+            log_dir.unlock()
+
+    def _close_dir(self, log_dir: LogDir) -> None:
+        logs = self.in_folder(log_dir.folder)
+        jobs = [log.prepare_close() for log in logs]
+        with ThreadPoolExecutor(CLOSING_THREADS) as pool:
+            list(pool.map(FlushJob.run, jobs))
+        for log, job in zip(logs, jobs, strict=True):
+            log.complete_flush(job)
+        self._checkpoint(log_dir)
+        if log_dir.gate.error is None:
+            write_clean_shutdown(self.fs, log_dir.folder, self.broker_epoch)
+
+    # -- errors -------------------------------------------------------------------------------------
+
+    def _online(self) -> Iterator[LogDir]:
+        return (log_dir for log_dir in self.dirs if log_dir.gate.error is None)
+
+    def _storage_error(self, log_dir: LogDir, cause: OSError) -> KafkaError:
+        if cause.errno in DISK_FULL:
+            return DiskFull(log_dir.folder, cause)
+        return self._give_up(log_dir, cause)
+
+    def _give_up(self, log_dir: LogDir, cause: OSError) -> LogDirError:
+        error = log_dir.fail(cause)
+        logger.error("%s", error)
+        for log in self.in_folder(log_dir.folder):
+            log.abandon()
+        return error

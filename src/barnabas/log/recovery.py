@@ -1,0 +1,358 @@
+"""Opening the log of a partition that exists: what is believed, what is checked, what is cut.
+
+How the broker stopped decides how much is looked at:
+
+    CLEAN     it said good-bye: files, indexes and snapshot are complete; only the log end is found again
+    KILLED    the process died, the machine did not: the page cache kept every write, so the headers from the
+              recovery point on are walked, and the last batch, which may be half written, is checked
+    CRASHED   power was lost or the kernel died: every batch from the recovery point on is checked, CRC and all
+
+What is wrong above the recovery point is a tail that never reached the disk: it is cut, and counted in the
+report. What is wrong below it was on the disk once, so it is damage: DamagedLog, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from barnabas.config.topic import LogConfig
+from barnabas.files import FileSystem
+from barnabas.log import names
+from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.failures import DamagedLog
+from barnabas.log.leftovers import resolve_leftovers
+from barnabas.log.log import LogParts
+from barnabas.log.open_segments import OpenSegments
+from barnabas.log.producers import ProducerStates
+from barnabas.log.replay import replay_batch, transaction_marker
+from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
+from barnabas.log.segment import Segment
+from barnabas.log.snapshots import SnapshotFiles
+from barnabas.log.transactions import TransactionIndexError
+from barnabas.log.truncation import rebuild_producers, replay_segment
+from barnabas.records.batch import BatchHeader, crc_is_right
+
+
+class Stop(Enum):
+    """How the broker stopped the last time."""
+
+    CLEAN = "clean"
+    KILLED = "killed"
+    CRASHED = "crashed"
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery did to one log."""
+
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    cut_batches: int = 0  # those that could still be told apart
+    cut_reason: str = ""
+
+
+class Cut(NamedTuple):
+    """The log is sound up to `position` of `segment`; what follows must go."""
+
+    segment: Segment
+    position: int
+    reason: str
+
+
+class Recovery:
+    """One use: the parts of one log from its folder."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        folder: str,
+        config: LogConfig,
+        open_segments: OpenSegments,
+        *,
+        stop: Stop,
+        recovery_point: int,
+        log_start: int,
+        now_ms: int,
+    ) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._config = config
+        self._open_segments = open_segments
+        self._stop = stop
+        self._recovery_point = recovery_point
+        self._log_start = log_start
+        self._now_ms = now_ms
+        self._segments: list[Segment] = []
+        self._producers = ProducerStates()
+        self._next_offset = 0
+        self.report = RecoveryReport()
+
+    def run(self) -> LogParts:
+        """Raises DamagedLog when the log must not be served; OSError when the disk fails."""
+        present = resolve_leftovers(self._fs, self._folder)
+        self._find_segments(present)
+        self._snapshots = self._find_snapshots(present)
+        self._epochs = self._read_epochs(present)
+        if not self._segments:
+            return self._start_empty()
+        self._remove_orphans(present)
+        if self._stop is Stop.CLEAN:
+            self._open_clean()
+        else:
+            self._scan(self._segment_number(self._recovery_point))
+        return self._finish()
+
+    # -- what is there ------------------------------------------------------------------------------
+
+    def _find_segments(self, present: list[str]) -> None:
+        for name in present:
+            offset = names.offset_in_name(name) if name.endswith(names.LOG) else None
+            if offset is not None:
+                size = self._fs.size(f"{self._folder}/{name}")
+                self._segments.append(Segment(self._fs, self._folder, offset, self._open_segments, size))
+        self._segments.sort(key=lambda segment: segment.base_offset)
+
+    def _find_snapshots(self, present: list[str]) -> SnapshotFiles:
+        offsets = [
+            offset
+            for name in present
+            if name.endswith(names.PRODUCER_SNAPSHOT) and (offset := names.offset_in_name(name)) is not None
+        ]
+        return SnapshotFiles(self._fs, self._folder, offsets)
+
+    def _remove_orphans(self, present: list[str]) -> None:
+        """Index files whose segment is gone: a removal was interrupted."""
+        known = {segment.base_offset for segment in self._segments}
+        for name in present:
+            if name.endswith(names.SEGMENT_SUFFIXES) and names.offset_in_name(name) not in known:
+                self._fs.remove(f"{self._folder}/{name}")
+
+    def _read_epochs(self, present: list[str]) -> LeaderEpochs:
+        if names.LEADER_EPOCHS not in present:
+            return LeaderEpochs()
+        try:
+            data = read_if_there(self._fs, f"{self._folder}/{names.LEADER_EPOCHS}")
+            return LeaderEpochs(decode_epochs(data or b""))
+        except CheckpointError:
+            return self._epochs_from_batches()
+
+    def _epochs_from_batches(self) -> LeaderEpochs:
+        """The checkpoint is unreadable, but every batch carries its epoch."""
+        epochs = LeaderEpochs()
+        try:
+            for segment in self._segments:
+                for _, header in walk_headers(segment.file, 0, segment.size, SCAN_CHUNK):
+                    epochs.assign(header.leader_epoch, header.base_offset)
+        except BadBatch:
+            pass  # the scan of the segments decides what that means
+        epochs.dirty = True
+        return epochs
+
+    def _start_empty(self) -> LogParts:
+        if self._recovery_point > self._log_start:
+            raise DamagedLog(
+                self._folder, f"it has no segments, but was on the disk up to offset {self._recovery_point}"
+            )
+        start = self._log_start
+        segment = Segment.create(self._fs, self._folder, start, self._open_segments, self._now_ms)
+        self._snapshots.keep_only(())
+        return self._parts([segment], start, start, LeaderEpochs())
+
+    def _segment_number(self, offset: int) -> int:
+        below = [n for n, segment in enumerate(self._segments) if segment.base_offset <= offset]
+        return below[-1] if below else 0
+
+    # -- after a clean stop -------------------------------------------------------------------------
+
+    def _open_clean(self) -> None:
+        try:
+            self._next_offset = self._find_end(self._segments[-1])
+            self._check_transaction_indexes()
+            if self._next_offset in self._snapshots.offsets:
+                self._snapshots.load_latest(self._producers, self._next_offset)
+            if self._next_offset not in self._snapshots.offsets:
+                self._rebuild_producers()
+        except BadBatch:
+            # Not what a clean stop leaves behind: look at everything since the recovery point.
+            self._stop = Stop.CRASHED
+            self._scan(self._segment_number(self._recovery_point))
+
+    def _find_end(self, segment: Segment) -> int:
+        """The log end: the index leads to the last few batches."""
+        index = segment.offset_index if segment.size else None
+        position = index.positions[-1] if index else 0
+        end = segment.base_offset
+        for _, header in walk_headers(segment.file, position, segment.size) if segment.size else ():
+            end = header.next_offset
+        return end
+
+    def _rebuild_producers(self) -> None:
+        rebuild_producers(self._producers, self._snapshots, self._segments, self._next_offset)
+
+    def _check_transaction_indexes(self) -> None:
+        for segment in self._segments:
+            try:
+                _ = segment.aborted
+            except TransactionIndexError:
+                self._rebuild_transaction_index(segment)
+
+    def _rebuild_transaction_index(self, segment: Segment) -> None:
+        """Replay up to the segment, then through it: markers say what was aborted, the replay says since when."""
+        producers = ProducerStates()
+        segment.replace_aborted([])
+        rebuild_producers(producers, self._snapshots, self._segments, segment.base_offset)
+        replay_segment(producers, segment, segment.base_offset, segment.end_of_range, note_aborted=True)
+        segment.replace_aborted(segment.aborted)
+
+    # -- after an unclean stop ----------------------------------------------------------------------
+
+    def _scan(self, first: int) -> None:
+        """Check the segments from number `first` on; cut at the first batch that is wrong."""
+        start = self._segments[first]
+        self._next_offset = start.base_offset
+        self._check_transaction_indexes_below(first)
+        self._prepare_producers(start)
+        for segment in self._segments[first:]:
+            self._enter(segment)
+            cut = self._scan_segment(segment)
+            if cut is not None:
+                self._cut(cut)
+                return
+        self._check_nothing_is_missing("the file ends too early")
+
+    def _check_transaction_indexes_below(self, first: int) -> None:
+        everything, self._segments = self._segments, self._segments[:first]
+        self._check_transaction_indexes()
+        self._segments = everything
+
+    def _prepare_producers(self, start: Segment) -> None:
+        try:
+            rebuild_producers(self._producers, self._snapshots, self._segments, start.base_offset)
+        except BadBatch as damage:
+            raise DamagedLog(self._folder, str(damage)) from damage
+
+    def _enter(self, segment: Segment) -> None:
+        self._next_offset = max(self._next_offset, segment.base_offset)
+        segment.start_indexes()
+
+    def _scan_segment(self, segment: Segment) -> Cut | None:
+        position = 0
+        try:
+            for at, header, batch in self._batches(segment):
+                position = at
+                self._check_order(at, header)
+                self._note(segment, at, header, batch)
+                position = at + header.size
+        except BadBatch as bad:
+            return Cut(segment, bad.position, bad.reason)
+        finally:
+            self.report.scanned_bytes += position
+        return None
+
+    def _batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
+        if self._stop is Stop.CRASHED:
+            yield from walk_batches(segment.file, 0, segment.size)
+            return
+        last = segment is self._segments[-1]
+        for position, header in walk_headers(segment.file, 0, segment.size, SCAN_CHUNK):
+            at_end = position + header.size == segment.size
+            needed = (last and at_end) or header.is_control
+            data = memoryview(segment.file.read(header.size, position)) if needed else None
+            if data is not None and not crc_is_right(data, 0, header.size):
+                raise BadBatch(position, "a batch with a wrong checksum")
+            yield position, header, data
+
+    def _check_order(self, position: int, header: BatchHeader) -> None:
+        if header.base_offset < self._next_offset:
+            raise BadBatch(position, f"offset {header.base_offset} where {self._next_offset} must follow")
+
+    def _note(self, segment: Segment, position: int, header: BatchHeader, batch: memoryview | None) -> None:
+        segment.note_batch(position, header, self._config.index_interval_bytes)
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            marker = transaction_marker(batch, header) if header.is_control and batch is not None else None
+            replay_batch(self._producers, segment, header, header.base_offset, marker)
+        self._next_offset = header.next_offset
+
+    def _cut(self, cut: Cut) -> None:
+        """Remove what follows the sound part; the last segments first, so that no crash leaves a gap."""
+        where = f"{cut.reason} at position {cut.position} of {cut.segment.path(names.LOG)}"
+        self._check_nothing_is_missing(where)
+        keep = self._segments.index(cut.segment)
+        self.report.cut_reason = where
+        self._count(cut.segment, cut.position)
+        for segment in self._segments[:keep:-1]:
+            self._count(segment, 0)
+            segment.forget()
+            for path in segment.existing_paths():
+                self._fs.remove(path)
+        del self._segments[keep + 1 :]
+        cut.segment.file.truncate(cut.position)
+        cut.segment.size = cut.position
+
+    def _check_nothing_is_missing(self, what: str) -> None:
+        if self._next_offset < self._recovery_point:
+            raise DamagedLog(
+                self._folder,
+                f"{what}; the log is sound up to offset {self._next_offset} only, "
+                f"but was on the disk up to {self._recovery_point}",
+            )
+
+    def _count(self, segment: Segment, position: int) -> None:
+        self.report.cut_bytes += segment.size - position
+        try:
+            for _ in walk_headers(segment.file, position, segment.size, SCAN_CHUNK):
+                self.report.cut_batches += 1
+        except BadBatch:
+            return
+
+    # -- the result ---------------------------------------------------------------------------------
+
+    def _finish(self) -> LogParts:
+        self._check_nothing_is_missing("the file ends too early")
+        log_end = self._next_offset
+        log_start = max(self._log_start, self._segments[0].base_offset)
+        if log_start > log_end:
+            return self._restart_at(log_start)
+        self._epochs.truncate_end(log_end)
+        self._epochs.truncate_start(log_start)
+        bases = {segment.base_offset for segment in self._segments}
+        self._snapshots.keep_only(
+            offset for offset in self._snapshots.offsets if offset in bases or offset == log_end
+        )
+        self._snapshots.remove_from(log_end)
+        for segment in self._segments[:-1]:
+            segment.seal_if_unsaved()
+        return self._parts(self._segments, log_start, log_end, self._epochs)
+
+    def _parts(self, segments: list[Segment], log_start: int, log_end: int, epochs: LeaderEpochs) -> LogParts:
+        # After an unclean stop the names in the folder may not be on the disk; to sync once more is cheap.
+        unsynced = [] if self._stop is Stop.CLEAN else [self._folder, os.path.dirname(self._folder)]
+        return LogParts(
+            segments,
+            log_start,
+            log_end,
+            min(self._recovery_point, log_end),
+            self._producers,
+            epochs,
+            self._snapshots,
+            unsynced_folders=unsynced,
+            unsynced_files=[],
+        )
+
+    def _restart_at(self, log_start: int) -> LogParts:
+        """Records were deleted up to here, and nothing above reached the disk: go on, empty."""
+        for segment in reversed(self._segments):
+            self._count(segment, 0)
+            segment.forget()
+            for path in segment.existing_paths():
+                self._fs.remove(path)
+        self._segments.clear()
+        self._recovery_point = min(self._recovery_point, log_start)
+        self._producers.clear()
+        return self._start_empty()

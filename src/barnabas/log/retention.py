@@ -1,0 +1,66 @@
+"""Which of the oldest segments may go: by age, by size, and because the log starts above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from barnabas.log.segment import Segment
+from barnabas.records.batch import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+UNLIMITED = -1
+
+
+def count_deletable(log: Log, now_ms: int) -> int:
+    """How many segments, counted from the oldest, are no longer wanted. All of them: the last is rolled first."""
+    count = _below_log_start(log)
+    if log.config.deletes:
+        count = max(count, _too_old(log, now_ms), _too_large(log))
+    return count
+
+
+def _below_log_start(log: Log) -> int:
+    start = log.log_start_offset
+    return sum(1 for _, following in pairwise(log.segments) if following.base_offset <= start)
+
+
+def _too_old(log: Log, now_ms: int) -> int:
+    limit = log.config.retention_ms
+    if limit == UNLIMITED:
+        return 0
+    return _count_while(log, lambda segment: now_ms - _age_timestamp(log, segment) > limit)
+
+
+def _too_large(log: Log) -> int:
+    limit = log.config.retention_bytes
+    if limit == UNLIMITED:
+        return 0
+    excess = log.size_bytes - limit
+
+    def is_excess(segment: Segment) -> bool:
+        nonlocal excess
+        excess -= segment.size
+        return excess >= 0
+
+    return _count_while(log, is_excess)
+
+
+def _count_while(log: Log, unwanted: Callable[[Segment], bool]) -> int:
+    """Only what is committed may go, and an empty active segment has nothing to give."""
+    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+    count = 0
+    for segment, end in zip(log.segments, ends, strict=True):
+        if end > log.high_watermark or (segment is log.active and not segment.size) or not unwanted(segment):
+            break
+        count += 1
+    return count
+
+
+def _age_timestamp(log: Log, segment: Segment) -> int:
+    """The time of its latest record; when records carry none, the time of the last write."""
+    timestamp, _ = segment.largest_timestamp
+    return timestamp if timestamp != NO_TIMESTAMP else segment.modified_ms()

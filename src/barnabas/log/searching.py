@@ -1,0 +1,79 @@
+"""Finding records by time, and aborted transactions by offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.log.scan import SCAN_CHUNK, walk_headers
+from barnabas.log.segment import Segment
+from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
+from barnabas.records.record import Record, iterate_records
+
+
+class FoundRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def first_at_or_after(segments: list[Segment], timestamp: int, log_start: int) -> FoundRecord | None:
+    """The first record at or above `log_start` that is as late as `timestamp`."""
+    for segment in segments:
+        if segment.largest_timestamp[0] >= timestamp:
+            found = _first_in_segment(segment, timestamp, log_start)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> FoundRecord | None:
+    start = max(segment.base_offset + segment.time_index.lookup(timestamp), log_start)
+    for position, header in _batches_from(segment, start):
+        if header.max_timestamp < timestamp:
+            continue
+        for record in _records(segment, position, header):
+            if record.timestamp >= timestamp and record.offset >= log_start:
+                return FoundRecord(record.offset, record.timestamp, header.leader_epoch)
+    return None
+
+
+def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
+    """The first of the records with the largest timestamp (KIP-734)."""
+    best = max(segments, key=lambda segment: segment.largest_timestamp[0])
+    timestamp, last_offset = best.largest_timestamp
+    if timestamp == NO_TIMESTAMP:
+        return None
+    for position, header in _batches_from(best, last_offset):
+        for record in _records(best, position, header):
+            if record.timestamp == timestamp and record.offset >= log_start:
+                return FoundRecord(record.offset, timestamp, header.leader_epoch)
+        break  # the index named the batch; a lower record must have been deleted
+    return None
+
+
+def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    found = segment.locate(offset)
+    if found is None:
+        return iter(())
+    return walk_headers(segment.file, found[0], segment.size, SCAN_CHUNK)
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+    return iterate_records(segment.file.read(header.size, position), header)
+
+
+def aborted_between(segments: list[Segment], start: int, end: int) -> list[tuple[int, int]]:
+    """(producer id, first offset) of the aborted transactions that a reader of [start, end) may meet."""
+    found = []
+    for segment in segments:
+        for entry in segment.aborted:
+            if entry.last_offset >= start and entry.first_offset < end:
+                found.append((entry.producer_id, entry.first_offset))
+            if entry.last_stable_offset >= end:
+                return sorted(found, key=_first_offset)
+    return sorted(found, key=_first_offset)
+
+
+def _first_offset(entry: tuple[int, int]) -> int:
+    return entry[1]

@@ -1,0 +1,155 @@
+"""Many logs in several folders: found again after a stop, created, deleted, kept in order."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import LocalFileSystem
+from barnabas.log.log_dir import FolderInUseError
+from barnabas.log.manager import LogManager
+from barnabas.log.recovery import Stop
+from barnabas.types import TopicPartition, Uuid
+from tests.log.support import PARTITION, TOPIC_ID, append, batch, read_all
+
+CLUSTER = "cluster-0123456789abcd"
+
+
+def expect_all(partition: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
+    return LogConfig()
+
+
+def expect_none(partition: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
+    return None
+
+
+def manager(*folders: Path, boot: str = "boot-1", clock: ManualClock | None = None) -> LogManager:
+    config = BrokerConfig.load({"log.dirs": ",".join(map(str, folders)), "barnabas.disk.reserve.bytes": "0"})
+    made = LogManager(
+        LocalFileSystem(), map(str, folders), clock or ManualClock(), config, boot_id=lambda: boot
+    )
+    made.lock()
+    made.claim(CLUSTER, 1)
+    return made
+
+
+def test_a_log_is_there_again_after_a_clean_stop(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a", b"b"))
+    logs.close()
+
+    again = manager(tmp_path)
+    report = again.load(expect_all)
+    log = again.get(PARTITION)
+    assert log is not None
+    assert read_all(log) == [(0, b"a"), (1, b"b")]
+    assert (log.recovery_point, log.high_watermark, log.topic_id) == (2, 2, TOPIC_ID)
+    assert report.stops == {str(tmp_path): Stop.CLEAN}
+    assert not report.recovered
+    again.close()
+
+
+@pytest.mark.parametrize(("boot", "stop"), [("boot-1", Stop.KILLED), ("boot-2", Stop.CRASHED)])
+def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
+    tmp_path: Path, boot: str, stop: Stop
+) -> None:
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
+    logs.close(clean=False)
+
+    again = manager(tmp_path, boot=boot)
+    report = again.load(expect_all)
+    assert report.stops == {str(tmp_path): stop}
+    assert report.recovered[PARTITION].scanned_bytes > 0
+    log = again.get(PARTITION)
+    assert log is not None
+    assert read_all(log) == [(0, b"a")]
+    again.close()
+
+
+def test_new_partitions_go_to_the_folder_with_the_fewest(tmp_path: Path) -> None:
+    logs = manager(tmp_path / "a", tmp_path / "b")
+    logs.load(expect_all)
+    for index in range(4):
+        logs.create(TopicPartition("orders", index), TOPIC_ID, LogConfig())
+    assert [len(logs.in_folder(folder)) for folder in logs.folders] == [2, 2]
+    logs.close()
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    with pytest.raises(FolderInUseError, match="another broker is using"):
+        manager(tmp_path)
+    logs.close()
+    manager(tmp_path).close()
+
+
+def test_a_folder_of_another_node_is_refused(tmp_path: Path) -> None:
+    manager(tmp_path).close()
+    logs = LogManager(LocalFileSystem(), [str(tmp_path)], ManualClock(), BrokerConfig.load({}))
+    with pytest.raises(KafkaError, match="belongs to node 1"):
+        logs.claim(CLUSTER, 2)
+
+
+def test_a_stray_folder_is_renamed_and_kept(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
+    logs.close()
+    again = manager(tmp_path)
+    report = again.load(expect_none)
+    assert again.get(PARTITION) is None
+    assert len(report.strays) == 1
+    stray = Path(report.strays[0])
+    assert stray.name.startswith("orders-0.")
+    assert stray.name.endswith("-stray")
+    assert (stray / "00000000000000000000.log").stat().st_size > 0
+    again.close()
+
+
+def test_a_deleted_partition_leaves_at_once_and_its_files_later(tmp_path: Path) -> None:
+    clock = ManualClock()
+    logs = manager(tmp_path, clock=clock)
+    logs.load(expect_all)
+    append(logs.create(PARTITION, TOPIC_ID, LogConfig(file_delete_delay_ms=5000)), batch(b"a"))
+    logs.delete(PARTITION)
+    assert logs.get(PARTITION) is None
+    assert not (tmp_path / "orders-0").exists()
+    assert [path.name.split(".")[0] for path in tmp_path.glob("*-delete")] == ["orders-0"]
+    clock.advance(4999)
+    logs.housekeeping(clock.now_ms())
+    assert list(tmp_path.glob("*-delete"))
+    clock.advance(1)
+    logs.housekeeping(clock.now_ms())
+    assert not list(tmp_path.glob("*-delete"))
+    logs.close()
+
+
+def test_a_new_topic_of_the_same_name_starts_afresh(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
+    logs.checkpoint()
+    logs.delete(PARTITION)
+    log = logs.create(PARTITION, bytes(16)[:15] + b"\x07", LogConfig())
+    assert (log.log_end_offset, log.recovery_point) == (0, 0)
+    logs.close(clean=False)
+    again = manager(tmp_path)
+    assert not again.load(expect_all).damaged
+    again.close()
+
+
+def test_a_log_of_another_topic_id_is_not_handed_out(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    assert logs.create(PARTITION, TOPIC_ID, LogConfig()) is log
+    with pytest.raises(KafkaError) as refusal:
+        logs.create(PARTITION, bytes(15) + b"\x07", LogConfig())
+    assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    logs.close()
