@@ -30,12 +30,14 @@ from barnabas.replication.flusher import Flusher
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.server.background import ThreadBackground
+from barnabas.server.connection import Connection
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.features import SUPPORTED_FEATURES, initial_features
 from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
+from barnabas.server.monitoring import Monitoring
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.socket_server import SocketServer
@@ -76,6 +78,7 @@ class Broker:
         self.sockets = SocketServer(_listeners(config), self.dispatcher, limits_from(config))
         self.logs = LogManager(self.files, config.log_dirs, self.clock, config)
         self.replicas = ReplicaManager(self.node_id, self.logs, self._log_config, self.topic_metrics.of)
+        self.monitoring = Monitoring(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
         self._housekeeper: asyncio.TimerHandle | None = None
 
@@ -100,7 +103,8 @@ class Broker:
         self.call_soon = loop.call_soon
         self._disk = ThreadBackground(loop, DISK_THREADS, "barnabas-disk")
         self.page_cache = PageCache(self._disk)
-        self.flusher = Flusher(ThreadBackground(loop, FLUSH_THREADS, "barnabas-flush"), self._flush_failed)
+        self._flushing = ThreadBackground(loop, FLUSH_THREADS, "barnabas-flush")
+        self.flusher = Flusher(self._flushing, self._flush_failed)
         self.sockets.open()
         self.logs.lock()
         await self._start_controller()
@@ -109,16 +113,20 @@ class Broker:
         self.replicas.load(self.image)
         self.controller.on_commit.append(self._apply)
         await self.sockets.start()
+        await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._keep_house()
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
         if self._housekeeper is not None:
             self._housekeeper.cancel()
+        await self.monitoring.stop()
         await self.sockets.stop()
         await self.controller.stop()
-        self.logs.close()
+        self._flushing.close()
         self._disk.close()
+        self.logs.broker_epoch = self.broker_epoch
+        self.logs.close()
 
     async def _start_controller(self) -> None:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
@@ -203,6 +211,21 @@ class Broker:
             lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch)
         )
 
+    def endpoints_for(self, connection: Connection) -> list[tuple[int, str, int, str | None]]:
+        """(id, host, port, rack) of every broker in service, as the client behind this connection reaches it."""
+        listener = connection.listener
+        found = []
+        for broker in self.image.brokers.values():
+            if broker.id == self.node_id:
+                found.append((broker.id, *listener.advertised(connection), broker.rack))
+            elif not broker.fenced:
+                found += [
+                    (broker.id, endpoint.host, endpoint.port, broker.rack)
+                    for endpoint in broker.endpoints
+                    if endpoint.name == listener.name
+                ]
+        return found
+
     # -- safety -------------------------------------------------------------------------------------
 
     def must_flush(self, partition: Partition) -> bool:
@@ -211,8 +234,9 @@ class Broker:
             return partition.is_only_here
         return self._fsync == "always"
 
-    def _flush_failed(self, log: Log, error: OSError) -> None:
-        folder = self.logs.take_offline(log, error)
+    def _flush_failed(self, log: Log, error: Exception) -> None:
+        cause = error if isinstance(error, OSError) else OSError(str(error))
+        folder = self.logs.take_offline(log, cause)
         self.replicas.take_offline(lambda other: other.folder.startswith(folder + os.sep), str(error))
 
     # -- by the clock -------------------------------------------------------------------------------

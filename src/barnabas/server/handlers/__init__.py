@@ -5,25 +5,64 @@ An API stands here when a real client's test of it passes, with the versions tha
 
 from __future__ import annotations
 
-from barnabas.protocol.messages.cluster import DescribeLogDirsRequest
+from barnabas.protocol.messages.cluster import (
+    AlterPartitionReassignmentsRequest,
+    DescribeClusterRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
+)
 from barnabas.protocol.messages.fetch import FetchRequest
-from barnabas.protocol.messages.metadata import ApiVersionsRequest
+from barnabas.protocol.messages.metadata import (
+    ApiVersionsRequest,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+)
 from barnabas.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.messages.topics import DeleteRecordsRequest
+from barnabas.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
 from barnabas.protocol.messages.transactions import DescribeProducersRequest, InitProducerIdRequest
 from barnabas.server.dispatch import Handler
-from barnabas.server.handlers import fetch, log_dirs, offsets, produce, transactions, versions
+from barnabas.server.handlers import (
+    cluster,
+    fetch,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    topic_partitions,
+    topics,
+    transactions,
+    versions,
+)
 
 HANDLERS: tuple[Handler, ...] = (
     # librdkafka's feature check wants to see Produce 0 (KAFKA-18659); 0 to 2 are refused, as by Kafka.
     Handler(ProduceRequest, 3, 13, produce.produce, advertised_min=0),
     Handler(FetchRequest, 4, 18, fetch.fetch),
     Handler(ListOffsetsRequest, 1, 11, offsets.list_offsets),
+    Handler(MetadataRequest, 0, 13, metadata.metadata),
     Handler(ApiVersionsRequest, 0, 4, versions.api_versions),
+    Handler(CreateTopicsRequest, 2, 7, topics.create_topics),
+    Handler(DeleteTopicsRequest, 1, 6, topics.delete_topics),
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
     Handler(InitProducerIdRequest, 0, 5, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
+    Handler(CreatePartitionsRequest, 0, 3, topics.create_partitions),
+    Handler(ElectLeadersRequest, 0, 2, cluster.elect_leaders),
+    Handler(AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments),
+    Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
+    Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
+    Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
     Handler(DescribeProducersRequest, 0, 0, transactions.describe_producers),
+    Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),
+    Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
 )
