@@ -1,0 +1,152 @@
+"""How many connections there may be, and how long each may take."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from barnabas.clock import ManualClock
+from barnabas.config.broker import BrokerConfig
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.server.dispatch import Request
+from barnabas.server.limits import UNLIMITED, Limits, limits_from
+from tests.server.harness import Harness, echo, heartbeat, heartbeat_frame, scenario, serving, until
+
+LIMITS = Limits(idle_seconds=60, first_request_seconds=10, frame_seconds=5, frame_bytes_per_second=1000)
+
+
+async def pass_time(server: Harness, clock: ManualClock, seconds: float) -> None:
+    clock.advance(round(seconds * 1000))
+    server.server.connections.close_overdue(clock.monotonic())
+
+
+@scenario
+async def test_a_connection_without_a_first_request_is_closed() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client, busy = await server.connect(), await server.connect()
+        await busy.send(heartbeat_frame(1))
+        assert await busy.correlation_ids(1) == [1]
+        await server.connections_become(2)
+        await pass_time(server, clock, 9)
+        assert len(server.server.connections) == 2
+        await pass_time(server, clock, 2)
+        assert len(server.server.connections) == 1
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_client_that_sends_its_first_request_byte_by_byte_is_closed_all_the_same() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await server.connections_become(1)
+        (connection,) = server.server.connections
+        for byte in heartbeat_frame(1)[:6]:
+            await client.send(bytes([byte]))
+            await until(lambda: connection.last_active == clock.monotonic())
+            clock.advance(1900)
+        await pass_time(server, clock, 0)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_request_that_does_not_arrive_in_time_closes_the_connection_and_frees_its_memory() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1) + struct.pack(">i", 20_000) + bytes(100))
+        assert await client.correlation_ids(1) == [1]
+        await until(lambda: server.server.memory.used > 20_000)
+        await pass_time(server, clock, 24)  # 5 seconds, and one for each 1,000 bytes
+        assert len(server.server.connections) == 1
+        await pass_time(server, clock, 2)
+        assert await client.is_closed()
+        assert server.server.memory.used == 0
+
+
+@scenario
+async def test_three_bytes_of_a_request_are_not_waited_for_longer_than_a_whole_one() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1) + b"\x00\x00\x00")
+        assert await client.correlation_ids(1) == [1]
+        await pass_time(server, clock, 6)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_an_idle_connection_is_closed() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        for _ in range(3):
+            await client.send(heartbeat_frame(1))
+            assert await client.correlation_ids(1) == [1]
+            await pass_time(server, clock, 59)
+        assert len(server.server.connections) == 1
+        await pass_time(server, clock, 2)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_connection_that_waits_for_its_answer_is_not_idle() -> None:
+    clock = ManualClock()
+    waiting: list[Request] = []
+
+    def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        waiting.append(request)
+
+    async with serving(heartbeat(defer), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: bool(waiting))
+        await pass_time(server, clock, 500)
+        waiting[0].respond(HeartbeatResponse())
+        assert await client.correlation_ids(1) == [1]
+
+
+@scenario
+async def test_connections_beyond_the_limit_are_closed_at_once_and_room_is_used_again() -> None:
+    async with serving(heartbeat(echo), limits=Limits(connections=2)) as server:
+        first, _ = await server.connect(), await server.connect()
+        await server.connections_become(2)
+        third = await server.connect()
+        assert await third.is_closed()
+        assert server.server.connections.refused["TEST"] == 1
+        first.abort()
+        await server.connections_become(1)
+        fourth = await server.connect()
+        await fourth.send(heartbeat_frame(4))
+        assert await fourth.correlation_ids(1) == [4]
+
+
+@scenario
+async def test_connections_are_limited_by_address() -> None:
+    limits = Limits(connections_per_address=100, address_overrides={"127.0.0.1": 1})
+    async with serving(heartbeat(echo), limits=limits) as server:
+        await server.connect()
+        await server.connections_become(1)
+        second = await server.connect()
+        assert await second.is_closed()
+
+
+def test_limits_come_from_the_settings() -> None:
+    limits = limits_from(
+        BrokerConfig.load(
+            {
+                "socket.request.max.bytes": "2000",
+                "queued.max.request.bytes": "-1",
+                "max.connections": "7",
+                "max.connections.per.ip": "6",
+                "max.connections.per.ip.overrides": "10.0.0.1:3, ::1:4",
+                "connections.max.idle.ms": "-1",
+                "barnabas.first.request.timeout.ms": "1500",
+            }
+        )
+    )
+    assert (limits.request_bytes, limits.queued_bytes, limits.connections) == (2000, UNLIMITED, 7)
+    assert [limits.connections_from(host) for host in ("10.0.0.1", "::1", "10.0.0.2")] == [3, 4, 6]
+    assert limits.idle_seconds == float("inf")
+    assert limits.first_request_seconds == 1.5

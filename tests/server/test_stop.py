@@ -1,0 +1,54 @@
+"""Stopping: nothing new is taken, what is in flight is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.server.dispatch import Request
+from tests.server.harness import echo, heartbeat, heartbeat_frame, scenario, serving, until
+
+
+@scenario
+async def test_requests_in_flight_are_answered_before_the_server_stops() -> None:
+    waiting: list[Request] = []
+
+    def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        waiting.append(request)
+
+    async with serving(heartbeat(defer)) as server:
+        client, idle = await server.connect(), await server.connect()
+        await client.send(heartbeat_frame(1) + heartbeat_frame(2))
+        await until(lambda: len(waiting) == 2)
+        stopping = asyncio.create_task(server.server.stop())
+        assert await idle.is_closed()
+        await client.send(heartbeat_frame(3))
+        waiting[1].respond(HeartbeatResponse())
+        waiting[0].respond(HeartbeatResponse())
+        assert await client.correlation_ids(2) == [1, 2]
+        await stopping
+        assert len(waiting) == 2
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await server.connect()
+
+
+@scenario
+async def test_the_server_does_not_wait_for_ever() -> None:
+    def never(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        return None
+
+    async with serving(heartbeat(never)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await server.server.stop(patience=0.05)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_server_without_clients_stops_at_once() -> None:
+    async with serving(heartbeat(echo)) as server:
+        await asyncio.wait_for(server.server.stop(), 0.5)
