@@ -13,8 +13,14 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
 _NOT_ELECTED = {
-    Election.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    Election.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    Election.PREFERRED: (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "The preferred leader was not available.",
+    ),
+    Election.UNCLEAN: (
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
 }
 
 
@@ -50,11 +56,11 @@ def _elect(
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {wanted}")
     if not _election_needed(partition, election):
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
     state = next_state(partition, Step(image.can_lead, min_isr, election))
     if state.leader in (partition.leader, NO_LEADER):
-        raise KafkaError(_NOT_ELECTED[election])
+        raise KafkaError(*_NOT_ELECTED[election])
     return PartitionChanged(topic.topic_id, wanted.partition, state)
 
 

@@ -51,12 +51,9 @@ def _problem(
     if update.level < 0:
         return _invalid(update, "A feature version cannot be less than 0.")
     if update.name not in supported:
-        return _invalid(update, f"Local controller does not support feature {update.name}.")
-    if update.level and not _supports_everywhere(image, update, supported):
-        least, most = supported[update.name]
-        return _invalid(
-            update, f"All brokers must support it; this one only supports versions {least}-{most}"
-        )
+        return _invalid(update, f"Local controller {image.controller_id} does not support this feature.")
+    if refusal := _unsupported(image, update, supported[update.name]):
+        return _invalid(update, refusal)
     if update.level > current and update.upgrade_type != UpgradeType.UPGRADE:
         return _invalid(update, "Can't downgrade to a newer version.")
     if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
@@ -68,12 +65,18 @@ def _problem(
     return None
 
 
-def _supports_everywhere(
-    image: MetadataImage, update: FeatureUpdate, supported: Mapping[str, tuple[int, int]]
-) -> bool:
-    registered = [broker.features.get(update.name) for broker in image.brokers.values() if broker.features]
-    ranges = [supported[update.name], *registered]
-    return all(levels is not None and levels[0] <= update.level <= levels[1] for levels in ranges)
+def _unsupported(image: MetadataImage, update: FeatureUpdate, supported: tuple[int, int]) -> str | None:
+    """Who of the cluster could not work at this level; taking a feature away is always possible."""
+    if update.level == 0:
+        return None
+    least, most = supported
+    if not least <= update.level <= most:
+        return f"Local controller {image.controller_id} only supports versions {least}-{most}"
+    for broker in image.brokers.values():
+        least, most = broker.features.get(update.name, (0, 0))
+        if not least <= update.level <= most:
+            return f"Broker {broker.id} only supports versions {least}-{most}"
+    return None
 
 
 def _invalid(update: FeatureUpdate, reason: str) -> KafkaError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
@@ -14,32 +15,30 @@ from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
+Target: TypeAlias = Sequence[int] | None
+"""The replicas a partition shall have; None calls off a reassignment that is under way."""
+
 
 def alter_reassignments(
     image: MetadataImage,
-    targets: Mapping[TopicPartition, Sequence[int] | None],
+    targets: Sequence[tuple[TopicPartition, Target]],
     policy: Policy,
     *,
     allow_replication_factor_change: bool = True,
-) -> Decided[dict[TopicPartition, KafkaError | None]]:
-    """The replicas each partition shall have; None calls off a reassignment that is under way."""
+) -> Decided[list[KafkaError | None]]:
+    """The result of each target, None for success."""
     deltas: list[Delta] = []
-    results: dict[TopicPartition, KafkaError | None] = {}
-    for topic_partition, target in targets.items():
+    results: list[KafkaError | None] = []
+    for topic_partition, target in targets:
         try:
             topic, partition = _find(image, topic_partition)
-            if target is None:
-                step = _cancellation(image, topic, partition, policy)
-            else:
-                _check_target(image, partition, target, allow_replication_factor_change)
-                step = _move(image, topic, partition, target, policy)
-            state = next_state(partition, step)
-            results[topic_partition] = None
+            step = _step(image, topic, partition, target, policy, allow_replication_factor_change)
         except KafkaError as error:
-            results[topic_partition] = error
-        else:
-            if state is not partition:
-                deltas.append(PartitionChanged(topic.topic_id, topic_partition.partition, state))
+            results.append(error)
+            continue
+        results.append(None)
+        if (state := next_state(partition, step)) is not partition:
+            deltas.append(PartitionChanged(topic.topic_id, topic_partition.partition, state))
     return deltas, results
 
 
@@ -66,6 +65,20 @@ def _find(image: MetadataImage, wanted: TopicPartition) -> tuple[TopicState, Par
             f"Unable to find partition {wanted.topic}:{wanted.partition}.",
         )
     return topic, partition
+
+
+def _step(
+    image: MetadataImage,
+    topic: TopicState,
+    partition: PartitionState,
+    target: Target,
+    policy: Policy,
+    allow_factor_change: bool,
+) -> Step:
+    if target is None:
+        return _cancellation(image, topic, partition, policy)
+    _check_target(image, partition, target, allow_factor_change)
+    return _move(image, topic, partition, target, policy)
 
 
 def _check_target(

@@ -1,0 +1,217 @@
+"""Metadata, versions 0 to 13, and DescribeTopicPartitions, version 0: brokers, topics and partitions.
+
+Metadata:
+- All topics: a null list, in version 0 an empty one. Since version 1 an empty list means no topics.
+- Unknown topics are created when the broker (`auto.create.topics.enable`) and, since version 4, the client
+  allow it. The answer waits for that, so that a client need not ask again.
+- Since version 10 answers have topic ids, since version 12 one may ask by id.
+- Version 0 leaves out replicas that are down; versions up to 5 do not know LISTENER_NOT_FOUND.
+
+DescribeTopicPartitions (KIP-966) goes through the topics by name, page by page, and shows the ELR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+from barnabas.cluster.names import INTERNAL_TOPICS, why_name_is_illegal
+from barnabas.controller.topics import CreatedTopic, NewTopic, create_topics
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from barnabas.server.internal_topics import internal_topic
+from barnabas.server.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
+from barnabas.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+_Refusals = dict[str, ErrorCode]
+
+
+def metadata(
+    broker: Broker, request: Request, message: MetadataRequest
+) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    if message.topics and not _is_well_formed(message.topics, request.version):
+        return _all_refused(message.topics)
+    if missing := _topics_to_create(broker, message):
+        return _create_and_answer(broker, request, message, missing)
+    return _answer(broker, request, message, {})
+
+
+def _is_well_formed(topics: Sequence[MetadataRequestTopic], version: int) -> bool:
+    if version < 12:
+        return all(topic.topic_id == ZERO_UUID and topic.name is not None for topic in topics)
+    return all(topic.topic_id != ZERO_UUID or topic.name is not None for topic in topics)
+
+
+def _all_refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in topics
+        ]
+    )
+
+
+# -- topics that come into being by being asked for ----------------------------------------------------
+
+
+def _topics_to_create(broker: Broker, message: MetadataRequest) -> list[str]:
+    if not (
+        message.topics and message.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    ):
+        return []
+    names = {topic.name: None for topic in message.topics if topic.name is not None}
+    return [name for name in names if name not in broker.image.topics and not why_name_is_illegal(name)]
+
+
+async def _create_and_answer(
+    broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    wanted = [internal_topic(broker.config, broker.image, name) or NewTopic(name) for name in missing]
+    refusals: _Refusals = {}
+    try:
+        results = await broker.controller.submit(lambda image: create_topics(image, wanted, broker.policy))
+    except KafkaError:
+        pass  # the topics stay unknown, and the client asks again
+    else:
+        refusals = _refusals(results)
+    return _answer(broker, request, message, refusals)
+
+
+def _refusals(results: dict[str, CreatedTopic | KafkaError]) -> _Refusals:
+    """Why topics were not created; that somebody else was faster is no reason."""
+    return {
+        name: error.code
+        for name, error in results.items()
+        if isinstance(error, KafkaError) and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+
+
+# -- the answer ----------------------------------------------------------------------------------------
+
+
+def _answer(
+    broker: Broker, request: Request, message: MetadataRequest, refusals: _Refusals
+) -> MetadataResponse:
+    image = broker.image
+    endpoints = broker.endpoints_for(request.connection)
+    view = PartitionView(image, frozenset(broker_id for broker_id, *_ in endpoints), request.version)
+    operations = ALL_OF_TOPIC if message.include_topic_authorized_operations else NOT_ASKED_FOR
+    asks_for_all = message.topics is None or (request.version == 0 and not message.topics)
+    if asks_for_all or message.topics is None:
+        topics = [_known(view, topic, operations) for topic in image.topics.values()]
+    else:
+        topics = _asked_for(view, message.topics, operations, refusals)
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(*endpoint) for endpoint in endpoints],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            ALL_OF_CLUSTER if message.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
+    )
+
+
+def _asked_for(
+    view: PartitionView, topics: Iterable[MetadataRequestTopic], operations: int, refusals: _Refusals
+) -> list[MetadataResponseTopic]:
+    """Each topic once, however often it was asked for."""
+    unique = {(topic.topic_id, topic.name): topic for topic in topics}
+    return [_one(view, topic, operations, refusals) for topic in unique.values()]
+
+
+def _one(
+    view: PartitionView, asked: MetadataRequestTopic, operations: int, refusals: _Refusals
+) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        topic = view.image.topic_by_id(asked.topic_id)
+        if topic is not None:
+            return _known(view, topic, operations)
+        return MetadataResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+        )
+    name = asked.name or ""
+    topic = view.image.topics.get(name)
+    if topic is not None:
+        return _known(view, topic, operations)
+    return MetadataResponseTopic(
+        error_code=refusals.get(name, unknown_topic_error(name)),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
+    )
+
+
+def _known(view: PartitionView, topic: TopicState, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[view.describe(index, partition) for index, partition in enumerate(topic.partitions)],
+        topic_authorized_operations=operations,
+    )
+
+
+def unknown_topic_error(name: str) -> ErrorCode:
+    """Why there is no such topic: it could not even exist, or it just does not."""
+    if why_name_is_illegal(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class PartitionView:
+    """How partitions look to one client: which brokers it can reach, and which version it speaks."""
+
+    def __init__(self, image: MetadataImage, reachable: frozenset[int], version: int) -> None:
+        self.image = image
+        self._reachable = reachable
+        self._version = version
+
+    def describe(self, index: int, partition: PartitionState) -> MetadataResponsePartition:
+        return MetadataResponsePartition(
+            error_code=self._error(partition),
+            partition_index=index,
+            leader_id=self.leader(partition),
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=self._shown(partition.replicas),
+            isr_nodes=self._shown(partition.isr),
+            offline_replicas=self.offline(partition),
+        )
+
+    def leader(self, partition: PartitionState) -> int:
+        return partition.leader if partition.leader in self._reachable else NO_LEADER
+
+    def leader_error(self, partition: PartitionState) -> ErrorCode:
+        if partition.leader in self._reachable:
+            return ErrorCode.NONE
+        if self.image.can_lead(partition.leader) and self._version > 5:
+            return ErrorCode.LISTENER_NOT_FOUND
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def offline(self, partition: PartitionState) -> list[int]:
+        return [broker_id for broker_id in partition.replicas if broker_id not in self._reachable]
+
+    def _error(self, partition: PartitionState) -> ErrorCode:
+        error = self.leader_error(partition)
+        if error is ErrorCode.NONE and self._version == 0 and self.offline(partition):
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        return error
+
+    def _shown(self, brokers: tuple[int, ...]) -> list[int]:
+        if self._version == 0:
+            return [broker_id for broker_id in brokers if broker_id in self._reachable]
+        return list(brokers)

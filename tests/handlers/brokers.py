@@ -1,0 +1,87 @@
+"""A broker without sockets and logs: its metadata, its settings, and a client that stands before it."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from barnabas.cluster.image import Endpoint, MetadataImage
+from barnabas.cluster.store import MemoryMetadataStore
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.brokers import Registration, create_cluster, register
+from barnabas.controller.controller import Controller
+from barnabas.controller.decision import Decided
+from barnabas.controller.policy import Policy
+from barnabas.protocol.codec import decode_whole, encode
+from barnabas.protocol.schema import Message
+
+LISTENER = "PLAINTEXT"
+
+
+class MetadataBroker:
+    """What handlers of metadata need of a broker, in front of a real controller. Broker N listens on 9090+N."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.config = BrokerConfig.load(settings or {})
+        self.store = MemoryMetadataStore()
+        self.controller = Controller(self.store, 1)
+        self.policy = Policy(
+            num_partitions=self.config["num.partitions"],
+            default_replication_factor=self.config["default.replication.factor"],
+        )
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def endpoints_for(self, connection: Any) -> list[tuple[int, str, int, str | None]]:
+        return [
+            (broker.id, endpoint.host, endpoint.port, broker.rack)
+            for broker in self.image.brokers.values()
+            for endpoint in broker.endpoints
+            if not broker.fenced and endpoint.name == connection.listener.name
+        ]
+
+    async def start(self, brokers: int = 1) -> None:
+        await self.controller.start()
+        await self.controller.submit(lambda image: create_cluster(image, "the-cluster", {}))
+        for broker_id in range(1, brokers + 1):
+            endpoints = (Endpoint(LISTENER, f"host{broker_id}", 9090 + broker_id),)
+            registration = Registration(broker_id, f"machine{broker_id}", endpoints=endpoints)
+            await self.controller.submit(partial(self._register, registration))
+
+    def _register(self, registration: Registration, image: MetadataImage) -> Decided[int]:
+        return register(image, registration, self.policy)
+
+
+class Client:
+    """Asks a handler as the dispatcher would, and sees only what its version can carry."""
+
+    def __init__(self, brokers: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        self.broker = MetadataBroker(settings)
+        asyncio.run(self.broker.start(brokers))
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.broker.image
+
+    def decide(self, decision: Any) -> Any:
+        return asyncio.run(self.broker.controller.submit(decision))
+
+    def ask(self, handler: Any, message: Message, version: int, listener: str = LISTENER) -> Any:
+        request = SimpleNamespace(
+            version=version, connection=SimpleNamespace(listener=SimpleNamespace(name=listener))
+        )
+        response = handler(self.broker, request, over_the_wire(message, version))
+        if asyncio.iscoroutine(response):
+            response = asyncio.run(_finish(response))
+        return over_the_wire(response, version)
+
+
+async def _finish(coroutine: Any) -> Any:
+    return await coroutine
+
+
+def over_the_wire(message: Message, version: int) -> Any:
+    return decode_whole(type(message), version, encode(message, version))
