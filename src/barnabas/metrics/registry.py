@@ -72,7 +72,10 @@ class Histogram:
 
     def quantile(self, fraction: float) -> float:
         """Estimate a quantile, taking observations to be spread evenly within their bucket."""
-        rank = fraction * self.count
+        total = self.count
+        if not total:
+            return 0.0
+        rank = fraction * total
         seen, lower = 0, 0.0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             if count and seen + count >= rank:

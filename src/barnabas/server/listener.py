@@ -112,9 +112,9 @@ def _bind(family: socket.AddressFamily, host: str, port: int, backlog: int) -> s
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.bind((host, port))
         listening.listen(backlog)
-    except BaseException:
+    except OSError as error:
         listening.close()
-        raise
+        raise OSError(error.errno, f"cannot listen on {host or '*'}:{port}: {error.strerror}") from error
     return listening
 
 

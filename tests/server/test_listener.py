@@ -1,0 +1,81 @@
+"""Listening, and the address that clients are told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from barnabas.server.listener import RETRY_ACCEPT_SECONDS, Listener, plain_address
+from tests.server.harness import echo, heartbeat, heartbeat_frame, scenario, serving, until
+
+
+@scenario
+async def test_a_client_is_told_the_address_at_which_it_reached_us() -> None:
+    async with serving(heartbeat(echo)) as server:
+        await server.connect()
+        await server.connections_become(1)
+        (connection,) = server.server.connections
+        assert connection.listener.advertised(connection) == ("127.0.0.1", server.port)
+
+
+def test_a_client_is_told_the_advertised_address_when_one_is_set() -> None:
+    listener = Listener("X", "0.0.0.0", 9092, advertised=("broker.example", 19092))
+    connection = SimpleNamespace(local_address=("10.0.0.1", 9092))
+    assert listener.advertised(connection) == ("broker.example", 19092)
+
+
+def test_ipv4_clients_of_an_ipv6_socket_are_shown_by_their_ipv4_address() -> None:
+    assert plain_address(("::ffff:10.1.2.3", 5, 0, 0)) == ("10.1.2.3", 5)
+    assert plain_address(("fe80::1", 5, 0, 0)) == ("fe80::1", 5)
+    assert plain_address(("10.1.2.3", 5)) == ("10.1.2.3", 5)
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    first = Listener("A", "127.0.0.1", 0)
+    first.open()
+    try:
+        with pytest.raises(OSError, match=str(first.port)) as caught:
+            Listener("B", "127.0.0.1", first.port).open()
+        assert caught.value.errno == errno.EADDRINUSE
+    finally:
+        first.close()
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+def test_an_empty_host_listens_on_ipv4_too() -> None:
+    listener = Listener("ALL", "", 0)
+    listener.open()
+    try:
+        socket.create_connection(("127.0.0.1", listener.port)).close()
+    finally:
+        listener.close()
+
+
+@scenario
+async def test_running_out_of_descriptors_pauses_accepting_and_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barnabas.server.listener.RETRY_ACCEPT_SECONDS", RETRY_ACCEPT_SECONDS / 50)
+    async with serving(heartbeat(echo)) as server:
+        (listener,) = server.server.listeners
+        real, failures = listener._socket, []
+
+        class Exhausted:
+            def accept(self) -> None:
+                failures.append(1)
+                listener._socket = real  # the next attempt finds descriptors again
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            def fileno(self) -> int:
+                assert real is not None
+                return real.fileno()
+
+        listener._socket = Exhausted()  # type: ignore[assignment]
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: bool(failures))
+        assert await asyncio.wait_for(client.correlation_ids(1), 5) == [1]
