@@ -50,8 +50,14 @@ class BrokerConfig:
         return config
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
-        """The same broker with other run-time changes."""
-        return BrokerConfig(self.static, per_broker, cluster_wide, self.warnings)
+        """The same broker with other run-time changes.
+
+        Stored changes that make no sense (another version wrote them, or Kafka, which stores unknown names)
+        are left out with a warning: they must not keep a broker from starting.
+        """
+        warnings = list(self.warnings)
+        mine, shared = _usable(per_broker, warnings), _usable(cluster_wide, warnings)
+        return BrokerConfig(self.static, mine, shared, tuple(warnings))
 
     def __getitem__(self, name: str) -> Any:  # the type of a value depends on the setting
         return self._values[name]
@@ -114,6 +120,18 @@ def _check_names(properties: Mapping[str, str]) -> list[str]:
         if setting.name in UNUSED:
             warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas")
     return warnings
+
+
+def _usable(changes: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
+    usable = {}
+    for name, text in changes.items():
+        try:
+            _parse(name, text)
+        except ConfigError as error:
+            warnings.append(f"A stored change of a setting is ignored: {error}")
+        else:
+            usable[name] = text
+    return usable
 
 
 def _effective_values(texts: Mapping[str, str]) -> dict[str, Value]:

@@ -1,0 +1,376 @@
+"""Settings of topics, brokers, loggers, groups and client metrics, while they run.
+
+- DescribeConfigs, versions 1 to 4: every setting with its value, source and synonyms. Version 3 added types and
+  documentation. An empty list of keys asks for all of them, as null does.
+- AlterConfigs, versions 0 to 2: a resource has exactly these settings of its own from now on.
+- IncrementalAlterConfigs, versions 0 and 1: single settings are set, deleted, appended to, subtracted from (KIP-339).
+- ListConfigResources, versions 0 and 1: version 0 knew client metrics only (KIP-1142).
+
+Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.names import check_topic_name
+from barnabas.config import validation
+from barnabas.config.definitions import Scope
+from barnabas.config.describe import (
+    Entry,
+    Source,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from barnabas.controller import configs as decide
+from barnabas.controller.configs import ConfigOperation, ConfigRules, Operation, Results
+from barnabas.controller.decision import Decision
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.configs import (
+    AlterConfigsAlterConfigsResource,
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from barnabas.server import loggers
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+
+# -- DescribeConfigs -----------------------------------------------------------------------------------
+
+
+def describe_configs(
+    broker: Broker, request: Request, message: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, resource, message) for resource in message.resources]
+    )
+
+
+def _describe(
+    broker: Broker, resource: DescribeConfigsResource, message: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        # Kafka's answer is an empty text, never null.
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+    try:
+        rows = _rows(broker, resource, message)
+    except KafkaError as error:
+        result.error_code = error.code
+        result.error_message = error.message
+        return result
+    keys = resource.configuration_keys
+    result.configs = [row for row in rows if not keys or row.name in keys]
+    return result
+
+
+def _rows(
+    broker: Broker, resource: DescribeConfigsResource, message: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        return _logger_rows(broker, resource.resource_name)
+    return [
+        _row(entry, message) for entry in _entries(broker, resource.resource_type, resource.resource_name)
+    ]
+
+
+def _entries(broker: Broker, resource_type: int, name: str) -> list[Entry]:
+    overrides = broker.image.configs.get(Resource(resource_type, name), {})
+    if resource_type == ResourceType.TOPIC:
+        check_topic_name(name)
+        if name not in broker.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker.config, overrides)
+    if resource_type == ResourceType.BROKER:
+        return _broker_entries(broker, name)
+    if resource_type == ResourceType.GROUP:
+        _require(name, "Group name must not be empty")
+        return describe_group(broker.config, overrides)
+    if resource_type == ResourceType.CLIENT_METRICS:
+        _require(name, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(overrides)
+    raise _invalid_request(f"Unsupported resource type: {resource_type}")
+
+
+def _broker_entries(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        return describe_all_brokers(broker.config)
+    if _number(name, "Broker id") != broker.node_id:
+        raise _invalid_request(
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+        )
+    return describe_broker(broker.config)
+
+
+def _row(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if message.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in synonyms],
+        config_type=entry.kind,
+        documentation=entry.documentation if message.include_documentation else None,
+    )
+
+
+def _logger_rows(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
+    _require(name, "Broker id must not be empty")
+    if _number(name, "Broker id") != broker.node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    return [
+        DescribeConfigsResourceResult(
+            name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=None
+        )
+        for logger, level in loggers.levels().items()
+    ]
+
+
+# -- AlterConfigs, IncrementalAlterConfigs -------------------------------------------------------------
+
+
+async def alter_configs(
+    broker: Broker, request: Request, message: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
+        if resource.type == ResourceType.BROKER_LOGGER:
+            raise _invalid_request(f"Unknown resource type {resource.type}")
+        _check_resource(broker, resource)
+        settings = {config.name: config.value for config in asked.configs}
+        if len(settings) != len(asked.configs):
+            raise _invalid_request("Error due to duplicate config keys")
+        return settings
+
+    wanted, results = _prepare_all(message.resources, prepare)
+    rules = _rules(broker)
+    results |= await _submit(
+        broker,
+        wanted,
+        lambda image: decide.alter_configs(image, wanted, rules, validate_only=message.validate_only),
+    )
+    return AlterConfigsResponse(responses=_responses(message.resources, results))
+
+
+async def incremental_alter_configs(
+    broker: Broker, request: Request, message: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    def prepare(
+        resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
+    ) -> list[ConfigOperation]:
+        _check_resource(broker, resource)
+        return [
+            ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
+        ]
+
+    wanted, results = _prepare_all(message.resources, prepare)
+    levels = {resource: wanted.pop(resource) for resource in list(wanted) if _is_logger(resource)}
+    for resource, operations in levels.items():
+        results[resource] = _change_loggers(operations, message.validate_only)
+    rules = _rules(broker)
+    results |= await _submit(
+        broker,
+        wanted,
+        lambda image: decide.incremental_alter_configs(
+            image, wanted, rules, validate_only=message.validate_only
+        ),
+    )
+    return IncrementalAlterConfigsResponse(responses=_responses(message.resources, results))
+
+
+class _Asked(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+A = TypeVar("A", bound=_Asked)
+T = TypeVar("T")
+
+
+def _prepare_all(
+    resources: Iterable[A], prepare: Callable[[Resource, A], T]
+) -> tuple[dict[Resource, T], Results]:
+    """What to do to each resource; and the resources to which nothing can be done, with the reason."""
+    asked_for = [(Resource(asked.resource_type, asked.resource_name), asked) for asked in resources]
+    times = Counter(resource for resource, _ in asked_for)
+    ready: dict[Resource, T] = {}
+    refused: Results = {}
+    for resource, asked in asked_for:
+        try:
+            if times[resource] > 1:
+                raise _invalid_request("Each resource must appear at most once.")
+            ready[resource] = prepare(resource, asked)
+        except KafkaError as error:
+            refused[resource] = error
+    return ready, refused
+
+
+async def _submit(broker: Broker, wanted: Iterable[Resource], decision: Decision[Results]) -> Results:
+    try:
+        return await broker.controller.submit(decision)
+    except KafkaError as error:
+        return dict.fromkeys(wanted, error)
+
+
+def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfigsResourceResponse]:
+    responses = []
+    for asked in resources:
+        error = results[Resource(asked.resource_type, asked.resource_name)]
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message or None,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+            )
+        )
+    return responses
+
+
+def _check_resource(broker: Broker, resource: Resource) -> None:
+    """Can there be settings of this?"""
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
+        _require(name, "Default topic resources are not allowed.")
+        check_topic_name(name)
+    elif kind == ResourceType.BROKER:
+        _check_broker_id(broker, name)
+    elif kind == ResourceType.BROKER_LOGGER:
+        if _number(name, "Node id") != broker.node_id:
+            raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+    elif kind == ResourceType.GROUP:
+        _require(name, "Default group resources are not allowed.")
+    elif kind == ResourceType.CLIENT_METRICS:
+        _require(name, "Subscription name can't be empty")
+    else:
+        raise _invalid_request(f"Unknown resource type {kind}")
+
+
+def _check_broker_id(broker: Broker, name: str) -> None:
+    if name and _number(name, "Node id") != broker.node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+
+
+def _rules(broker: Broker) -> ConfigRules:
+    """What the controller asks of the definitions of settings."""
+    config = broker.config
+
+    def check(resource: Resource, settings: Mapping[str, str]) -> None:
+        if resource.type == ResourceType.TOPIC:
+            validation.check_topic_configs(settings)
+        elif resource.type == ResourceType.BROKER:
+            validation.check_broker_configs(settings, per_broker=bool(resource.name))
+        elif resource.type == ResourceType.GROUP:
+            validation.check_group_configs(settings, config)
+        else:
+            validation.check_client_metrics_configs(settings)
+
+    return ConfigRules(check, lambda resource, name: validation.list_default(Scope(resource.type), name))
+
+
+# -- loggers -------------------------------------------------------------------------------------------
+
+
+def _is_logger(resource: Resource) -> bool:
+    return resource.type == ResourceType.BROKER_LOGGER
+
+
+def _change_loggers(operations: Iterable[ConfigOperation], validate_only: bool) -> KafkaError | None:
+    """All levels are set, or none."""
+    try:
+        levels = [(operation.name, _new_level(operation)) for operation in operations]
+        for name, level in levels:
+            loggers.check(name, level)
+    except KafkaError as error:
+        return error
+    if not validate_only:
+        for name, level in levels:
+            loggers.set_level(name, level)
+    return None
+
+
+def _new_level(operation: ConfigOperation) -> str | None:
+    if operation.operation == Operation.DELETE:
+        return None
+    if operation.operation != Operation.SET:
+        name = "APPEND" if operation.operation == Operation.APPEND else "SUBTRACT"
+        raise _invalid_request(f"{name} operation is not allowed for the BROKER_LOGGER resource")
+    if operation.value is None:
+        raise _invalid_request(f"Null value not supported for : {operation.name}")
+    return operation.value
+
+
+# -- ListConfigResources -------------------------------------------------------------------------------
+
+
+def list_config_resources(
+    broker: Broker, request: Request, message: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if request.version == 0:
+        wanted: Iterable[int] = (ResourceType.CLIENT_METRICS,)
+    else:
+        wanted = dict.fromkeys(message.resource_types) or tuple(ResourceType)
+    if any(kind not in tuple(ResourceType) for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in wanted
+            for name in _names(broker.image, kind)
+        ]
+    )
+
+
+def _names(image: MetadataImage, kind: int) -> Iterable[str]:
+    """Topics and brokers always have settings; the others are known by having been given some."""
+    if kind == ResourceType.TOPIC:
+        return image.topics
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return map(str, image.brokers)
+    return (
+        resource.name for resource, settings in image.configs.items() if resource.type == kind and settings
+    )
+
+
+# -- refusals ------------------------------------------------------------------------------------------
+
+
+def _require(name: str, otherwise: str) -> None:
+    if not name:
+        raise _invalid_request(otherwise)
+
+
+def _number(text: str, word: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _invalid_request(f"{word} must be an integer, but it is: {text}") from None
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
