@@ -159,3 +159,39 @@ def test_slow_requests_are_logged_unless_the_client_asked_to_wait(caplog: pytest
         run()
     assert caplog.text.count("slow request") == 1
     assert "5.000 s" in caplog.text
+
+
+@scenario
+async def test_requests_behind_one_that_closes_the_connection_are_not_handled() -> None:
+    seen: list[int] = []
+
+    def note(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+        seen.append(message.generation_id)
+        return HeartbeatResponse()
+
+    async with serving(heartbeat(note)) as server:
+        client = await server.connect()
+        bad = heartbeat_frame(2)[:-3] + b"\xff\xff\xff"
+        await client.send(heartbeat_frame(1, value=1) + bad + heartbeat_frame(3, value=3))
+        assert await client.correlation_ids(1) == [1]
+        assert await client.is_closed()
+    assert seen == [1]
+
+
+def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    waiting: list[Request] = []
+
+    def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        waiting.append(request)
+
+    @scenario
+    async def run() -> None:
+        async with serving(heartbeat(defer)) as server:
+            client = await server.connect()
+            await client.send(heartbeat_frame(1))
+            await until(lambda: bool(waiting))
+            waiting[0].respond(HeartbeatResponse(throttle_time_ms=1 << 40))
+            assert await client.is_closed()
+
+    run()
+    assert "EncodeError" in caplog.text

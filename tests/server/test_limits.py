@@ -150,3 +150,26 @@ def test_limits_come_from_the_settings() -> None:
     assert [limits.connections_from(host) for host in ("10.0.0.1", "::1", "10.0.0.2")] == [3, 4, 6]
     assert limits.idle_seconds == float("inf")
     assert limits.first_request_seconds == 1.5
+
+
+@scenario
+async def test_a_request_is_not_late_because_we_did_not_read_it() -> None:
+    clock = ManualClock()
+    waiting: list[Request] = []
+
+    def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        waiting.append(request)
+
+    async with serving(heartbeat(defer), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        last = heartbeat_frame(64, group="x" * 1000)
+        await client.send(b"".join(map(heartbeat_frame, range(64))) + last[:500])
+        await until(lambda: len(waiting) == 64)
+        await client.send(last[500:])
+        await pass_time(server, clock, 100)
+        for request in tuple(waiting):
+            request.respond(HeartbeatResponse())
+        await pass_time(server, clock, 4)
+        await until(lambda: len(waiting) == 65)
+        waiting[64].respond(HeartbeatResponse())
+        assert await client.correlation_ids(65) == list(range(65))

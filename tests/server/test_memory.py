@@ -25,8 +25,8 @@ def test_a_request_larger_than_the_pool_is_served_when_nothing_else_is_held() ->
 def test_those_who_wait_are_served_in_turn_and_before_newcomers() -> None:
     pool, served = MemoryPool(100), []
     assert pool.try_reserve(100)
-    pool.wait(80, lambda: served.append("large"))
-    pool.wait(10, lambda: served.append("small"))
+    pool.wait(80, 0, lambda: served.append("large"))
+    pool.wait(10, 0, lambda: served.append("small"))
     pool.release(30)
     assert served == []
     assert not pool.try_reserve(5)  # it would fit, but others have waited
@@ -42,8 +42,8 @@ def test_whoever_stops_waiting_lets_the_next_one_pass() -> None:
         served.append("large")
 
     pool.try_reserve(50)
-    pool.wait(80, large)
-    pool.wait(10, lambda: served.append("small"))
+    pool.wait(80, 0, large)
+    pool.wait(10, 0, lambda: served.append("small"))
     pool.stop_waiting(large)
     assert served == ["small"]
 
@@ -63,3 +63,19 @@ def test_large_buffers_are_exact_and_given_back_to_the_system() -> None:
     assert not buffer.readonly
     pool.recycle(buffer)
     assert pool.allocate(LARGEST_SPARE + 1) is not buffer
+
+
+def test_what_those_who_wait_hold_themselves_does_not_keep_them_waiting() -> None:
+    pool, served = MemoryPool(100), []
+    pool.try_reserve(50)
+    for name in ("first", "second"):
+        pool.reserve(10)  # the beginning of a request that is larger than the pool
+        pool.wait(500, 10, lambda name=name: served.append(name))  # type: ignore[misc]
+    pool.release(50)
+    assert served == ["first"]
+    pool.release(10)
+    pool.release(500)
+    assert served == ["first", "second"]
+    pool.release(10)
+    pool.release(500)
+    assert pool.used == 0

@@ -52,3 +52,22 @@ async def test_the_server_does_not_wait_for_ever() -> None:
 async def test_a_server_without_clients_stops_at_once() -> None:
     async with serving(heartbeat(echo)) as server:
         await asyncio.wait_for(server.server.stop(), 0.5)
+
+
+@scenario
+async def test_handlers_that_still_run_are_given_up() -> None:
+    ended: list[str] = []
+
+    async def wait(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return HeartbeatResponse()
+
+    async with serving(heartbeat(wait)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await server.server.stop(patience=0.05)
+        await until(lambda: bool(ended))

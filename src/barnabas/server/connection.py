@@ -10,6 +10,7 @@ the loop, and while there is a reason in `_pauses`:
     HANDLER   a handler that waits (a coroutine) has not finished; the next request must see what it did
     MEMORY    the memory pool has no room for the next request
     STOPPING  the server shuts down
+    CLOSED    the connection is closed, perhaps by one of the requests that arrived together
 
 Responses of one read event are sent together at its end. A response made later is sent at once.
 """
@@ -43,7 +44,7 @@ _LENGTH = Struct(">i")
 _LENGTH_BYTES = _LENGTH.size
 SHORTEST_REQUEST = _START_BYTES - _LENGTH_BYTES
 
-ANSWERS, HANDLER, MEMORY, STOPPING = 1, 2, 4, 8
+ANSWERS, HANDLER, MEMORY, STOPPING, CLOSED = 1, 2, 4, 8, 16
 
 
 class Surroundings(Protocol):
@@ -198,7 +199,7 @@ class Connection:
         elif not memory.try_reserve(length):
             self._pauses |= MEMORY
             self._set_aside(buffer, position, end)
-            memory.wait(length, self._memory_granted)
+            memory.wait(length, end - position, self._memory_granted)
             return
         self._frame = memory.allocate(length)
         self._frame[: end - position] = buffer[position:end]
@@ -252,6 +253,8 @@ class Connection:
         if readable != self._reading:
             self._reading = readable
             if readable:
+                if self.frame_deadline is not None:  # the time in which we did not read does not count
+                    self.frame_deadline = self._now() + self._server.limits.frame_time(self._frame_length)
                 self._server.loop.add_reader(self.transport.fileno(), self._readable)
             else:
                 self._server.loop.remove_reader(self.transport.fileno())
@@ -318,7 +321,7 @@ class Connection:
     def overdue(self, now: float) -> str | None:
         """Say why the connection has to go for reasons of time, if it has to."""
         limits = self._server.limits
-        if self.frame_deadline is not None and now > self.frame_deadline:
+        if self._reading and self.frame_deadline is not None and now > self.frame_deadline:
             return "a request did not arrive in time"
         if not self.requests and now > self.opened + limits.first_request_seconds:
             return f"no request within {limits.first_request_seconds:g} s"
@@ -330,6 +333,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self._pauses |= CLOSED
         log.log(level, "closed %r: %s", self, reason)
         server = self._server
         if self._reading:

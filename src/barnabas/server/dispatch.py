@@ -122,8 +122,14 @@ class Request:
 
     def respond(self, response: Message) -> None:
         """Answer; does nothing when the client has gone."""
-        if not self.connection.closed:
-            self._finish(self.route.write(self.correlation_id, response))
+        if self.connection.closed:
+            return
+        try:
+            answer = self.route.write(self.correlation_id, response)
+        except Exception as error:  # a response that cannot be encoded must not be waited for
+            self.dispatcher.fail(self, error)
+        else:
+            self._finish(answer)
 
     def respond_nothing(self) -> None:
         """Let the next response go out without one to this request."""
@@ -199,7 +205,7 @@ class Dispatcher:
             response = injected or route.function(self._broker, request, message)
             self._settle(connection, request, response)
         except Exception as error:
-            self._fail(request, error)
+            self.fail(request, error)
 
     def _settle(
         self,
@@ -239,6 +245,11 @@ class Dispatcher:
 
     # Handlers that wait
 
+    def cancel_tasks(self) -> None:
+        """Give up on handlers that still run; nobody is left to hear their answers."""
+        for task in self._tasks:
+            task.cancel()
+
     def _start_task(
         self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, Message | None]
     ) -> None:
@@ -255,7 +266,7 @@ class Dispatcher:
             if response is not None:
                 request.respond(response)
         except Exception as error:
-            self._fail(request, error)
+            self.fail(request, error)
         finally:
             request.connection.resume(HANDLER)
 
@@ -283,7 +294,7 @@ class Dispatcher:
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
         self._settle(connection, Request(self, connection, route, correlation_id), response)
 
-    def _fail(self, request: Request, error: Exception) -> None:
+    def fail(self, request: Request, error: Exception) -> None:
         """A handler raised what it should have answered: a mistake of ours. The client will try again.
 
         An UNKNOWN_SERVER_ERROR instead would make a Java producer write duplicates (KAFKA-14034).

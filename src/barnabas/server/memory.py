@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from barnabas.server.limits import MEBIBYTE
 
@@ -13,6 +14,12 @@ from barnabas.server.limits import MEBIBYTE
 LARGEST_SPARE = MEBIBYTE
 SMALLEST_SPARE = 16 * 1024
 SPARES_OF_ONE_SIZE = 8
+
+
+class Waiter(NamedTuple):
+    length: int
+    held: int
+    granted: Callable[[], None]
 
 
 class MemoryPool:
@@ -25,7 +32,8 @@ class MemoryPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self.used = 0
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting: deque[Waiter] = deque()
+        self._parked = 0  # the part of `used` that belongs to those who wait
         self._spares: dict[int, list[memoryview]] = {}
 
     def try_reserve(self, length: int) -> bool:
@@ -39,16 +47,20 @@ class MemoryPool:
         """Count bytes that are already in memory, fit or not."""
         self.used += length
 
-    def wait(self, length: int, granted: Callable[[], None]) -> None:
+    def wait(self, length: int, held: int, granted: Callable[[], None]) -> None:
         """Reserve when there is room, first come first served, and say so by calling `granted`.
 
-        It is called in the middle of somebody else's work, so it must only make a note.
+        It is called in the middle of somebody else's work, so it must only make a note. `held` bytes are
+        what the one who waits has reserved and will release then: they do not stand in its own way.
         """
-        self._waiting.append((length, granted))
+        self._parked += held
+        self._waiting.append(Waiter(length, held, granted))
 
     def stop_waiting(self, granted: Callable[[], None]) -> None:
         """Take back a `wait` that has not been granted."""
-        self._waiting = deque(waiter for waiter in self._waiting if waiter[1] != granted)
+        for waiter in [waiter for waiter in self._waiting if waiter.granted == granted]:
+            self._waiting.remove(waiter)
+            self._parked -= waiter.held
         self._grant()
 
     def release(self, length: int) -> None:
@@ -57,13 +69,15 @@ class MemoryPool:
             self._grant()
 
     def _fits(self, length: int) -> bool:
-        return self.used <= 0 or self.used + length <= self.size
+        # When all that is used belongs to those who wait, the first of them goes: nobody else will release.
+        return self.used <= self._parked or self.used + length <= self.size
 
     def _grant(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
-            length, granted = self._waiting.popleft()
-            self.used += length
-            granted()
+        while self._waiting and self._fits(self._waiting[0].length - self._waiting[0].held):
+            waiter = self._waiting.popleft()
+            self._parked -= waiter.held
+            self.used += waiter.length
+            waiter.granted()
 
     def allocate(self, length: int) -> memoryview:
         """Return a writable buffer of at least `length` bytes that were reserved before."""

@@ -69,6 +69,7 @@ class SocketServer:
         except TimeoutError:
             log.warning("%d connections still have requests in flight; closing them", len(self.connections))
         self.connections.close_all()
+        self.dispatcher.cancel_tasks()
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.warmer.close()
