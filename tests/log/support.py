@@ -1,14 +1,17 @@
 """Batches and logs for the tests of the log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from barnabas.clock import ManualClock
+from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.creation import create_log
 from barnabas.log.gate import Gate
 from barnabas.log.log import AppendResult, FileSlice, Log, Origin
+from barnabas.log.manager import LoadReport, LogManager
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.slices import Slice
 from barnabas.records.batch import BatchHeader, iterate_headers
@@ -96,3 +99,33 @@ def _records(data: bytes, header: BatchHeader) -> Iterable[tuple[int, bytes | No
     if header.is_control:
         return []
     return [(record.offset, record.value) for record in iterate_records(data, header)]
+
+
+def managed(
+    fs: FileSystem,
+    folder: str = "/data",
+    *,
+    boot: str = "boot-1",
+    clock: ManualClock | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> LogManager:
+    """A manager of one folder, locked and claimed, with nothing loaded."""
+    config = BrokerConfig.load({"log.dirs": folder, "barnabas.disk.reserve.bytes": "0", **(settings or {})})
+    logs = LogManager(fs, [folder], clock or ManualClock(NOW), config, boot_id=lambda: boot)
+    logs.lock()
+    logs.claim("cluster-0123456789abcd", 1)
+    return logs
+
+
+def loaded(
+    fs: FileSystem, config: LogConfig | None = None, *, boot: str = "boot-1"
+) -> tuple[LogManager, LoadReport]:
+    """A manager that has opened what is on disk, every partition with this config."""
+    logs = managed(fs, boot=boot)
+    return logs, logs.load(lambda partition, topic_id: config or LogConfig())
+
+
+def get(logs: LogManager) -> Log:
+    log = logs.get(PARTITION)
+    assert log is not None
+    return log

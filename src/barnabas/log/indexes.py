@@ -14,6 +14,7 @@ from struct import Struct
 
 _OFFSET_ENTRY_SIZE = 8  # offset relative to the segment's base, position in the .log file
 _TIME_ENTRY = Struct(">qI")  # timestamp, relative offset
+LAST_TIME_ENTRIES = 2 * _TIME_ENTRY.size
 _UNSIGNED_INT = "I"
 _LONG = "q"
 
@@ -114,6 +115,17 @@ class TimeIndex:
         if not (_ascends(index.timestamps) and _never_descends(index.offsets)):
             raise IndexFileError("entries are out of order")
         return index
+
+
+def last_time_entry(end: bytes) -> tuple[int, int]:
+    """(timestamp, relative offset) from the last two entries of a file; IndexFileError if they look wrong."""
+    if not end or len(end) % _TIME_ENTRY.size:
+        raise IndexFileError("there is no whole entry")
+    entries = list(_TIME_ENTRY.iter_unpack(end))
+    timestamp, offset = entries[-1]
+    if timestamp <= 0 or (len(entries) > 1 and entries[0][0] >= timestamp):
+        raise IndexFileError("entries are out of order")
+    return timestamp, offset
 
 
 def _big_endian(numbers: array[int]) -> array[int]:

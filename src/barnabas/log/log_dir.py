@@ -54,6 +54,7 @@ class LogDir:
         self.fs = fs
         self.folder = folder
         self.gate = Gate(fs, folder, reserve_bytes)
+        self.kept = Checkpoints({}, {}, {})
         self._lock_file: File | None = None
         self._written: dict[str, bytes] = {}
         self._newest = 0
@@ -123,21 +124,30 @@ class LogDir:
     def checkpoint(self, logs: Iterable[Log]) -> CheckpointJob:
         """What to write for these logs, all of this dir; `run` it here or in a thread."""
         logs = list(logs)
+        points = {log.topic_partition: log.recovery_point for log in logs}
         starts = {
             log.topic_partition: log.log_start_offset
             for log in logs
             if log.log_start_offset > log.segments[0].base_offset
         }
+        marks = {log.topic_partition: log.high_watermark for log in logs}
         self._newest += 1
-        return CheckpointJob(
-            self,
-            self._newest,
-            {
-                RECOVERY_POINTS: encode_offsets({log.topic_partition: log.recovery_point for log in logs}),
-                LOG_STARTS: encode_offsets(starts),
-                HIGH_WATERMARKS: encode_offsets({log.topic_partition: log.high_watermark for log in logs}),
-            },
-        )
+        contents = {
+            RECOVERY_POINTS: encode_offsets(self.kept.recovery_points | points),
+            LOG_STARTS: encode_offsets(self.kept.log_starts | starts),
+            HIGH_WATERMARKS: encode_offsets(self.kept.high_watermarks | marks),
+        }
+        return CheckpointJob(self, self._newest, contents)
+
+    def keep(self, partition: TopicPartition, known: Checkpoints) -> None:
+        """A damaged partition is not opened; what was noted of it must stay, or it would look sound."""
+        for kept, offsets in zip(self.kept, known, strict=True):
+            if partition in offsets:
+                kept[partition] = offsets[partition]
+
+    def forget(self, partition: TopicPartition) -> None:
+        for kept in self.kept:
+            kept.pop(partition, None)
 
     def write_checkpoint(self, job: CheckpointJob) -> None:
         """Write what has changed. A job that a newer one has overtaken has nothing to say any more."""

@@ -223,6 +223,7 @@ class LogManager:
         except DamagedLog as damage:
             logger.error("%s", damage)
             report.damaged[partition] = damage
+            log_dir.keep(partition, checkpoints)
             return
         log = self._adopt(
             Log(
@@ -339,6 +340,7 @@ class LogManager:
             self.fs.sync_folder(log_dir.folder)
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
+        log_dir.forget(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
         self._housekeeping.remove_later(retired, self._clock.now_ms() + delay)
         self._checkpoint(log_dir)

@@ -268,8 +268,11 @@ class Recovery:
             yield position, header, data
 
     def _check_order(self, position: int, header: BatchHeader) -> None:
-        if header.base_offset < self._next_offset:
-            raise BadBatch(position, f"offset {header.base_offset} where {self._next_offset} must follow")
+        expected = self._next_offset
+        # Only compaction leaves gaps, and never in what was appended a moment ago.
+        gap = header.base_offset > expected >= self._recovery_point and not self._config.compacted
+        if header.base_offset < expected or gap:
+            raise BadBatch(position, f"offset {header.base_offset} where {expected} must follow")
 
     def _note(self, segment: Segment, position: int, header: BatchHeader, batch: memoryview | None) -> None:
         segment.note_batch(position, header, self._config.index_interval_bytes)

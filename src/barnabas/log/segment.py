@@ -6,11 +6,9 @@ files and indexes are opened when somebody asks, and given back when many others
 
 from __future__ import annotations
 
-from struct import Struct
-
 from barnabas.files import Bytes, File, FileSystem
 from barnabas.log import names
-from barnabas.log.indexes import IndexFileError, OffsetIndex, TimeIndex
+from barnabas.log.indexes import LAST_TIME_ENTRIES, IndexFileError, OffsetIndex, TimeIndex, last_time_entry
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.transactions import AbortedTransaction, decode_aborted, encode_aborted
@@ -18,8 +16,6 @@ from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
 MAX_SEGMENT_BYTES = 0x7FFFFFFF
-
-_LAST_TIME_ENTRY = Struct(">qI")
 
 
 class Segment:
@@ -150,6 +146,8 @@ class Segment:
         try:
             offsets = OffsetIndex.from_bytes(self._fs.read_bytes(self.path(names.OFFSET_INDEX)), self.size)
             times = TimeIndex.from_bytes(self._fs.read_bytes(self.path(names.TIME_INDEX)))
+            if not times and self.size and self._largest is None:
+                raise IndexFileError("a segment with records has a largest timestamp")
         except (IndexFileError, FileNotFoundError):
             return self.rebuild_indexes()
         self._offset_index, self._time_index = offsets, times
@@ -243,16 +241,18 @@ class Segment:
         try:
             file = self._fs.open(self.path(names.TIME_INDEX))
         except FileNotFoundError:
-            self.rebuild_indexes()
-            return self._last_time_entry()
+            return self._largest_by_walking()
         try:
-            entry = file.read(_LAST_TIME_ENTRY.size, max(file.size - _LAST_TIME_ENTRY.size, 0))
+            entry = last_time_entry(file.read(LAST_TIME_ENTRIES, max(file.size - LAST_TIME_ENTRIES, 0)))
+        except IndexFileError:
+            return self._largest_by_walking()
         finally:
             file.close()
-        if len(entry) < _LAST_TIME_ENTRY.size:
-            return NO_TIMESTAMP, self.base_offset
-        timestamp, relative_offset = _LAST_TIME_ENTRY.unpack(entry)
-        return timestamp, self.base_offset + relative_offset
+        return entry[0], self.base_offset + entry[1]
+
+    def _largest_by_walking(self) -> tuple[int, int]:
+        self.rebuild_indexes()
+        return self._largest or (NO_TIMESTAMP, self.base_offset)
 
     def modified_ms(self) -> int:
         return self._fs.modified_ms(self.path(names.LOG))

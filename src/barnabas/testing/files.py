@@ -1,0 +1,401 @@
+"""A file system in memory that forgets what was not synced, runs full, and fails when it is told to.
+
+It is the twin of `barnabas.files.LocalFileSystem`. Two states are kept side by side: what a running process
+sees, and what a disk would hold after a loss of power.
+
+- The bytes of a file become durable by `sync`.
+- Names (created, renamed, removed files and folders) become durable by `sync_folder` of the folder they are
+  in. Until then they wait in a journal, in order: a crash keeps some beginning of it, as journaling file
+  systems do. A rename is in the journal as a whole.
+
+    fs = FaultyFileSystem()
+    ...
+    after = fs.crash(torn=random.Random(1))   # the file system as the next start finds it
+
+    fs.fail_at(3, OSError(errno.EIO, "..."), "sync")   # the third sync from now on fails
+    fs.lose_power_at(7)                                # the seventh change from now on raises PowerLost
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from barnabas.files import Bytes, File
+
+CHANGES = frozenset(
+    {"create", "append", "truncate", "sync", "rename", "remove", "make_folder", "sync_folder"}
+)
+"""Operations that are counted unless others are named; "read" and "open" are the rest."""
+PAGE = 4096
+
+
+class PowerLost(Exception):  # noqa: N818 - not an error of the program under test
+    """The machine is gone: no handler of OSErrors may catch this."""
+
+
+@dataclass(slots=True, eq=False)
+class FileNode:
+    contents: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    modified_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class FolderNode:
+    entries: dict[str, Node] = field(default_factory=dict)
+    durable: dict[str, Node] = field(default_factory=dict)
+
+
+Node: TypeAlias = FileNode | FolderNode
+
+
+@dataclass(slots=True, eq=False)
+class NameChange:
+    """One entry of the journal: `node` leaves one place, or appears in another, or both at once."""
+
+    node: Node
+    source: tuple[FolderNode, str] | None
+    target: tuple[FolderNode, str] | None
+
+    def touches(self, folder: FolderNode) -> bool:
+        return any(place is not None and place[0] is folder for place in (self.source, self.target))
+
+    def make_durable(self) -> None:
+        if self.source is not None:
+            folder, name = self.source
+            folder.durable.pop(name, None)
+        if self.target is not None:
+            folder, name = self.target
+            folder.durable[name] = self.node
+
+
+class _Plan:
+    """Which operation is going to fail, and how."""
+
+    def __init__(self, countdown: int, error: Exception, kinds: frozenset[str], forever: bool) -> None:
+        self._countdown = countdown
+        self._error = error
+        self._kinds = kinds
+        self._forever = forever
+
+    def error_for(self, kind: str) -> Exception | None:
+        if kind not in self._kinds:
+            return None
+        self._countdown -= 1
+        due = self._countdown <= 0 if self._forever else self._countdown == 0
+        return self._error if due else None
+
+
+class FaultyFile:
+    """An open file; see `barnabas.files.File`."""
+
+    def __init__(self, fs: FaultyFileSystem, path: str, node: FileNode) -> None:
+        self._fs = fs
+        self._node = node
+        self.path = path
+        self.size = len(node.contents)
+
+    def fileno(self) -> int:
+        return -1  # there is no such thing in memory: callers read instead
+
+    def append(self, data: Bytes) -> None:
+        self._fs.before("append", torn_write=lambda: self._write_a_part(data))
+        self._fs.take_space(len(data))
+        self._node.contents[self.size :] = data
+        self.size += len(data)
+        self._node.modified_ms = self._fs.now_ms
+
+    def _write_a_part(self, data: Bytes) -> None:
+        self._node.contents[self.size :] = bytes(data)[: len(data) // 2]
+
+    def read(self, count: int, position: int) -> bytes:
+        self._fs.before("read")
+        return bytes(self._node.contents[position : position + count])
+
+    def truncate(self, size: int) -> None:
+        self._fs.before("truncate")
+        self._fs.give_space(len(self._node.contents) - size)
+        del self._node.contents[size:]
+        self._node.contents += bytes(size - len(self._node.contents))
+        self.size = size
+
+    def sync(self) -> None:
+        self._fs.before("sync")
+        self._node.durable = bytes(self._node.contents)
+
+    def close(self) -> None:
+        return
+
+
+class FaultyFileSystem:
+    """Single-threaded as far as faults are concerned; `space` is what is left on the disk, in bytes."""
+
+    def __init__(self, space: int | None = None) -> None:
+        self._root = FolderNode()
+        self._journal: list[NameChange] = []
+        self._plans: list[_Plan] = []
+        self.space = space
+        self.now_ms = 0
+        self.operations: list[str] = []
+        """The kind of every operation so far."""
+
+    # -- faults -------------------------------------------------------------------------------------
+
+    def fail_at(self, number: int, error: OSError, *kinds: str, forever: bool = False) -> None:
+        """Let the `number`-th operation of these kinds fail (any change, if none is named), counted from now."""
+        self._plans.append(_Plan(number, error, frozenset(kinds) or CHANGES, forever))
+
+    def lose_power_at(self, number: int, *kinds: str) -> None:
+        """From the `number`-th operation on, everything raises PowerLost; an append is done half."""
+        self._plans.append(_Plan(number, PowerLost("power was lost"), frozenset(kinds) or CHANGES, True))
+
+    def heal(self) -> None:
+        """No more failures are planned."""
+        self._plans.clear()
+
+    def before(self, kind: str, torn_write: Callable[[], None] | None = None) -> None:
+        self.operations.append(kind)
+        for plan in self._plans:
+            error = plan.error_for(kind)
+            if error is not None:
+                if torn_write is not None and isinstance(error, PowerLost):
+                    torn_write()
+                raise error
+
+    def take_space(self, count: int) -> None:
+        if self.space is None:
+            return
+        if count > self.space:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.space -= count
+
+    def give_space(self, count: int) -> None:
+        if self.space is not None:
+            self.space += count
+
+    def crash(self, *, lose_unsynced: bool = True, torn: random.Random | None = None) -> FaultyFileSystem:
+        """The file system after a loss of power; this one is of no use afterwards.
+
+        Without `torn` everything that was not synced is gone. With it, chance decides: some of the journal
+        and some of the unsynced bytes survive. With `lose_unsynced=False` only the process died.
+        """
+        if not lose_unsynced:
+            survivors = len(self._journal)
+        else:
+            survivors = torn.randint(0, len(self._journal)) if torn else 0
+        for change in self._journal[:survivors]:
+            change.make_durable()
+        after = FaultyFileSystem(self.space)
+        after.now_ms = self.now_ms
+        after._root = _after_crash(self._root, lambda node: _surviving_bytes(node, lose_unsynced, torn))
+        return after
+
+    # -- the interface of FileSystem ------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        folder, name = self._place(path)
+        node = folder.entries.get(name)
+        if node is None:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            self.before("create")
+            node = FileNode(modified_ms=self.now_ms)
+            self._change(node, None, (folder, name))
+        else:
+            self.before("open")
+        if isinstance(node, FolderNode):
+            raise _error(errno.EISDIR, path)
+        return FaultyFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def size(self, path: str) -> int:
+        return len(self._file(path).contents)
+
+    def modified_ms(self, path: str) -> int:
+        return self._file(path).modified_ms
+
+    def list(self, folder: str) -> list[str]:
+        return sorted(self._folder(folder).entries)
+
+    def is_folder(self, path: str) -> bool:
+        return isinstance(self._find(path), FolderNode)
+
+    def make_folders(self, path: str) -> None:
+        folder = self._root
+        for name in _parts(path):
+            node = folder.entries.get(name)
+            if node is None:
+                self.before("make_folder")
+                node = FolderNode()
+                self._change(node, None, (folder, name))
+            if isinstance(node, FileNode):
+                raise _error(errno.ENOTDIR, path)
+            folder = node
+
+    def read_bytes(self, path: str) -> bytes:
+        self.before("read")
+        return bytes(self._file(path).contents)
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = self.open(path + ".tmp", create=True)
+        temporary.truncate(0)
+        temporary.append(data)
+        if sync:
+            temporary.sync()
+        self.rename(path + ".tmp", path)
+        if sync:
+            self.sync_folder(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        source_folder, source_name = self._place(source)
+        target_folder, target_name = self._place(target)
+        node = source_folder.entries.get(source_name)
+        if node is None:
+            raise _error(errno.ENOENT, source)
+        self.before("rename")
+        self._forget_space(target_folder.entries.get(target_name))
+        self._change(node, (source_folder, source_name), (target_folder, target_name))
+
+    def remove(self, path: str) -> None:
+        folder, name = self._place(path)
+        node = self._file(path)
+        self.before("remove")
+        self._forget_space(node)
+        self._change(node, (folder, name), None)
+
+    def remove_tree(self, path: str) -> None:
+        for name in list(self._folder(path).entries):
+            child = f"{path}/{name}"
+            if self.is_folder(child):
+                self.remove_tree(child)
+            else:
+                self.remove(child)
+        folder, name = self._place(path)
+        self.before("remove")
+        self._change(folder.entries[name], (folder, name), None)
+
+    def sync_folder(self, path: str) -> None:
+        folder = self._folder(path)
+        self.before("sync_folder")
+        waiting: list[NameChange] = []
+        for change in self._journal:
+            if change.touches(folder):
+                change.make_durable()
+            else:
+                waiting.append(change)
+        self._journal = waiting
+
+    def free_bytes(self, path: str) -> int:
+        return self.capacity(path)[1]
+
+    def capacity(self, path: str) -> tuple[int, int]:
+        plenty = 1 << 40
+        return plenty, plenty if self.space is None else self.space
+
+    # -- the tree -----------------------------------------------------------------------------------
+
+    def _change(
+        self, node: Node, source: tuple[FolderNode, str] | None, target: tuple[FolderNode, str] | None
+    ) -> None:
+        if source is not None:
+            del source[0].entries[source[1]]
+        if target is not None:
+            target[0].entries[target[1]] = node
+        self._journal.append(NameChange(node, source, target))
+
+    def _forget_space(self, node: Node | None) -> None:
+        if isinstance(node, FileNode):
+            self.give_space(len(node.contents))
+
+    def _find(self, path: str) -> Node | None:
+        node: Node | None = self._root
+        for name in _parts(path):
+            node = node.entries.get(name) if isinstance(node, FolderNode) else None
+        return node
+
+    def _file(self, path: str) -> FileNode:
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, FolderNode):
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def _folder(self, path: str) -> FolderNode:
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, FileNode):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _place(self, path: str) -> tuple[FolderNode, str]:
+        folder, name = os.path.split(path)
+        return self._folder(folder), name
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """(path, contents) of every file: for tests that compare or damage them."""
+        yield from _files_below(self._root, "")
+
+    def overwrite(self, path: str, contents: bytes) -> None:
+        """Put these bytes on the disk behind the program's back."""
+        node = self._file(path)
+        node.contents = bytearray(contents)
+        node.durable = contents
+
+
+def _parts(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
+
+
+def _files_below(folder: FolderNode, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for name, node in sorted(folder.entries.items()):
+        if isinstance(node, FileNode):
+            yield f"{prefix}/{name}", bytes(node.contents)
+        else:
+            yield from _files_below(node, f"{prefix}/{name}")
+
+
+def _after_crash(folder: FolderNode, surviving: Callable[[FileNode], bytes]) -> FolderNode:
+    after = FolderNode()
+    for name, node in folder.durable.items():
+        if isinstance(node, FileNode):
+            contents = surviving(node)
+            after.entries[name] = FileNode(bytearray(contents), contents, node.modified_ms)
+        else:
+            after.entries[name] = _after_crash(node, surviving)
+    after.durable = dict(after.entries)
+    return after
+
+
+def _surviving_bytes(node: FileNode, lose_unsynced: bool, torn: random.Random | None) -> bytes:
+    """What the disk holds of a file: the synced bytes, and of the later ones whatever chance wrote out."""
+    written = bytes(node.contents)
+    if not lose_unsynced or written == node.durable:
+        return written
+    if torn is None:
+        return node.durable
+    kept = torn.choice((node.durable, written, None, None))
+    if kept is not None:
+        return kept
+    start = _common_length(written, node.durable)
+    end = torn.randint(start, len(written))
+    # A file system that extends a file before it writes the data leaves zeros where the data are missing.
+    zeros = torn.choice((0, 0, len(written) - end, min(PAGE, len(written) - end)))
+    return written[:end] + bytes(zeros)
+
+
+def _common_length(one: bytes, other: bytes) -> int:
+    shorter = min(len(one), len(other))
+    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
