@@ -18,6 +18,8 @@ ADVICE = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "`barnabas topics describe NAME` shows where its partitions begin and end.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "`barnabas cluster describe` shows how many brokers there are.",
+    ErrorCode.POLICY_VIOLATION: "Records of a compacted topic can only be removed if its cleanup.policy contains "
+    "delete too.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; its log says why (full? damaged?).",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }

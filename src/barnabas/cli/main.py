@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import serve
+from barnabas.cli import cluster, configs, consume, produce, serve, topics
 from barnabas.cli.group import FriendlyGroup
 
 EPILOG = (
@@ -24,6 +24,11 @@ app = typer.Typer(
 )
 
 app.command("serve")(serve.serve)
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.add_typer(topics.app, name="topics")
+app.add_typer(configs.app, name="configs")
+app.add_typer(cluster.app, name="cluster")
 
 
 @app.command()

@@ -49,13 +49,14 @@ def serve(
       barnabas serve --config server.properties
     """
     from barnabas.config.broker import BrokerConfig
-    from barnabas.server.main import run
 
     properties = collect_properties(data, listen, config, parse_settings(settings))
     broker_config = BrokerConfig.load(properties)
     _log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
+    from barnabas.server.main import run  # slow to import: settings are checked before
+
     run(broker_config, _announce)
 
 

@@ -61,6 +61,10 @@ class Consumer:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._fetches.clear()
 
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        return set(self._positions)
+
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will give for this partition."""
         return self._positions[partition]

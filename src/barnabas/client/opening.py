@@ -22,6 +22,10 @@ class ConsumedRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...] = ()
 
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
 
 class Opened(NamedTuple):
     records: list[ConsumedRecord]

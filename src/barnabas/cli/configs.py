@@ -1,0 +1,175 @@
+"""`barnabas configs`: settings of topics, brokers and groups, while they run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, parse_settings
+from barnabas.cli.output import say, show_definitions, show_rows
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
+
+app = typer.Typer(help="Show and change settings of topics, brokers and groups.", no_args_is_help=True)
+
+ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
+
+SOURCES = {
+    1: "topic",
+    2: "broker (changed while it runs)",
+    3: "all brokers (changed while they run)",
+    4: "broker's properties",
+    5: "default",
+    6: "broker logger",
+    7: "client metrics",
+    8: "group",
+}
+
+
+class Kind(StrEnum):
+    TOPIC = "topic"
+    BROKER = "broker"
+    GROUP = "group"
+
+
+RESOURCE_TYPES = {Kind.TOPIC: 2, Kind.BROKER: 4, Kind.GROUP: 32}
+
+KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help=f"Topic, group or broker id; `{ALL_BROKERS}` for all brokers.")
+]
+
+
+@app.command("list")
+def list_resources(
+    kind: Annotated[Kind | None, typer.Option("--kind", help="Only these.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show what has settings of its own.
+
+    Example:
+
+      barnabas configs list --kind topic
+    """
+    rows = with_client(bootstrap, lambda client: _list(client, [kind] if kind else list(Kind)))
+    show_rows(output, rows, ("kind", "name"), empty="Nothing has settings of its own.")
+
+
+@app.command()
+def describe(
+    kind: KindArgument,
+    name: NameArgument,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Settings with default values too.")
+    ] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="What each setting means.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show settings and where their values come from.
+
+    Examples:
+
+      barnabas configs describe topic orders --all
+
+      barnabas configs describe broker 1 --docs
+    """
+    found = with_client(bootstrap, lambda client: _describe(client, kind, name, docs))
+    rows = [_row(config, docs) for config in found if everything or config.config_source != 5]
+    if docs and output is OutputFormat.TABLE:
+        terms = [{**row, "term": f"{row['name']}={row['value']}  ({row['source']})"} for row in rows]
+        show_definitions(terms, "term", "documentation")
+        return
+    empty = f"All settings of {kind} {name} are default; --all shows them."
+    show_rows(output, rows, ("name", "value", "source"), empty)
+
+
+@app.command("set")
+def set_configs(
+    kind: KindArgument,
+    name: NameArgument,
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change settings; others stay as they are.
+
+    Examples:
+
+      barnabas configs set topic orders retention.ms=86400000 cleanup.policy=delete
+
+      barnabas configs set broker default log.retention.ms=604800000
+    """
+    pairs = parse_settings(settings)
+    _alter(bootstrap, kind, name, {key: (0, value) for key, value in pairs.items()})
+    say(f"Changed {', '.join(pairs)} of {kind} {name}.")
+
+
+@app.command()
+def unset(
+    kind: KindArgument,
+    name: NameArgument,
+    settings: Annotated[list[str], typer.Argument(metavar="SETTING...")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Take changes back, so that the default holds again.
+
+    Example:
+
+      barnabas configs unset topic orders retention.ms
+    """
+    _alter(bootstrap, kind, name, dict.fromkeys(settings, (1, None)))
+    say(f"{', '.join(settings)} of {kind} {name}: back to the default.")
+
+
+def _alter(bootstrap: str, kind: Kind, name: str, changes: dict[str, tuple[int, str | None]]) -> None:
+    from barnabas.client import admin
+
+    wanted = [admin.ConfigChange(key, value, operation) for key, (operation, value) in changes.items()]
+    with_client(
+        bootstrap,
+        lambda client: admin.alter_configs(client, RESOURCE_TYPES[kind], _resource_name(kind, name), wanted),
+    )
+
+
+async def _describe(client: Client, kind: Kind, name: str, docs: bool) -> list[DescribeConfigsResourceResult]:
+    from barnabas.client import admin
+
+    return await admin.describe_configs(
+        client, RESOURCE_TYPES[kind], _resource_name(kind, name), documentation=docs
+    )
+
+
+async def _list(client: Client, kinds: list[Kind]) -> list[dict[str, Any]]:
+    from barnabas.client import admin
+
+    rows = []
+    for kind in kinds:
+        resources = await admin.list_config_resources(client, [RESOURCE_TYPES[kind]])
+        rows += [
+            {"kind": str(kind), "name": resource.resource_name or ALL_BROKERS}
+            for resource in sorted(resources, key=lambda resource: resource.resource_name)
+        ]
+    return rows
+
+
+def _resource_name(kind: Kind, name: str) -> str:
+    return "" if kind is Kind.BROKER and name == ALL_BROKERS else name
+
+
+def _row(config: DescribeConfigsResourceResult, docs: bool) -> dict[str, Any]:
+    row = {
+        "name": config.name,
+        "value": config.value,
+        "source": SOURCES.get(config.config_source, "unknown"),
+        "read_only": config.read_only,
+        "sensitive": config.is_sensitive,
+    }
+    if docs:
+        row["documentation"] = config.documentation
+    return row

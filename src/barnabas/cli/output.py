@@ -1,0 +1,91 @@
+"""Results as tables for people or as JSON for programs. The JSON's names are promises: they only grow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barnabas.cli.options import OutputFormat
+
+Row = Mapping[str, Any]
+
+WIDE = 10_000  # columns when nobody looks: a pipe must not get wrapped or shortened lines
+
+
+def show_rows(output: OutputFormat, rows: Sequence[Row], columns: Sequence[str], empty: str = "") -> None:
+    """A list of alike things: `columns` of each in a table, all of it in JSON."""
+    if output is OutputFormat.JSON:
+        show_json(list(rows))
+    elif rows:
+        show_table(rows, columns)
+    elif empty:
+        say(empty)
+
+
+def show_json(document: Any) -> None:
+    import json
+
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        numeric = all(isinstance(row[column], int) for row in rows)
+        table.add_column(column.replace("_", " ").upper(), justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(_cell(row[column])) for column in columns))
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    console = Console(width=WIDE, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def show_definitions(rows: Sequence[Row], term: str, description: str) -> None:
+    """A list of terms, each with a paragraph below it: for texts too long for a table."""
+    import shutil
+    import textwrap
+
+    width = min(shutil.get_terminal_size().columns, 110)
+    for row in rows:
+        print(row[term])
+        print(textwrap.fill(row[description] or "", width, initial_indent="    ", subsequent_indent="    "))
+
+
+def say(text: str) -> None:
+    """Something for the person, not for the program that reads the output."""
+    print(text, file=sys.stderr)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(number: float) -> str:
+    """Bytes as a person reads them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={text}" for name, text in value.items())
+    return str(value)

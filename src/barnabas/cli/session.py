@@ -1,0 +1,33 @@
+"""A client for the length of one command."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+
+T = TypeVar("T")
+
+PATIENCE = 30.0  # seconds for one call with all its attempts: longer, and a person thinks the command hangs
+
+
+def with_client(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Run a coroutine function with a connected client and return its result."""
+    import asyncio
+
+    return asyncio.run(_run(bootstrap, work))
+
+
+async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    from barnabas.client.cluster import Client
+
+    try:
+        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=PATIENCE)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bootstrap-server") from None
+    async with client:
+        return await work(client)

@@ -1,0 +1,279 @@
+"""`barnabas topics`: what topics there are, and making, growing, emptying and removing them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Settings,
+    Yes,
+    confirm,
+    parse_settings,
+)
+from barnabas.cli.output import count, say, show_json, show_rows, show_table
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.metadata import Topic
+
+app = typer.Typer(help="List, create, describe, grow, empty and delete topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more topics.")]
+
+PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin", "end")
+
+
+@app.command("list")
+def list_topics(
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Internal topics too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show all topics.
+
+    Examples:
+
+      barnabas topics list
+
+      barnabas topics list -o json | jq -r '.[].name'
+    """
+    topics = with_client(bootstrap, lambda client: client.all_topics())
+    rows = [_summary(topic) for _, topic in sorted(topics.items()) if everything or not topic.internal]
+    show_rows(
+        output,
+        rows,
+        ("name", "partitions", "replication_factor", "id"),
+        empty="There are no topics yet. `barnabas topics create NAME` makes one.",
+    )
+
+
+@app.command()
+def create(
+    names: Names,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="How many [the broker's num.partitions].")
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replication-factor", "-r", min=1, help="Copies of each partition [broker's default]."
+        ),
+    ] = None,
+    settings: Settings = None,
+    if_not_exists: Annotated[bool, typer.Option(help="Do not mind a topic that is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether it would work.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Create topics.
+
+    Examples:
+
+      barnabas topics create orders --partitions 6
+
+      barnabas topics create latest-prices -X cleanup.policy=compact -X retention.ms=-1
+    """
+    configs = parse_settings(settings)
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        return [
+            await _create(client, name, partitions, replicas, configs, dry_run, if_not_exists)
+            for name in names
+        ]
+
+    results = with_client(bootstrap, work)
+    if output is OutputFormat.JSON:
+        show_json(results)
+        return
+    for result in results:
+        verb = "exists already" if not result["created"] else "could be created" if dry_run else "created"
+        say(f"Topic {result['name']} {verb}.")
+
+
+@app.command()
+def describe(
+    names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE
+) -> None:
+    """Show partitions, leaders, offsets and changed settings of topics.
+
+    Examples:
+
+      barnabas topics describe orders
+
+      barnabas topics describe orders -o json | jq '.[0].partitions[].end'
+    """
+    described = with_client(bootstrap, lambda client: _describe(client, names))
+    if output is OutputFormat.JSON:
+        show_json(described)
+        return
+    for topic in described:
+        settings = " ".join(f"{name}={value}" for name, value in topic["configs"].items()) or "all default"
+        print(f"{topic['name']}  id {topic['id']}  settings: {settings}")
+        show_table(topic["partitions"], PARTITION_COLUMNS)
+
+
+@app.command()
+def delete(names: Names, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Delete topics and all their records, for good.
+
+    Example:
+
+      barnabas topics delete orders --yes
+    """
+    from barnabas.client import admin
+
+    confirm(f"Delete {', '.join(names)} with all records?", yes)
+    with_client(bootstrap, lambda client: admin.delete_topics(client, names))
+    say(f"Deleted {', '.join(names)}.")
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many there shall be.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Give a topic more partitions. Records with a key may then go to another partition than before.
+
+    Example:
+
+      barnabas topics alter orders --partitions 12
+    """
+    from barnabas.client import admin
+
+    with_client(bootstrap, lambda client: admin.create_partitions(client, name, partitions))
+    say(f"Topic {name} has {count(partitions, 'partition')} now.")
+
+
+@app.command()
+def purge(
+    name: Name,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one.")] = None,
+    before: Annotated[
+        int | None,
+        typer.Option("--before", metavar="OFFSET", min=0, help="Keep from this offset on [all go]."),
+    ] = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Remove the records of a topic, but not the topic. Offsets go on where they were.
+
+    Examples:
+
+      barnabas topics purge orders --yes
+
+      barnabas topics purge orders --partition 0 --before 1500
+    """
+    where = name if partition is None else f"partition {partition} of {name}"
+    what = "all records" if before is None else f"all records before offset {before}"
+    confirm(f"Remove {what} of {where}?", yes)
+    rows = with_client(bootstrap, lambda client: _purge(client, name, partition, before))
+    show_rows(output, rows, ("partition", "begin"))
+
+
+async def _create(
+    client: Client,
+    name: str,
+    partitions: int | None,
+    replicas: int | None,
+    configs: dict[str, str],
+    dry_run: bool,
+    if_not_exists: bool,
+) -> dict[str, Any]:
+    from barnabas.client import admin
+    from barnabas.errors import ErrorCode, KafkaError
+    from barnabas.types import uuid_to_text
+
+    try:
+        result = await admin.create_topic(
+            client,
+            name,
+            partitions=partitions or admin.BROKER_DEFAULT,
+            replication_factor=replicas or admin.BROKER_DEFAULT,
+            configs=configs,
+            validate_only=dry_run,
+        )
+    except KafkaError as error:
+        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+            return {"name": name, "created": False}
+        raise
+    return {
+        "name": name,
+        "created": True,
+        "id": uuid_to_text(result.topic_id),
+        "partitions": result.num_partitions,
+        "replication_factor": result.replication_factor,
+    }
+
+
+async def _describe(client: Client, names: list[str]) -> list[dict[str, Any]]:
+    from barnabas.client import admin
+    from barnabas.client.offsets import beginning_offsets, end_offsets
+    from barnabas.types import TopicPartition, uuid_to_text
+
+    described = []
+    for name, topic in (await client.topics(names)).items():
+        partitions = [
+            TopicPartition(name, index) for index, found in topic.partitions.items() if found.leader >= 0
+        ]
+        begin = await beginning_offsets(client, partitions)
+        end = await end_offsets(client, partitions)
+        configs = await admin.describe_configs(client, admin.TOPIC, name)
+        described.append(
+            {
+                "name": name,
+                "id": uuid_to_text(topic.id),
+                "internal": topic.internal,
+                "configs": {config.name: config.value for config in configs if config.config_source == 1},
+                "partitions": [
+                    {
+                        "partition": found.index,
+                        "leader": found.leader,
+                        "epoch": found.leader_epoch,
+                        "replicas": list(found.replicas),
+                        "isr": list(found.isr),
+                        "offline": list(found.offline),
+                        "begin": begin.get(TopicPartition(name, found.index)),
+                        "end": end.get(TopicPartition(name, found.index)),
+                    }
+                    for found in topic.partitions.values()
+                ],
+            }
+        )
+    return described
+
+
+async def _purge(
+    client: Client, name: str, partition: int | None, before: int | None
+) -> list[dict[str, Any]]:
+    from barnabas.client import admin
+    from barnabas.types import TopicPartition
+
+    topic = (await client.topics([name]))[name]
+    indexes = list(topic.partitions) if partition is None else [partition]
+    offset = admin.ALL_RECORDS if before is None else before
+    return [
+        {"partition": index, "begin": await admin.delete_records(client, TopicPartition(name, index), offset)}
+        for index in indexes
+    ]
+
+
+def _summary(topic: Topic) -> dict[str, Any]:
+    from barnabas.types import uuid_to_text
+
+    return {
+        "name": topic.name,
+        "id": uuid_to_text(topic.id),
+        "partitions": len(topic.partitions),
+        "replication_factor": max((len(found.replicas) for found in topic.partitions.values()), default=0),
+        "internal": topic.internal,
+    }
