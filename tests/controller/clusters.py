@@ -1,6 +1,6 @@
 """Images to decide on."""
 
-from barnabas.cluster.deltas import Delta, PartitionChanged, TopicCreated, apply
+from barnabas.cluster.deltas import Delta, TopicCreated, apply
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.policy import Policy
@@ -20,10 +20,6 @@ def cluster_of(count: int) -> MetadataImage:
 
 def with_topic(image: MetadataImage, name: str, *partitions: PartitionState) -> MetadataImage:
     return apply(image, [TopicCreated(TopicState(name, new_uuid(), partitions))])
-
-
-def with_partition(image: MetadataImage, name: str, index: int, state: PartitionState) -> MetadataImage:
-    return apply(image, [PartitionChanged(image.topics[name].topic_id, index, state)])
 
 
 def after(image: MetadataImage, decided: tuple[list[Delta], object]) -> MetadataImage:

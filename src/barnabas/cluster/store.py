@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -119,7 +120,7 @@ class FileMetadataStore:
         self._failure: str | None = None
 
     async def load(self) -> MetadataImage:
-        self._fs.make_folders(self._folder)
+        self._make_folder()
         image, controller_epoch = self._load_snapshot()
         self._file = self._open_log()
         for entry in self._load_log(self._file, image.offset):
@@ -151,6 +152,11 @@ class FileMetadataStore:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _make_folder(self) -> None:
+        if not self._fs.exists(self._folder):
+            self._fs.make_folders(self._folder)
+            self._fs.sync_folder(os.path.dirname(self._folder))
 
     def _load_snapshot(self) -> tuple[MetadataImage, int]:
         if not self._fs.exists(self._snapshot_path):
@@ -212,8 +218,9 @@ class FileMetadataStore:
         try:
             self._fs.write_atomic(self._snapshot_path, snapshot)
         except OSError as error:
-            # The log is whole without it; there will be another occasion.
+            # The log is whole without it. Another attempt with every entry would make a bad disk worse.
             logger.warning("%s cannot be written: %s", self._snapshot_path, error)
+            self._snapshot_at_bytes = 2 * file.size
             return
         file.truncate(0)
         self._sync(file)

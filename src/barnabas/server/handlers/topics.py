@@ -127,8 +127,8 @@ class _Deletions:
         self.topics: dict[Uuid, str] = {}
         self.answers: list[DeletableTopicResult] = []
         self._image = image
-        self._names = Counter(topic.name for topic in asked if topic.name is not None)
-        self._ids = Counter(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
+        self._names = Counter(topic.name for topic in asked if topic.topic_id == ZERO_UUID)
+        self._ids = Counter(topic.topic_id for topic in asked if topic.name is None)
         for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in asked):
             self._sort(name, topic_id)
 

@@ -1,0 +1,98 @@
+from collections.abc import Mapping
+
+import pytest
+
+from barnabas.cluster.image import PartitionState, Resource, ResourceType
+from barnabas.controller.configs import (
+    ConfigOperation,
+    ConfigRules,
+    Operation,
+    alter_configs,
+    incremental_alter_configs,
+)
+from barnabas.errors import ErrorCode, KafkaError
+from tests.controller.clusters import after, cluster_of, with_topic
+
+TOPIC = Resource(ResourceType.TOPIC, "t")
+IMAGE = with_topic(cluster_of(1), "t", PartitionState((1,), (1,), 1))
+
+
+def check(resource: Resource, values: Mapping[str, str]) -> None:
+    if "bad" in values:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "bad is bad")
+
+
+def list_default(resource: Resource, name: str) -> str | None:
+    return "delete" if name == "cleanup.policy" else None
+
+
+RULES = ConfigRules(check, list_default)
+
+
+def operated(*operations: ConfigOperation, image: object = IMAGE) -> tuple[dict[str, str], KafkaError | None]:
+    decided = incremental_alter_configs(image, {TOPIC: operations}, RULES)  # type: ignore[arg-type]
+    return dict(after(image, decided).topic_configs("t")), decided[1][TOPIC]  # type: ignore[arg-type]
+
+
+def test_altering_replaces_all_settings() -> None:
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES))
+    image = after(image, alter_configs(image, {TOPIC: {"b": "3"}}, RULES))
+    assert image.topic_configs("t") == {"b": "3"}
+
+
+def test_nothing_is_stored_when_nothing_changes_or_it_is_only_checked() -> None:
+    assert alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES, validate_only=True) == ([], {TOPIC: None})
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES))
+    assert alter_configs(image, {TOPIC: {"a": "1"}}, RULES) == ([], {TOPIC: None})
+
+
+def test_a_refused_resource_does_not_hold_up_the_others() -> None:
+    broker = Resource(ResourceType.BROKER, "1")
+    decided = alter_configs(IMAGE, {TOPIC: {"bad": "1"}, broker: {"a": "1"}}, RULES)
+    assert decided[1][broker] is None
+    error = decided[1][TOPIC]
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert after(IMAGE, decided).configs == {broker: {"a": "1"}}
+
+
+def test_a_topic_that_does_not_exist_has_no_settings() -> None:
+    other = Resource(ResourceType.TOPIC, "other")
+    error = alter_configs(IMAGE, {other: {}}, RULES)[1][other]
+    assert error is not None
+    assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_settings_are_set_and_deleted_one_by_one() -> None:
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES))
+    operations = (
+        ConfigOperation("a", Operation.DELETE, None),
+        ConfigOperation("c", Operation.SET, "3"),
+        ConfigOperation("d", Operation.DELETE, None),
+    )
+    assert operated(*operations, image=image) == ({"b": "2", "c": "3"}, None)
+
+
+def test_lists_grow_from_their_default_and_shrink() -> None:
+    appended, _ = operated(ConfigOperation("cleanup.policy", Operation.APPEND, "compact,delete"))
+    assert appended == {"cleanup.policy": "delete,compact"}
+    subtracted, _ = operated(ConfigOperation("cleanup.policy", Operation.SUBTRACT, "delete,other"))
+    assert subtracted == {"cleanup.policy": ""}
+
+
+@pytest.mark.parametrize(
+    ("operations", "code"),
+    [
+        ([ConfigOperation("a", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([ConfigOperation("a", Operation.SET, None)], ErrorCode.INVALID_REQUEST),
+        ([ConfigOperation("a", 9, "1")], ErrorCode.INVALID_REQUEST),
+        ([ConfigOperation("a", 0, "1"), ConfigOperation("a", 0, "2")], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_operations_that_make_no_sense_are_refused(
+    operations: list[ConfigOperation], code: ErrorCode
+) -> None:
+    values, error = operated(*operations)
+    assert values == {}
+    assert error is not None
+    assert error.code is code
