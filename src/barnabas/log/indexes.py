@@ -117,9 +117,9 @@ class TimeIndex:
         return index
 
 
-def last_time_entry(end: bytes) -> tuple[int, int]:
+def last_time_entry(end: bytes, file_size: int) -> tuple[int, int]:
     """(timestamp, relative offset) from the last two entries of a file; IndexFileError if they look wrong."""
-    if not end or len(end) % _TIME_ENTRY.size:
+    if not end or file_size % _TIME_ENTRY.size:
         raise IndexFileError("there is no whole entry")
     entries = list(_TIME_ENTRY.iter_unpack(end))
     timestamp, offset = entries[-1]

@@ -243,7 +243,8 @@ class Segment:
         except FileNotFoundError:
             return self._largest_by_walking()
         try:
-            entry = last_time_entry(file.read(LAST_TIME_ENTRIES, max(file.size - LAST_TIME_ENTRIES, 0)))
+            end = file.read(LAST_TIME_ENTRIES, max(file.size - LAST_TIME_ENTRIES, 0))
+            entry = last_time_entry(end, file.size)
         except IndexFileError:
             return self._largest_by_walking()
         finally:
