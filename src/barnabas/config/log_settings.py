@@ -20,8 +20,7 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
     Setting("log.retention.check.interval.ms", Kind.LONG, "300000",
             "How often logs are looked through for segments to delete.", AtLeast(1)),
     Setting("log.flush.scheduler.interval.ms", Kind.LONG, _FOREVER,
-            "How often logs are looked through for data to sync; also the fallback of log.flush.interval.ms. "
-            ""),
+            "How often to look for data to sync; also the fallback of log.flush.interval.ms."),
     Setting("log.flush.offset.checkpoint.interval.ms", Kind.INT, "60000",
             "How often the recovery points are written down.", AtLeast(0)),
     Setting("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000",

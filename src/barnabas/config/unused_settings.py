@@ -24,7 +24,7 @@ _CLUSTER_WIDE = """
     remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
     remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
     remote.log.manager.follower.thread.pool.size remote.log.reader.threads
-    share.coordinator.cached.buffer.max.bytes
+    replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes
 """
 
 _PER_BROKER = """

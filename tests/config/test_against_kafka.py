@@ -1,0 +1,95 @@
+"""Our declarations next to those of Apache Kafka, so that a difference is a decision and not a slip."""
+
+from barnabas.config.checks import AtLeast, Between, BetweenOr, ListOf, OneOf
+from barnabas.config.definitions import BROKER, GROUP, TOPIC, UNUSED
+from barnabas.config.setting import Mode, Setting
+from barnabas.config.topic_settings import TOPIC_SYNONYMS
+from tests.config.kafka_definitions import BROKER_CLASS, GROUP_CLASS, TOPIC_CLASS, KafkaSetting, definitions
+from tests.kafka_jars import requires_java
+
+pytestmark = requires_java
+
+OTHER_DEFAULTS = {
+    # A node without any setting must start, and must not be open to the world.
+    "node.id",
+    "listeners",
+    "controller.listener.names",
+    # Kafka's folder is lost by a reboot.
+    "log.dir",
+    # Kafka has no limits here.
+    "queued.max.request.bytes",
+    "max.connections",
+    "max.connections.per.ip",
+}
+FIXED_WHILE_RUNNING = {"listeners", "listener.security.protocol.map"}
+MODES = {Mode.READ_ONLY: "read-only", Mode.PER_BROKER: "per-broker", Mode.CLUSTER_WIDE: "cluster-wide"}
+
+
+def is_ours(name: str) -> bool:
+    return name.startswith(("barnabas.", "zookeeper."))
+
+
+def public(settings: dict[str, Setting]) -> dict[str, Setting]:
+    return {name: setting for name, setting in settings.items() if not setting.internal and not is_ours(name)}
+
+
+def valid_values(setting: Setting) -> str | None:
+    """What Kafka would print, for checks whose print is fixed."""
+    check = setting.check
+    if isinstance(check, BetweenOr):
+        return f"[{check.low},...,{check.high}] or {check.special}"
+    if isinstance(check, Between):
+        return f"[{check.low},...,{check.high}]"
+    if isinstance(check, AtLeast):
+        return f"[{check.low},...]"
+    if isinstance(check, ListOf | OneOf):
+        return f"[{', '.join(check.choices)}]"
+    return None
+
+
+def differences(ours: dict[str, Setting], theirs: dict[str, KafkaSetting]) -> list[str]:
+    found = []
+    for name, setting in ours.items():
+        kafka = theirs[name]
+        if setting.kind.name.lower() != kafka.kind:
+            found.append(f"{name} is a {setting.kind.name}, in Kafka {kafka.kind}")
+        if setting.default != kafka.default and name not in OTHER_DEFAULTS:
+            found.append(f"{name} defaults to {setting.default!r}, in Kafka to {kafka.default!r}")
+        allowed = valid_values(setting)
+        if allowed and kafka.valid and allowed.lower() not in kafka.valid.lower():
+            found.append(f"{name} allows {allowed}, in Kafka {kafka.valid}")
+    return found
+
+
+def test_topic_settings_are_kafkas() -> None:
+    theirs = definitions(TOPIC_CLASS)
+    assert set(public(TOPIC)) == set(theirs)
+    assert differences(public(TOPIC), theirs) == []
+    synonyms = {name: synonyms[0].name for name, synonyms in TOPIC_SYNONYMS.items() if not is_ours(name)}
+    assert synonyms == {
+        name: kafka.broker_name for name, kafka in theirs.items() if kafka.broker_name != "null"
+    }
+
+
+def test_group_settings_are_kafkas() -> None:
+    theirs = definitions(GROUP_CLASS)
+    assert set(public(GROUP)) == set(theirs)
+    assert differences(public(GROUP), theirs) == []
+
+
+def test_broker_settings_are_kafkas_and_none_is_unknown() -> None:
+    theirs = definitions(BROKER_CLASS)
+    assert set(public(BROKER)) <= set(theirs)
+    assert set(theirs) <= {*BROKER, *UNUSED}
+    assert differences(public(BROKER), theirs) == []
+
+
+def test_broker_settings_change_when_kafkas_do() -> None:
+    theirs = definitions(BROKER_CLASS)
+    settings = {**UNUSED, **BROKER}
+    wrong = {
+        name: MODES[settings[name].mode]
+        for name, kafka in theirs.items()
+        if MODES[settings[name].mode] != kafka.mode and not settings[name].sensitive
+    }
+    assert wrong == dict.fromkeys(FIXED_WHILE_RUNNING, "read-only")

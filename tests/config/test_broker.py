@@ -1,0 +1,139 @@
+from typing import Any
+
+import pytest
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.definitions import BROKER
+from barnabas.config.setting import ConfigError
+
+HOUR = 3_600_000
+
+
+def load(**properties: str) -> BrokerConfig:
+    return BrokerConfig.load({name.replace("_", "."): value for name, value in properties.items()})
+
+
+def test_a_broker_needs_no_settings() -> None:
+    config = load()
+    assert (config.node_id, config.log_dirs, config.warnings) == (1, ("./barnabas-data",), ())
+    assert [str(spec) for spec in config.listeners] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert config.advertised_listeners == ()
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+
+
+def test_every_setting_has_a_value_of_its_kind() -> None:
+    config = load()
+    for name, setting in BROKER.items():
+        value = config[name]
+        assert value is None or type(value) is type(setting.parse(setting.default or str(value)))
+
+
+@pytest.mark.parametrize(
+    ("properties", "name", "value"),
+    [
+        ({}, "log.retention.ms", 168 * HOUR),
+        ({"log_retention_hours": "1"}, "log.retention.ms", HOUR),
+        ({"log_retention_hours": "1", "log_retention_minutes": "2"}, "log.retention.ms", 120_000),
+        ({"log_retention_minutes": "2", "log_retention_ms": "3"}, "log.retention.ms", 3),
+        ({"log_retention_hours": "-1"}, "log.retention.ms", -1),
+        ({"log_roll_hours": "2"}, "log.roll.ms", 2 * HOUR),
+        ({"log_roll_jitter_hours": "2"}, "log.roll.jitter.ms", 2 * HOUR),
+        ({"log_flush_scheduler_interval_ms": "7"}, "log.flush.interval.ms", 7),
+        ({"log_dir": "/a"}, "log.dirs", ("/a",)),
+        ({"log_dir": "/a", "log_dirs": "/b,/c"}, "log.dirs", ("/b", "/c")),
+        ({"broker_id": "7"}, "node.id", 7),
+        ({"node_id": "7"}, "broker.id", 7),
+    ],
+)
+def test_a_setting_falls_back_to_its_synonyms(properties: dict[str, str], name: str, value: Any) -> None:
+    assert load(**properties)[name] == value
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Unknown configuration log\.retension\.ms; did you mean log\.retention\.ms\?"
+    ):
+        load(log_retension_ms="1")
+    with pytest.raises(ConfigError, match=r"Unknown configuration qqqqqqqqqq$"):
+        load(qqqqqqqqqq="1")
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        (
+            {"num_partitions": "0"},
+            "Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        ),
+        ({"node_id": "1", "broker_id": "2"}, "node.id is 1 but broker.id is 2"),
+        ({"broker_id": "-5"}, "Invalid value -5 for configuration broker.id"),
+        ({"log_dirs": ""}, "At least one data folder"),
+        ({"log_retention_ms": "0"}, "log.retention.ms must be unlimited"),
+        ({"listeners": ""}, "listeners is empty"),
+        ({"listeners": "PLAINTEXT://:9092", "advertised_listeners": "SSL://a:1"}, "the names must match"),
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "to which no client can connect"),
+        ({"advertised_listeners": "PLAINTEXT://:9092"}, "to which no client can connect"),
+        ({"inter_broker_listener_name": "X"}, "none of the listeners: PLAINTEXT"),
+        (
+            {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
+            "Set only one of",
+        ),
+        ({"replica_fetch_wait_max_ms": "40000"}, "replica.socket.timeout.ms must be at least"),
+        ({"max_connections_per_ip_overrides": "x"}, "HOST:LIMIT,HOST:LIMIT"),
+        ({"barnabas_acks_all_fsync": "maybe"}, "String must be one of: auto, always, never"),
+        ({"barnabas_metrics_listen": "9100"}, "HOST:PORT or nothing"),
+    ],
+)
+def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load(**properties)
+    assert text in str(refusal.value)
+
+
+def test_settings_without_a_use_here_are_accepted_with_a_warning() -> None:
+    config = load(num_io_threads="8", zookeeper_set_acl="true", num_partitions="3")
+    assert config.warnings == (
+        "num.io.threads is a setting of Apache Kafka that has no effect in Barnabas",
+        "zookeeper.set.acl is a setting of Apache Kafka that has no effect in Barnabas",
+    )
+
+
+def test_the_properties_of_a_kraft_node_work() -> None:
+    config = load(
+        process_roles="broker,controller",
+        node_id="3",
+        listeners="PLAINTEXT://:9092,CONTROLLER://:9093",
+        advertised_listeners="PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        controller_listener_names="CONTROLLER",
+        controller_quorum_bootstrap_servers="localhost:9093",
+        inter_broker_listener_name="PLAINTEXT",
+        listener_security_protocol_map="CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    )
+    assert [str(spec) for spec in config.listeners] == ["PLAINTEXT://:9092"]
+    assert [str(spec) for spec in config.advertised_listeners] == ["PLAINTEXT://localhost:9092"]
+
+
+def test_a_listener_may_have_a_value_of_its_own() -> None:
+    config = BrokerConfig.load({"listener.name.plaintext.max.connections": "5", "max.connections": "9"})
+    assert config.for_listener("PLAINTEXT", "max.connections") == 5
+    assert config.for_listener("SSL", "max.connections") == 9
+    BrokerConfig.load({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"})
+    with pytest.raises(ConfigError, match=r"listener\.name\.plaintext\.max\.connections"):
+        BrokerConfig.load({"listener.name.plaintext.max.connections": "-1"})
+    with pytest.raises(ConfigError, match="Unknown configuration"):
+        BrokerConfig.load({"listener.name.plaintext.nonsense": "1"})
+
+
+def test_changes_at_run_time_are_stronger_than_properties_and_one_brokers_stronger_than_alls() -> None:
+    started = load(log_retention_ms="1", message_max_bytes="1")
+    changed = started.with_dynamic(
+        {"message.max.bytes": "3"}, {"message.max.bytes": "2", "log.retention.ms": "2"}
+    )
+    assert (changed["message.max.bytes"], changed["log.retention.ms"]) == (3, 2)
+    assert (started["message.max.bytes"], started["log.retention.ms"]) == (1, 1)
+
+
+def test_a_stored_change_that_makes_no_sense_is_left_out_with_a_warning() -> None:
+    changed = load().with_dynamic({"no.such.name": "1", "message.max.bytes": "x"}, {"log.retention.ms": "2"})
+    assert (changed["message.max.bytes"], changed["log.retention.ms"]) == (1048588, 2)
+    assert ["no.such.name" in changed.warnings[0], "message.max.bytes" in changed.warnings[1]] == [True, True]
