@@ -1,0 +1,60 @@
+"""InitProducerId: an instance of a producer takes over a transactional id.
+
+    state                    answer
+    none, Empty, Complete*   the next epoch; another producer id when the epochs of this one are used
+    Ongoing                  the open transaction is aborted and its epoch fenced: CONCURRENT_TRANSACTIONS
+    Prepare*                 CONCURRENT_TRANSACTIONS, until the markers are written
+
+A request may name the producer id and epoch that its sender has (KIP-360): it goes on after an error, and must not
+take the id from a newer instance. Then the epoch must be the present one, or the one before if the answer to
+the first try was lost; everybody else is told PRODUCER_FENCED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.transactions.instances import Instance, fenced
+from barnabas.transactions.states import DECIDED, TransactionState
+from barnabas.transactions.transaction import LAST_EPOCH, NO_EPOCH, Transaction
+
+
+def initialize(
+    known: Transaction,
+    expected: Instance | None,
+    timeout_ms: int,
+    version: int,
+    now_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Transaction:
+    """The next state. If it is decided, the client must come back when the abort is complete."""
+    if expected is not None and not _may_be(known, expected):
+        raise fenced(known, expected)
+    if known.state in DECIDED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is not yet complete")
+    if known.state is TransactionState.ONGOING:
+        return known.fenced(version, now_ms)
+    if known.epochs_are_used and (expected is None or expected.epoch == known.epoch):
+        last_epoch = NO_EPOCH if expected is None else known.epoch
+        return known.rotated(new_producer_id(), last_epoch, timeout_ms, now_ms)
+    return _raise_epoch(known, expected, timeout_ms, now_ms)
+
+
+def _may_be(known: Transaction, expected: Instance) -> bool:
+    """Could this instance be the latest one? Its epoch is looked at later."""
+    return (
+        known.epoch == NO_EPOCH  # the id has expired meanwhile: start anew
+        or expected.producer_id == known.producer_id
+        or (expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH)
+    )
+
+
+def _raise_epoch(known: Transaction, expected: Instance | None, timeout_ms: int, now_ms: int) -> Transaction:
+    if expected is None:
+        return known.initialized(known.epoch + 1, NO_EPOCH, timeout_ms, now_ms)
+    if known.epoch == NO_EPOCH or expected.epoch == known.epoch:
+        return known.initialized(known.epoch + 1, known.epoch, timeout_ms, now_ms)
+    if expected.epoch == known.last_epoch:  # sent again, because the answer was lost
+        return known.initialized(known.epoch, known.last_epoch, timeout_ms, now_ms)
+    raise fenced(known, expected)

@@ -1,0 +1,211 @@
+"""The transactional ids that one partition of `__transaction_state` holds.
+
+Requests come here as functions of the shard for the runtime: they return the records that would make them true and
+their answer, and change nothing. `replay` is the only thing that changes state, alike for a record just
+written and for one read when the partition is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.coordinator_records import UnknownRecordTypeError
+from barnabas.records.record import Record
+from barnabas.transactions.ending import end
+from barnabas.transactions.initialization import initialize
+from barnabas.transactions.instances import Instance, check_present
+from barnabas.transactions.records import from_record, to_record
+from barnabas.transactions.transaction import Transaction
+from barnabas.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# What a flood of new ids may cost: about 1 KB each. The id that has been silent longest makes room.
+MOST_IDS = 20_000
+
+Records = list[CoordinatorRecord]
+
+
+class Outcome(NamedTuple):
+    """What has become of an id; `error` is for the client, even though the state may have changed."""
+
+    transaction: Transaction
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TransactionShard:
+    """Ids in the order of their last change, the longest silent first."""
+
+    def __init__(
+        self, index: int, on_loaded: Callable[[TransactionShard], None], *, limit: int = MOST_IDS
+    ) -> None:
+        self.index = index
+        self._on_loaded = on_loaded
+        self._limit = limit
+        self._transactions: dict[str, Transaction] = {}
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        return self._transactions.get(transactional_id)
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        transactional_id: str,
+        expected: Instance | None,
+        timeout_ms: int,
+        version: int,
+        now_ms: int,
+        new_producer_id: Callable[[], int],
+    ) -> tuple[Records, Outcome]:
+        """InitProducerId. CONCURRENT_TRANSACTIONS with a decided transaction: it has just been aborted."""
+        known = self._transactions.get(transactional_id)
+        records = [] if known is not None else self._make_room()
+        if known is None:
+            known = Transaction(transactional_id, new_producer_id(), timeout_ms, now_ms)
+        fresh = initialize(known, expected, timeout_ms, version, now_ms, new_producer_id)
+        error = ErrorCode.CONCURRENT_TRANSACTIONS if fresh.is_decided else ErrorCode.NONE
+        return [*records, to_record(fresh)], Outcome(fresh, error)
+
+    def _make_room(self) -> Records:
+        if len(self._transactions) < self._limit:
+            return []
+        silent = next((one for one in self if one.is_at_rest), None)
+        return [] if silent is None else [to_record(silent.dead())]
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        instance: Instance,
+        partitions: Iterable[TopicPartition],
+        version: int,
+        now_ms: int,
+    ) -> tuple[Records, Outcome]:
+        known = self._present(transactional_id, instance)
+        if known.is_decided:
+            raise _still_completing(known)
+        if known.is_ongoing and known.partitions.issuperset(partitions):
+            return [], Outcome(known)
+        fresh = known.with_partitions(partitions, version, now_ms)
+        return [to_record(fresh)], Outcome(fresh)
+
+    def verify(
+        self, transactional_id: str, instance: Instance, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Which of these partitions are part of the transaction? The others must be aborted by the client."""
+        known = self._present(transactional_id, instance)
+        if known.is_decided:
+            raise _still_completing(known)
+        return {
+            place: ErrorCode.NONE if place in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for place in partitions
+        }
+
+    def end(
+        self,
+        transactional_id: str,
+        instance: Instance,
+        *,
+        committed: bool,
+        version: int,
+        now_ms: int,
+        new_producer_id: Callable[[], int],
+    ) -> tuple[Records, Outcome]:
+        """EndTxn. A decided transaction in the outcome means that its markers must be written."""
+        known = self._known(transactional_id)
+        fresh = end(
+            known,
+            instance,
+            committed=committed,
+            version=version,
+            now_ms=now_ms,
+            new_producer_id=new_producer_id,
+        )
+        return [] if fresh is known else [to_record(fresh)], Outcome(fresh)
+
+    def _known(self, transactional_id: str) -> Transaction:
+        known = self._transactions.get(transactional_id)
+        if known is None:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no producer has initialized {transactional_id!r}"
+            )
+        return known
+
+    def _present(self, transactional_id: str, instance: Instance) -> Transaction:
+        known = self._known(transactional_id)
+        check_present(known, instance)
+        return known
+
+    # -- what the coordinator does by itself --------------------------------------------------------
+
+    def complete(self, decided: Transaction, now_ms: int) -> tuple[Records, Transaction | None]:
+        """All markers of `decided` are written. None if something else has happened to it meanwhile."""
+        known = self._transactions.get(decided.transactional_id)
+        if known is None or known != decided:
+            return [], None
+        fresh = known.completed(now_ms)
+        return [to_record(fresh)], fresh
+
+    def abort_timed_out(
+        self, transactional_id: str, version: int, now_ms: int
+    ) -> tuple[Records, Transaction | None]:
+        """Fence and abort a transaction that has been open for longer than its producer asked for."""
+        known = self._transactions.get(transactional_id)
+        if known is None or not known.has_timed_out(now_ms):
+            return [], None
+        fresh = known.fenced(version, now_ms)
+        return [to_record(fresh)], fresh
+
+    def expire(self, last_update_ms: int, most: int) -> tuple[Records, int]:
+        """Forget ids that are at rest and have been silent since `last_update_ms`; at most so many at once."""
+        records: Records = []
+        for transaction in self:
+            if transaction.updated_ms > last_update_ms or len(records) >= most:
+                break
+            if transaction.is_at_rest:
+                records.append(to_record(transaction.dead()))
+        return records, len(records)
+
+    def timed_out(self, now_ms: int) -> list[Transaction]:
+        return [transaction for transaction in self if transaction.has_timed_out(now_ms)]
+
+    def decided(self) -> list[Transaction]:
+        return [transaction for transaction in self if transaction.is_decided]
+
+    # -- the log ------------------------------------------------------------------------------------
+
+    def replay(self, record: Record, producer: Producer | None) -> None:
+        try:
+            transactional_id, transaction = from_record(record.key or b"", record.value)
+        except UnknownRecordTypeError as error:
+            logger.warning("skipping offset %d of __transaction_state: %s", record.offset, error)
+            return
+        self._transactions.pop(transactional_id, None)
+        if transaction is not None:
+            self._transactions[transactional_id] = transaction
+
+    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """Nothing is written to `__transaction_state` inside a transaction."""
+
+    def loaded(self) -> None:
+        self._on_loaded(self)
+
+    def unloaded(self) -> None:
+        self._transactions.clear()
+
+
+def _still_completing(known: Transaction) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        f"the last transaction of {known.transactional_id} is not yet complete",
+    )
