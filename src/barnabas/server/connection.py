@@ -24,6 +24,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.server.complaints import Complaints
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS, Limits
 from barnabas.server.memory import MemoryPool
 from barnabas.server.output import Output
@@ -33,8 +34,6 @@ from barnabas.server.transport import BLOCKED, Transport
 if TYPE_CHECKING:
     from barnabas.server.dispatch import Dispatcher, Request
     from barnabas.server.listener import Listener
-
-log = logging.getLogger(__name__)
 
 # What every request begins with: the length of the rest, the API key and version (read as one number, the key
 # of a route), the correlation id, and the length of the client id.
@@ -55,6 +54,7 @@ class Surroundings(Protocol):
     dispatcher: Dispatcher
     memory: MemoryPool
     warmer: Warmer
+    complaints: Complaints
     receive_buffer: memoryview
     monotonic: Callable[[], float]
 
@@ -334,8 +334,9 @@ class Connection:
             return
         self.closed = True
         self._pauses |= CLOSED
-        log.log(level, "closed %r: %s", self, reason)
         server = self._server
+        if level > logging.DEBUG:
+            server.complaints.log(level, "closed %r: %s", self, reason)
         if self._reading:
             server.loop.remove_reader(self.transport.fileno())
         if self._in_event and self.output:

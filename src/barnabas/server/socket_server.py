@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 
+from barnabas.server.complaints import Complaints
 from barnabas.server.connection import Connection
 from barnabas.server.connections import Connections
 from barnabas.server.dispatch import Dispatcher
@@ -20,7 +21,6 @@ from barnabas.server.transport import PlainTransport
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
-REFUSALS_LOGGED_EVERY = 10.0  # seconds; a flood of connections must not become a flood of log lines
 
 
 class SocketServer:
@@ -41,10 +41,10 @@ class SocketServer:
         self.memory = MemoryPool(self.limits.queued_bytes)
         self.connections = Connections(self.limits)
         self.warmer = Warmer()
+        self.complaints = Complaints(monotonic)
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.loop: asyncio.AbstractEventLoop
         self._sweeper: asyncio.TimerHandle | None = None
-        self._next_refusal_logged = 0.0
 
     def open(self) -> None:
         """Bind all addresses, so that ports are known; clients are accepted from `start` on."""
@@ -73,6 +73,7 @@ class SocketServer:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.warmer.close()
+        self.complaints.tell_suppressed()
 
     async def _wait_until_quiet(self) -> None:
         self.connections.close_quiet()
@@ -88,7 +89,7 @@ class SocketServer:
         if refusal is not None:
             accepted.close()
             self.connections.refused[listener.name] += 1
-            self._log_refusal(listener, peer, refusal)
+            self.complaints.log(logging.WARNING, "%r refused %s:%d: %s", listener, *peer, refusal)
             return
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,12 +98,6 @@ class SocketServer:
             accepted.close()
             return
         self.connections.add(Connection(self, PlainTransport(accepted), listener, peer, local))
-
-    def _log_refusal(self, listener: Listener, peer: tuple[str, int], refusal: str) -> None:
-        now = self.monotonic()
-        if now >= self._next_refusal_logged:
-            self._next_refusal_logged = now + REFUSALS_LOGGED_EVERY
-            log.warning("%r refused %s:%d: %s", listener, peer[0], peer[1], refusal)
 
     def _sweep(self) -> None:
         self.connections.close_overdue(self.monotonic())
