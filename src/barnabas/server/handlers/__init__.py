@@ -14,6 +14,12 @@ from barnabas.protocol.messages.cluster import (
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
+from barnabas.protocol.messages.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+)
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import (
     ApiVersionsRequest,
@@ -32,6 +38,7 @@ from barnabas.protocol.messages.transactions import DescribeProducersRequest, In
 from barnabas.server.dispatch import Handler
 from barnabas.server.handlers import (
     cluster,
+    configs,
     fetch,
     log_dirs,
     metadata,
@@ -55,14 +62,18 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
     Handler(InitProducerIdRequest, 0, 5, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
+    Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs),
+    Handler(AlterConfigsRequest, 0, 2, configs.alter_configs),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
     Handler(CreatePartitionsRequest, 0, 3, topics.create_partitions),
     Handler(ElectLeadersRequest, 0, 2, cluster.elect_leaders),
+    Handler(IncrementalAlterConfigsRequest, 0, 1, configs.incremental_alter_configs),
     Handler(AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments),
     Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
     Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
     Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
     Handler(DescribeProducersRequest, 0, 0, transactions.describe_producers),
     Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),
+    Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
 )

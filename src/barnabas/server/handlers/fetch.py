@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 READ_COMMITTED = 1
+CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be idle and closed by then
 
 
@@ -144,7 +145,7 @@ class Fetching:
             )
         problem = partition.leadership_error(entry.leader_epoch)
         if problem:
-            return _not_here(entry, partition, problem)
+            return _not_here(entry, partition, problem, self._request.version)
         log = partition.log
         upper = log.last_stable_offset if self._committed_only else log.high_watermark
         data = PartitionData(
@@ -207,6 +208,7 @@ class Fetching:
 
     def _wait(self) -> None:
         self._session.on_ready = self._news
+        self._request.patience = self._wait_ms / 1000
         self._timer = self._broker.timers.call_later(self._wait_ms / 1000, self._time_out)
 
     def _news(self) -> None:
@@ -248,9 +250,9 @@ def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=entry.index, error_code=code, high_watermark=-1, records=b"")
 
 
-def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode) -> PartitionData:
+def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
     data = _error(entry, code)
-    if partition.state is not None:
+    if version >= CURRENT_LEADER_SINCE and partition.state is not None:
         data.current_leader = LeaderIdAndEpoch(
             leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
         )

@@ -47,6 +47,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 UNKNOWN = -1
 READ_COMMITTED = 1
+LEADER_EPOCH_SINCE = 4
 HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 
 
@@ -70,6 +71,8 @@ async def list_offsets(broker: Broker, request: Request, message: ListOffsetsReq
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 await _fill(broker, topic.name, wanted, committed_only, answer)
+                if request.version < LEADER_EPOCH_SINCE:
+                    answer.leader_epoch = UNKNOWN
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)

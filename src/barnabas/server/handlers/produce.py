@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 NO_ACKNOWLEDGEMENT = 0
+CURRENT_LEADER_SINCE = 10  # KIP-951: a client learns at once where to go
 INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets tools write to internal topics
 
 
@@ -94,7 +95,7 @@ class _Appending:
             result = partition.append(data.records, self.now_ms, self.acks)
         except KafkaError as error:
             partition.counters.failed_produces.value += 1
-            return _failure(partition, data.index, error)
+            return _failure(partition, data.index, error, self.request.version)
         response = PartitionProduceResponse(
             index=data.index,
             base_offset=result.first_offset,
@@ -162,7 +163,9 @@ class Acknowledgement:
         self._request.respond(self._response)
 
 
-def _failure(partition: Partition, index: int, error: KafkaError) -> PartitionProduceResponse:
+def _failure(
+    partition: Partition, index: int, error: KafkaError, version: int
+) -> PartitionProduceResponse:
     response = PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
     )
@@ -171,7 +174,8 @@ def _failure(partition: Partition, index: int, error: KafkaError) -> PartitionPr
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in error.record_errors
         ]
-    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.state is not None:
+    moved = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
         response.current_leader = LeaderIdAndEpoch(
             leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
         )

@@ -1,0 +1,75 @@
+"""`barnabas serve` as a process of its own, for tests that kill it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.apache_kafka import free_port
+
+READY = "Barnabas is ready on "
+START_SECONDS = 20.0
+
+
+class BrokerProcess:
+    """Keeps its port and its folder over restarts. `lines` is everything that it has said."""
+
+    def __init__(self, data: Path, *settings: str) -> None:
+        self.data = data
+        self.port = free_port()
+        self.lines: list[str] = []
+        self._settings = settings
+        self._process: subprocess.Popen[str] | None = None
+        self._ready = threading.Event()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        self._ready.clear()
+        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
+        command += ["--listen", self.bootstrap_servers]
+        for setting in self._settings:
+            command += ["--set", setting]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        if not self._ready.wait(START_SECONDS) or self._process.poll() is not None:
+            raise AssertionError("the broker did not start:\n" + "".join(self.lines))
+        return self
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.lines.append(line)
+            if line.startswith(READY):
+                self._ready.set()
+        self._ready.set()  # it has ended: nobody needs to wait any longer
+
+    def kill(self) -> None:
+        """As a power button would: no signal handler runs."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.send_signal(number)
+        return process.wait(timeout=30)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
