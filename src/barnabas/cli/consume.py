@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -147,10 +147,24 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
         out.write(b"".join([plan.write(record) for record in records]))
         out.flush()
         written += len(records)
+        if not records and reader_is_gone(sys.stdout):
+            break
         for place in [place for place in waiting if not _has_more(consumer.position(place), ends[place])]:
             waiting.discard(place)
             consumer.remove(place)
     return written
+
+
+def reader_is_gone(stream: TextIO) -> bool:
+    """Whether the other end of a pipe is closed: nobody would notice by writing while there is nothing to write."""
+    import select
+
+    try:
+        watch = select.poll()
+        watch.register(stream.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # no poll, or no real file behind the stream
+        return False
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in watch.poll(0))
 
 
 def _has_more(position: int, end: int | None) -> bool:
