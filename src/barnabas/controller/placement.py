@@ -8,7 +8,7 @@ Nothing is random: the same image gives the same placement, which the simulator 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from barnabas.cluster.image import BrokerState, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
@@ -45,31 +45,39 @@ def _check_enough_brokers(brokers: Collection[BrokerState], replication_factor: 
 
 
 class _Placer:
+    """Counts what the new partitions have put on each broker, and gives the next one to those with least."""
+
     def __init__(self, brokers: Collection[BrokerState], load: Mapping[int, int]) -> None:
         self._brokers = sorted(brokers, key=lambda broker: broker.id)
         self._load = load
-        self._leads: Counter[int] = Counter()
-        self._holds: Counter[int] = Counter()
+        self._leads = dict.fromkeys((broker.id for broker in self._brokers), 0)
+        self._holds = self._leads.copy()
 
     def next_partition(self, replication_factor: int) -> tuple[int, ...]:
         leader = min((broker for broker in self._brokers if broker.can_lead), key=self._leader_cost)
-        chosen = [leader]
         self._leads[leader.id] += 1
+        chosen = [leader]
+        free = [broker for broker in self._brokers if broker is not leader]
         while len(chosen) < replication_factor:
-            free = [broker for broker in self._brokers if broker not in chosen]
-            chosen.append(min(free, key=lambda broker: self._follower_cost(broker, chosen)))
-        self._holds.update(broker.id for broker in chosen)
-        return tuple(broker.id for broker in chosen)
+            follower = min(free, key=self._cost_beside(chosen))
+            chosen.append(follower)
+            free.remove(follower)
+        for broker in chosen:
+            self._holds[broker.id] += 1
+        return tuple([broker.id for broker in chosen])
 
     def _leader_cost(self, broker: BrokerState) -> tuple[int, ...]:
         return self._leads[broker.id], self._holds[broker.id], self._load.get(broker.id, 0)
 
-    def _follower_cost(self, broker: BrokerState, chosen: list[BrokerState]) -> tuple[int, ...]:
-        # A broker that is down gets a replica only when there is no other; it catches up later.
-        return (
-            not broker.can_lead,
-            sum(bool(broker.host) and broker.host == other.host for other in chosen),
-            sum(broker.rack is not None and broker.rack == other.rack for other in chosen),
-            self._holds[broker.id],
-            self._load.get(broker.id, 0),
-        )
+    def _cost_beside(self, chosen: list[BrokerState]) -> Callable[[BrokerState], tuple[int, ...]]:
+        """What speaks against a broker as one more replica, the weightiest first."""
+        hosts = [broker.host for broker in chosen if broker.host]
+        racks = [broker.rack for broker in chosen if broker.rack is not None]
+
+        def cost(broker: BrokerState) -> tuple[int, ...]:
+            # A broker that is down gets a replica only when there is no other; it catches up later.
+            down = not broker.can_lead
+            shared_hosts, shared_racks = hosts.count(broker.host), racks.count(broker.rack or "")
+            return down, shared_hosts, shared_racks, self._holds[broker.id], self._load.get(broker.id, 0)
+
+        return cost
