@@ -173,3 +173,28 @@ async def test_a_request_is_not_late_because_we_did_not_read_it() -> None:
         await until(lambda: len(waiting) == 65)
         waiting[64].respond(HeartbeatResponse())
         assert await client.correlation_ids(65) == list(range(65))
+
+
+@scenario
+async def test_clients_that_come_too_fast_wait_until_they_are_let_in() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=Limits(connections_per_second=2), clock=clock) as server:
+        clients = [await server.connect() for _ in range(3)]
+        await clients[0].send(heartbeat_frame(0))
+        await clients[1].send(heartbeat_frame(1))
+        assert [await client.correlation_ids(1) for client in clients[:2]] == [[0], [1]]
+        assert len(server.server.connections) == 2
+        clock.advance(500)
+        await clients[2].send(heartbeat_frame(2))
+        assert await clients[2].correlation_ids(1) == [2]
+
+
+@scenario
+async def test_limits_may_change_while_the_server_runs() -> None:
+    async with serving(heartbeat(echo), limits=Limits(connections=1)) as server:
+        await server.connect()
+        await server.connections_become(1)
+        assert await (await server.connect()).is_closed()
+        server.server.use_limits(Limits(connections=2))
+        await server.connect()
+        await server.connections_become(2)

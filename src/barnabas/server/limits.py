@@ -31,6 +31,7 @@ class Limits:
     connections: int = 10_000  # max.connections
     connections_per_address: int = 10_000  # max.connections.per.ip
     address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
+    connections_per_second: float = UNLIMITED  # max.connection.creation.rate
     idle_seconds: float = 600.0  # connections.max.idle.ms
     first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
     # A request must arrive within this time, and one second more for each 64 KiB of it: enough for a modem,
@@ -57,6 +58,7 @@ def limits_from(config: BrokerConfig) -> Limits:
         connections=config["max.connections"],
         connections_per_address=config["max.connections.per.ip"],
         address_overrides=_overrides(config["max.connections.per.ip.overrides"]),
+        connections_per_second=config["max.connection.creation.rate"],
         idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         first_request_seconds=config["barnabas.first.request.timeout.ms"] / 1000,
     )

@@ -10,6 +10,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.server.pace import Pace
+
 log = logging.getLogger(__name__)
 
 ACCEPTED_PER_TURN = 64
@@ -45,6 +47,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepted: Accepted | None = None
+        self._pace: Pace | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}://{self.host}:{self.port}"
@@ -56,10 +59,10 @@ class Listener:
         self.port = listening.getsockname()[1]
         self._socket = listening
 
-    def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted, pace: Pace) -> None:
         if self._socket is None:
             self.open()
-        self._loop, self._accepted = loop, accepted
+        self._loop, self._accepted, self._pace = loop, accepted, pace
         self._watch()
 
     def close(self) -> None:
@@ -83,7 +86,11 @@ class Listener:
     def _accept(self) -> None:
         assert self._socket is not None
         assert self._accepted is not None
+        assert self._pace is not None
         for _ in range(ACCEPTED_PER_TURN):
+            if delay := self._pace.delay():
+                self._rest(delay)
+                return
             try:
                 accepted, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError):
@@ -91,15 +98,21 @@ class Listener:
             except OSError as error:
                 self._accept_failed(error)
                 return
+            self._pace.take()
             accepted.setblocking(False)
             self._accepted(self, accepted, plain_address(peer))
 
     def _accept_failed(self, error: OSError) -> None:
-        if error.errno not in _OUT_OF_RESOURCES or self._socket is None or self._loop is None:
+        if error.errno not in _OUT_OF_RESOURCES:
             return  # that client has gone already
         log.error("%r cannot accept: %s; trying again in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.call_later(RETRY_ACCEPT_SECONDS, self._watch)
+        self._rest(RETRY_ACCEPT_SECONDS)
+
+    def _rest(self, seconds: float) -> None:
+        """Accept nobody for a while; clients wait in the kernel's queue."""
+        if self._socket is not None and self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(seconds, self._watch)
 
 
 def _bind(family: socket.AddressFamily, host: str, port: int, backlog: int) -> socket.socket:

@@ -15,6 +15,7 @@ from barnabas.server.dispatch import Dispatcher
 from barnabas.server.limits import RECEIVE_BUFFER_BYTES, Limits
 from barnabas.server.listener import Listener, plain_address, warn_if_unreachable
 from barnabas.server.memory import MemoryPool
+from barnabas.server.pace import Pace
 from barnabas.server.residency import Warmer
 from barnabas.server.transport import PlainTransport
 
@@ -42,6 +43,7 @@ class SocketServer:
         self.connections = Connections(self.limits)
         self.warmer = Warmer()
         self.complaints = Complaints(monotonic)
+        self._pace = Pace(self.limits.connections_per_second, monotonic)
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.loop: asyncio.AbstractEventLoop
         self._sweeper: asyncio.TimerHandle | None = None
@@ -54,7 +56,7 @@ class SocketServer:
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         for listener in self.listeners:
-            listener.start(self.loop, self._accepted)
+            listener.start(self.loop, self._accepted, self._pace)
             warn_if_unreachable(listener)
         self._sweep()
 
@@ -80,6 +82,12 @@ class SocketServer:
         while len(self.connections):
             await asyncio.sleep(0.01)
             self.connections.close_quiet()
+
+    def use_limits(self, limits: Limits) -> None:
+        """Take over limits that were changed while running; open connections keep their largest request."""
+        self.limits = self.connections.limits = limits
+        self.memory.size = limits.queued_bytes
+        self._pace.per_second = limits.connections_per_second
 
     def forget(self, connection: Connection) -> None:
         self.connections.remove(connection)
