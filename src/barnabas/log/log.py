@@ -44,7 +44,7 @@ from barnabas.log.segment import MAX_RELATIVE_OFFSET, Segment
 from barnabas.log.slices import EMPTY, FileSlice, Slice
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.log.tail import Tail
-from barnabas.log.truncation import cut_segments, rebuild_producers, remove_segment_now
+from barnabas.log.truncation import cut_segments, find_cut, rebuild_producers, remove_segment_now
 from barnabas.records.batch import (
     BatchHeader,
     crc_is_right,
@@ -449,16 +449,18 @@ class Log:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self._announce_cut(min(self.recovery_point, offset))
         with self._disk(harmless=()):
-            self.log_end_offset = cut_segments(self, offset)
+            cut = find_cut(self.segments[: self.segment_number(offset) + 1], offset)
+            self._announce_cut(cut.log_end)
+            cut_segments(self, cut)
+            self.log_end_offset = cut.log_end
             self._after_cut()
             self.snapshots.remove_from(self.log_end_offset)
             rebuild_producers(self.producers, self.snapshots, self.segments, self.log_end_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
-        self._announce_cut(min(self.recovery_point, offset))
+        self._announce_cut(self.segments[0].base_offset)
         with self._disk(harmless=()):
             while self.segments:
                 remove_segment_now(self, self.segments.pop())
@@ -470,9 +472,9 @@ class Log:
             self.snapshots.keep_only(())
             self.producers.clear()
 
-    def _announce_cut(self, recovery_point: int) -> None:
+    def _announce_cut(self, log_end: int) -> None:
         self.generation += 1
-        self.recovery_point = recovery_point
+        self.recovery_point = min(self.recovery_point, log_end)
         if self.before_truncation:
             self.before_truncation(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import threading
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -64,7 +65,7 @@ class LogDir:
 
     def lock(self) -> None:
         """Keep other processes out, Apache Kafka included; FolderInUseError when one is in."""
-        self.fs.make_folders(self.folder)
+        self._make_folder()
         file = self.fs.open(f"{self.folder}/{LOCK}", create=True)
         if file.fileno() >= 0:  # a file system in memory belongs to this process anyway
             try:
@@ -77,6 +78,17 @@ class LogDir:
                     raise FolderInUseError(self.folder) from None
                 raise
         self._lock_file = file
+
+    def _make_folder(self) -> None:
+        """Create the folder, and let its name survive a crash before anything in it must."""
+        missing = []
+        folder = self.folder
+        while folder and not self.fs.exists(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        self.fs.make_folders(self.folder)
+        for folder in missing:
+            self.fs.sync_folder(os.path.dirname(folder))
 
     def unlock(self) -> None:
         if self._lock_file is not None:

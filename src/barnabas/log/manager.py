@@ -78,7 +78,7 @@ class LogManager:
         boot_id: Callable[[], str | None] = kernel_boot_id,
     ) -> None:
         self.fs = fs
-        self._clock = clock
+        self.clock = clock
         self._boot_id = boot_id
         self._config = config
         reserve: int = config["barnabas.disk.reserve.bytes"]
@@ -216,7 +216,7 @@ class LogManager:
             stop=stop,
             recovery_point=checkpoints.recovery_points.get(partition, 0),
             log_start=checkpoints.log_starts.get(partition, 0),
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
         try:
             parts = recovery.run()
@@ -272,7 +272,7 @@ class LogManager:
         self._logs[log.topic_partition] = log
         log.before_truncation = self._before_truncation
         log.on_flush_wanted = self._housekeeping.flush_wanted
-        log.last_flush_ms = self._clock.now_ms()
+        log.last_flush_ms = self.clock.now_ms()
         return log
 
     # -- creating and deleting ----------------------------------------------------------------------
@@ -296,7 +296,7 @@ class LogManager:
                 config,
                 gate=log_dir.gate,
                 open_segments=self._open_segments,
-                now_ms=self._clock.now_ms(),
+                now_ms=self.clock.now_ms(),
                 roll_jitter=random.random(),
             )
         except OSError as error:
@@ -342,7 +342,7 @@ class LogManager:
             raise self._storage_error(log_dir, error) from error
         log_dir.forget(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
-        self._housekeeping.remove_later(retired, self._clock.now_ms() + delay)
+        self._housekeeping.remove_later(retired, self.clock.now_ms() + delay)
         self._checkpoint(log_dir)
 
     def take_offline(self, log: Log, cause: OSError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.log.producers import ProducerStates
 from barnabas.log.replay import replay_batch, transaction_marker
@@ -14,22 +14,31 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 
-def cut_segments(log: Log, offset: int) -> int:
-    """Remove every batch that ends at `offset` or later; the log end that is left.
+class EndCut(NamedTuple):
+    """Where a log is going to end: at `position` of the segment that starts at `base_offset`."""
 
-    From the back to the front, so that a crash in between leaves a log without a gap.
-    """
-    keep = log.segment_number(offset)
-    for segment in reversed(log.segments[keep + 1 :]):
-        log.segments.remove(segment)
-        remove_segment_now(log, segment)
-    last = log.segments[-1]
+    base_offset: int
+    position: int
+    log_end: int
+
+
+def find_cut(segments: list[Segment], offset: int) -> EndCut:
+    """The place of the first batch that ends at `offset` or later; the last segment is the one that holds it."""
+    last = segments[-1]
     found = last.locate(offset)
-    if found is not None:
-        position, header = found
-        last.truncate(position)
-        return header.base_offset if position else last.base_offset
-    return offset
+    if found is None:
+        return EndCut(last.base_offset, last.size, offset)
+    position, header = found
+    return EndCut(last.base_offset, position, header.base_offset if position else last.base_offset)
+
+
+def cut_segments(log: Log, cut: EndCut) -> None:
+    """Remove what lies behind the cut: from the back to the front, so that a crash leaves no gap."""
+    while log.segments[-1].base_offset > cut.base_offset:
+        remove_segment_now(log, log.segments.pop())
+    last = log.segments[-1]
+    if cut.position < last.size:
+        last.truncate(cut.position)
 
 
 def remove_segment_now(log: Log, segment: Segment) -> None:
@@ -45,7 +54,7 @@ def rebuild_producers(
     start = snapshots.load_latest(producers, upto)
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
-        if last or segments[number + 1].base_offset > start:
+        if segment.base_offset < upto and (last or segments[number + 1].base_offset > start):
             replay_segment(producers, segment, start, upto, note_aborted=False)
 
 
