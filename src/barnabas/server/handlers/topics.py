@@ -16,6 +16,7 @@ from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.describe import describe_topic
 from barnabas.controller import topics as decide
+from barnabas.controller.decision import Decided
 from barnabas.controller.topics import CreatedTopic, MorePartitions, NewTopic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.topics import (
@@ -108,16 +109,18 @@ async def delete_topics(
         # Version 3 brought the code for it.
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
         return _answer_all(asked, KafkaError(code, "Topic deletion is disabled."))
-    plan = _Deletions(broker.image, asked)
     try:
-        results = await broker.controller.submit(lambda image: decide.delete_topics(image, list(plan.topics)))
+        answers = await broker.controller.submit(lambda image: _delete(image, asked))
     except KafkaError as error:
         return _answer_all(asked, error)
-    for topic_id, name in plan.topics.items():
-        result = results[topic_id]
-        problem = result if isinstance(result, KafkaError) else None
-        plan.answers.append(_deletion_result(name, topic_id, problem))
-    return DeleteTopicsResponse(responses=plan.answers)
+    return DeleteTopicsResponse(responses=answers)
+
+
+def _delete(image: MetadataImage, asked: Sequence[DeleteTopicState]) -> Decided[list[DeletableTopicResult]]:
+    plan = _Deletions(image, asked)
+    deltas, _ = decide.delete_topics(image, list(plan.topics))
+    done = [_deletion_result(name, topic_id, None) for topic_id, name in plan.topics.items()]
+    return deltas, plan.refused + done
 
 
 class _Deletions:
@@ -125,7 +128,7 @@ class _Deletions:
 
     def __init__(self, image: MetadataImage, asked: Sequence[DeleteTopicState]) -> None:
         self.topics: dict[Uuid, str] = {}
-        self.answers: list[DeletableTopicResult] = []
+        self.refused: list[DeletableTopicResult] = []
         self._image = image
         self._names = Counter(topic.name for topic in asked if topic.topic_id == ZERO_UUID)
         self._ids = Counter(topic.topic_id for topic in asked if topic.name is None)
@@ -150,7 +153,7 @@ class _Deletions:
             unknown = KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
             )
-            self.answers.append(_deletion_result(name, ZERO_UUID, unknown))
+            self.refused.append(_deletion_result(name, ZERO_UUID, unknown))
         elif topic.topic_id in self._ids:
             text = "The provided topic name maps to an ID that was already supplied."
             self._refuse(name, topic.topic_id, text)
@@ -163,12 +166,12 @@ class _Deletions:
             self._refuse(None, topic_id, "Duplicate topic id.")
         elif name is None:
             unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-            self.answers.append(_deletion_result(None, topic_id, unknown))
+            self.refused.append(_deletion_result(None, topic_id, unknown))
         elif name not in self._names:  # else the name has been answered, and its answer says why
             self.topics[topic_id] = name
 
     def _refuse(self, name: str | None, topic_id: Uuid, text: str) -> None:
-        self.answers.append(_deletion_result(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, text)))
+        self.refused.append(_deletion_result(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, text)))
 
 
 def _deletion_result(name: str | None, topic_id: Uuid, error: KafkaError | None) -> DeletableTopicResult:
