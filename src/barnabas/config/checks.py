@@ -81,16 +81,16 @@ class ListOf:
 
 
 class Matching:
-    """Text of a given form; `empty` text is allowed as well."""
+    """Text of a given form; empty text is allowed as well."""
 
-    __slots__ = ("_form", "allowed")
+    __slots__ = ("_pattern", "allowed")
 
     def __init__(self, pattern: str, allowed: str) -> None:
-        self._form = re.compile(pattern)
+        self._pattern = pattern  # compiled when it is needed: imports are to be fast
         self.allowed = allowed
 
     def complaint(self, value: Value) -> str | None:
-        if not value or self._form.fullmatch(str(value)):
+        if not value or re.fullmatch(self._pattern, str(value)):
             return None
         return f"Expected {self.allowed}"
 
