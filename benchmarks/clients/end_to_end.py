@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
-_WARMUP_RECORDS = 300
+_WARMUP_RECORDS = 1000  # connecting, metadata and the first fetch are not latency
 _PADDING = b"x" * 92  # with the time: 100 bytes
 _GIVE_UP_AFTER_SECONDS = 10.0
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
-_WARMUP_RECORDS = 500  # connecting and fetching metadata are not produce latency
+_WARMUP_RECORDS = 2500  # connecting and fetching metadata are not produce latency
 
 
 def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
