@@ -20,6 +20,7 @@ from barnabas.controller.brokers import Registration, create_cluster, register
 from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
 from barnabas.controller.producer_ids import allocate_producer_ids
+from barnabas.errors import ErrorCode
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
@@ -31,6 +32,7 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.server.background import ThreadBackground
 from barnabas.server.connection import Connection
+from barnabas.server.coordinators import Coordinators
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.features import SUPPORTED_FEATURES, initial_features
 from barnabas.server.fetch_sessions import FetchSessions
@@ -111,6 +113,8 @@ class Broker:
         self.logs.load(self._expected_log)
         await self._register()
         self.replicas.load(self.image)
+        self.coordinators = Coordinators(self)
+        self.coordinators.start()
         self.controller.on_commit.append(self._apply)
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
@@ -122,6 +126,7 @@ class Broker:
             self._housekeeper.cancel()
         await self.monitoring.stop()
         await self.sockets.stop()
+        self.coordinators.stop()
         await self.controller.stop()
         self._flushing.close()
         self._disk.close()
@@ -161,8 +166,10 @@ class Broker:
     # -- metadata -----------------------------------------------------------------------------------
 
     def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
+        before = self.image
         self._use(image)
         self.replicas.apply(image, deltas)
+        self.coordinators.applied(before, deltas)
         if any(
             isinstance(delta, ConfigsChanged) and delta.resource_type == ResourceType.BROKER
             for delta in deltas
@@ -183,6 +190,8 @@ class Broker:
         )
         self._fsync = self.config["barnabas.acks.all.fsync"]
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
+        self.sockets.use_limits(limits_from(self.config))
+        self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
 
     @property
     def policy(self) -> Policy:
@@ -234,10 +243,22 @@ class Broker:
             return partition.is_only_here
         return self._fsync == "always"
 
+    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when everything below `offset` is as safe as acks=all promises, or with what prevents it."""
+
+        def committed(error: ErrorCode) -> None:
+            if error or not self.must_flush(partition):
+                callback(error)
+            else:
+                self.flusher.when_flushed(partition.log, offset, callback)
+
+        partition.when_committed(offset, committed)
+
     def _flush_failed(self, log: Log, error: Exception) -> None:
         cause = error if isinstance(error, OSError) else OSError(str(error))
         folder = self.logs.take_offline(log, cause)
         self.replicas.take_offline(lambda other: other.folder.startswith(folder + os.sep), str(error))
+        self.coordinators.follow()
 
     # -- by the clock -------------------------------------------------------------------------------
 

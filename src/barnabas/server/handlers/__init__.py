@@ -21,12 +21,28 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesRequest,
 )
 from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
 from barnabas.protocol.messages.metadata import (
     ApiVersionsRequest,
     DescribeTopicPartitionsRequest,
+    FindCoordinatorRequest,
     MetadataRequest,
 )
-from barnabas.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from barnabas.protocol.messages.offsets import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
@@ -40,6 +56,10 @@ from barnabas.server.handlers import (
     cluster,
     configs,
     fetch,
+    find_coordinator,
+    group_admin,
+    group_offsets,
+    groups,
     log_dirs,
     metadata,
     offsets,
@@ -56,6 +76,15 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(FetchRequest, 4, 18, fetch.fetch),
     Handler(ListOffsetsRequest, 1, 11, offsets.list_offsets),
     Handler(MetadataRequest, 0, 13, metadata.metadata),
+    Handler(OffsetCommitRequest, 2, 10, group_offsets.offset_commit),
+    Handler(OffsetFetchRequest, 1, 10, group_offsets.offset_fetch),
+    Handler(FindCoordinatorRequest, 0, 6, find_coordinator.find_coordinator),
+    Handler(JoinGroupRequest, 0, 9, groups.join_group),
+    Handler(HeartbeatRequest, 0, 4, groups.heartbeat),
+    Handler(LeaveGroupRequest, 0, 5, groups.leave_group),
+    Handler(SyncGroupRequest, 0, 5, groups.sync_group),
+    Handler(DescribeGroupsRequest, 0, 6, group_admin.describe_groups),
+    Handler(ListGroupsRequest, 0, 5, group_admin.list_groups),
     Handler(ApiVersionsRequest, 0, 4, versions.api_versions),
     Handler(CreateTopicsRequest, 2, 7, topics.create_topics),
     Handler(DeleteTopicsRequest, 1, 6, topics.delete_topics),
@@ -66,11 +95,13 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(AlterConfigsRequest, 0, 2, configs.alter_configs),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
     Handler(CreatePartitionsRequest, 0, 3, topics.create_partitions),
+    Handler(DeleteGroupsRequest, 0, 2, group_admin.delete_groups),
     Handler(ElectLeadersRequest, 0, 2, cluster.elect_leaders),
     Handler(IncrementalAlterConfigsRequest, 0, 1, configs.incremental_alter_configs),
     Handler(AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments),
     Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
     Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
+    Handler(OffsetDeleteRequest, 0, 0, group_offsets.offset_delete),
     Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
     Handler(DescribeProducersRequest, 0, 0, transactions.describe_producers),
     Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),

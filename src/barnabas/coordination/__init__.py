@@ -1,0 +1,1 @@
+"""State machines on logs: what groups, transactions and share groups have in common."""

@@ -1,0 +1,90 @@
+"""Many deadlines, one timer, and moving a deadline costs next to nothing.
+
+Members of groups push their deadline back with every heartbeat, and almost none is ever reached. So a later
+deadline is only noted in a dictionary; the heap still holds the old moment. When that comes, the deadline is looked
+up again, and what has moved goes back into the heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from barnabas.clock import Clock, Timer, Timers
+
+K = TypeVar("K", bound=Hashable)
+
+# A timer may fire a little before its moment, because the loop's clock is coarse.
+SLACK_SECONDS = 0.001
+
+
+class Deadlines(Generic[K]):
+    """Calls `reached(key)` when the deadline of a key has come; by then the key is forgotten."""
+
+    def __init__(self, clock: Clock, timers: Timers, reached: Callable[[K], None]) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._reached = reached
+        self._moments: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._order = 0
+        self._timer: Timer | None = None
+        self._armed_for = float("inf")
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._moments
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    def set(self, key: K, milliseconds: int) -> None:
+        """The deadline of `key` is so far from now, whatever it was before."""
+        moment = self._clock.monotonic() + milliseconds / 1000
+        known = self._moments.get(key)
+        self._moments[key] = moment
+        if known is None or moment < known:
+            self._push(moment, key)
+
+    def cancel(self, key: K) -> None:
+        self._moments.pop(key, None)
+
+    def clear(self) -> None:
+        self._moments.clear()
+        self._heap.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._armed_for = None, float("inf")
+
+    def _push(self, moment: float, key: K) -> None:
+        self._order += 1  # keys need not be comparable
+        heapq.heappush(self._heap, (moment, self._order, key))
+        self._arm()
+
+    def _arm(self) -> None:
+        """One timer for the earliest moment in the heap."""
+        if not self._heap or self._heap[0][0] >= self._armed_for:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = self._heap[0][0]
+        self._timer = self._timers.call_later(max(self._armed_for - self._clock.monotonic(), 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer, self._armed_for = None, float("inf")
+        now = self._clock.monotonic() + SLACK_SECONDS
+        due: list[K] = []
+        while self._heap and self._heap[0][0] <= now:
+            _, _, key = heapq.heappop(self._heap)
+            moment = self._moments.get(key)
+            if moment is None:
+                continue
+            if moment <= now:
+                del self._moments[key]
+                due.append(key)
+            else:
+                self._order += 1
+                heapq.heappush(self._heap, (moment, self._order, key))
+        for key in due:
+            self._reached(key)
+        self._arm()

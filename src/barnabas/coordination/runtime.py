@@ -1,0 +1,260 @@
+"""The runtime under every coordinator: a shard of state for each partition of an internal topic that we lead.
+
+Theory of operation. A request is handled by a function of the shard, which changes nothing that a replay
+could not bring back: it returns records and a result. The records become one batch. If the append fails, the request
+fails and the shard is as it was; if it succeeds, the records are replayed at once, so that the state in
+memory is always what a replay of the log to its end would give. The result is handed out when everything up to
+the log end is safe: replicated, and on the disk where only this machine has it. Reads wait likewise, or
+they would show what a crash could still take back.
+
+    not led --elected--> loading --(replayed to the end)--> active --resigned--> not led
+
+Whoever asks while a shard is loading is told COORDINATOR_LOAD_IN_PROGRESS; whoever waits when it goes,
+or asks for one that is not here, NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from barnabas.clock import Clock, Timer, Timers
+from barnabas.coordination.loading import Loading
+from barnabas.coordination.shard import CoordinatorRecord, Producer, Shard
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Origin
+from barnabas.records.builder import build_batch
+from barnabas.records.control import EndTransactionMarker, end_transaction_marker
+from barnabas.records.record import Record
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+
+logger = logging.getLogger(__name__)
+
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+Handle = Callable[[S], tuple[list[CoordinatorRecord], R]]
+Done = Callable[[R | KafkaError], None]
+
+
+class Machine(Protocol):
+    """What the runtime needs from the broker around it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def call_soon(self) -> Callable[[Callable[[], None]], object]:
+        """Call a function in the next turn of the loop."""
+        ...
+
+    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when all below `offset` is replicated and, where only this machine has it, flushed."""
+        ...
+
+
+class _Waiting:
+    """A result that is not yet safe to hand out."""
+
+    __slots__ = ("deadline", "finish")
+
+    def __init__(self, deadline: float, finish: Callable[[ErrorCode], None]) -> None:
+        self.deadline = deadline
+        self.finish: Callable[[ErrorCode], None] | None = finish
+
+    def end(self, error: ErrorCode) -> None:
+        finish, self.finish = self.finish, None
+        if finish is not None:
+            finish(error)
+
+
+class _Active(Generic[S]):
+    """A led partition and its shard."""
+
+    __slots__ = ("loading", "partition", "shard", "waiting")
+
+    def __init__(self, partition: Partition, shard: S) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.loading: Loading | None = None
+        self.waiting: deque[_Waiting] = deque()
+
+
+class Coordinator(Generic[S]):
+    """All shards of one internal topic on this broker."""
+
+    def __init__(
+        self, topic: str, make_shard: Callable[[int], S], machine: Machine, write_timeout_ms: int
+    ) -> None:
+        self.topic = topic
+        self._make_shard = make_shard
+        self._machine = machine
+        self._write_timeout = write_timeout_ms / 1000
+        self._active: dict[int, _Active[S]] = {}
+        self._sweeper: Timer | None = None
+
+    # -- leadership ---------------------------------------------------------------------------------
+
+    def elected(self, partition: Partition) -> None:
+        """We lead this partition (again): build its shard from the log."""
+        self.resigned(partition.index)
+        active = _Active(partition, self._make_shard(partition.index))
+        self._active[partition.index] = active
+        active.loading = Loading(partition.log, active.shard, self._machine.clock)
+        self._machine.call_soon(lambda: self._load(active))
+
+    def resigned(self, index: int) -> None:
+        """Somebody else leads: drop the shard and send whoever waits to the new coordinator."""
+        active = self._active.pop(index, None)
+        if active is None:
+            return
+        active.loading = None
+        active.shard.unloaded()
+        waiting, active.waiting = active.waiting, deque()
+        for one in waiting:
+            one.end(ErrorCode.NOT_COORDINATOR)
+
+    def stop(self) -> None:
+        for index in list(self._active):
+            self.resigned(index)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def _load(self, active: _Active[S]) -> None:
+        """One slice of replaying; the loop serves others in between."""
+        loading = active.loading
+        if loading is None:
+            return  # we have resigned meanwhile
+        try:
+            finished = loading.run_slice()
+        except KafkaError as error:
+            logger.error("%s-%s cannot be loaded: %s", self.topic, active.partition.index, error)
+            self.resigned(active.partition.index)
+            return
+        if finished:
+            active.loading = None
+            active.shard.loaded()
+        else:
+            self._machine.call_soon(lambda: self._load(active))
+
+    @property
+    def is_loading(self) -> bool:
+        return any(active.loading is not None for active in self._active.values())
+
+    def shards(self) -> Iterator[tuple[int, S]]:
+        """The shards that are ready, for requests about everything that this broker coordinates."""
+        for index, active in list(self._active.items()):
+            if active.loading is None:
+                yield index, active.shard
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        index: int,
+        handle: Handle[S, R],
+        done: Done[R],
+        *,
+        producer: Producer | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> None:
+        """Handle a request that may change state; `done` gets the result when it is safe, or the error.
+
+        `undo` is called when the records could not be appended, for a handler that has changed more
+        than a replay would bring back (who waits for what).
+        """
+        try:
+            active = self._find(index)
+            records, result = handle(active.shard)
+        except KafkaError as error:
+            done(error)
+            return
+        try:
+            if records:
+                self._append(active, records, producer)
+        except KafkaError as error:
+            if undo is not None:
+                undo()
+            done(error)
+            return
+        self._when_safe(active, lambda error: done(KafkaError(error) if error else result))
+
+    def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
+        """Handle a request that changes nothing a replay would bring back."""
+        try:
+            active = self._find(index)
+            result = handle(active.shard)
+        except KafkaError as error:
+            done(error)
+            return
+        self._when_safe(active, lambda error: done(KafkaError(error) if error else result))
+
+    def complete_transaction(
+        self, index: int, producer: Producer, marker: EndTransactionMarker, done: Done[None]
+    ) -> None:
+        """Write the marker that ends a transaction in this partition, and let its pending records count."""
+        try:
+            active = self._find(index)
+            now_ms = self._machine.clock.now_ms()
+            batch = end_transaction_marker(
+                producer.producer_id, producer.producer_epoch, marker, timestamp=now_ms
+            )
+            active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
+        except KafkaError as error:
+            done(error)
+            return
+        active.shard.complete_transaction(producer, committed=marker.committed)
+        self._when_safe(active, lambda error: done(KafkaError(error) if error else None))
+
+    def _find(self, index: int) -> _Active[S]:
+        active = self._active.get(index)
+        if active is None:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR, f"this broker does not coordinate {self.topic}-{index}"
+            )
+        if active.loading is not None:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is being loaded")
+        return active
+
+    def _append(
+        self, active: _Active[S], records: list[CoordinatorRecord], producer: Producer | None
+    ) -> None:
+        now_ms = self._machine.clock.now_ms()
+        stamped = [Record(0, now_ms, record.key, record.value, record.headers) for record in records]
+        if producer is None:
+            batch = build_batch(stamped)
+        else:
+            batch = build_batch(stamped, **producer._asdict(), transactional=True)
+        result = active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
+        for offset, record in enumerate(stamped, result.first_offset):
+            active.shard.replay(record._replace(offset=offset), producer)
+
+    # -- waiting ------------------------------------------------------------------------------------
+
+    def _when_safe(self, active: _Active[S], finish: Callable[[ErrorCode], None]) -> None:
+        """Finish when the log is safe up to its present end; at once if it is."""
+        waiting = _Waiting(self._machine.clock.monotonic() + self._write_timeout, finish)
+        self._machine.when_safe(active.partition, active.partition.log.log_end_offset, waiting.end)
+        if waiting.finish is None:
+            return
+        while active.waiting and active.waiting[0].finish is None:
+            active.waiting.popleft()
+        active.waiting.append(waiting)
+        if self._sweeper is None:
+            self._sweeper = self._machine.timers.call_later(self._write_timeout, self._sweep)
+
+    def _sweep(self) -> None:
+        """End what has waited too long; the records stay written, and the client will ask again."""
+        self._sweeper = None
+        now = self._machine.clock.monotonic()
+        for active in list(self._active.values()):
+            while active.waiting and (active.waiting[0].finish is None or active.waiting[0].deadline <= now):
+                active.waiting.popleft().end(ErrorCode.REQUEST_TIMED_OUT)
+        if any(active.waiting for active in self._active.values()):
+            self._sweeper = self._machine.timers.call_later(self._write_timeout, self._sweep)

@@ -1,0 +1,329 @@
+"""A classic group: its members, its generation, and where it stands in a rebalance.
+
+Theory of operation. Members of a *generation* share out partitions among themselves. When somebody comes, goes
+or changes its mind, everybody has to join again (PREPARING_REBALANCE). Once all have, or the longest
+rebalance timeout is over, a new generation begins: each join is answered with the protocol that won
+the vote, and one member, the *leader*, with the list of all. The leader computes an assignment and hands it in with its
+SyncGroup (COMPLETING_REBALANCE); when it is written down, every SyncGroup is answered (STABLE).
+
+What is written down is the generation with its members and assignments, at the moment it becomes stable or
+empty. Who is joining is not: after a restart of the coordinator the last written generation is in force, and
+members that have other ideas find out with their next request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.members import Client, Member, Protocol, Timeouts
+from barnabas.groups.step import Step, join_error
+from barnabas.groups.subscriptions import CONSUMER_PROTOCOL, subscribed_topics
+from barnabas.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
+from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
+
+UNKNOWN_MEMBER = ""
+"""The member id of who has none yet."""
+
+NO_GENERATION = -1
+
+
+class State(Enum):
+    """The names are those that Kafka's tools show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    # The first member joins; the last offset expires, or an administrator deletes the group.
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    # All have joined, or time is up; nobody is left.
+    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
+    # The leader's assignment is written; somebody comes, goes, changes or does not sync in time.
+    State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
+    # Somebody comes, goes or changes.
+    State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    State.DEAD: frozenset(),
+}
+
+
+class ClassicGroup:
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.previous_state = State.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_joins: set[str] = set()
+        """Members that were given an id and have not yet come back with it (KIP-394)."""
+        self.pending_syncs: set[str] = set()
+        self.member_added = False
+        """Somebody joined during the initial delay, which is extended for that."""
+        self.subscribed: frozenset[str] | None = None
+        """The topics that the members consume; None when they are not consumers, or cannot be understood."""
+        self.is_written = False
+        self.reasons: list[str] = []
+        """Why the rebalance under way was started: written down with the generation that comes out of it."""
+        self._supporters: Counter[str] = Counter()
+
+    # -- states -------------------------------------------------------------------------------------
+
+    def transition(self, to: State, now_ms: int) -> None:
+        if to not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"group {self.group_id} cannot become {to.value}: it is {self.state.value}")
+        self.previous_state, self.state = self.state, to
+        self.state_since_ms = now_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return State.PREPARING_REBALANCE in TRANSITIONS[self.state]
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing would be lost by forgetting this group (its offsets aside)."""
+        return self.state is State.EMPTY and not self.is_written and not self.pending_joins
+
+    @property
+    def all_have_joined(self) -> bool:
+        return not self.pending_joins and all(member.awaiting_join for member in self.members.values())
+
+    @property
+    def joining_count(self) -> int:
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the most patient member allows."""
+        return max((member.timeouts.rebalance_ms for member in self.members.values()), default=0)
+
+    def begin_generation(self, now_ms: int) -> None:
+        self.generation += 1
+        self.pending_syncs.clear()
+        self.protocol = self.select_protocol() if self.members else None
+        self._learn_subscriptions()
+        self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+
+    def note(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member that a request comes from; an instance id must belong to that very member id."""
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
+            if holder != member_id:
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    f"another process has joined with the instance id {instance_id}",
+                )
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+        return member
+
+    def check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"generation {generation} of {self.group_id} is over, it has generation {self.generation}",
+            )
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._supporters.update(protocol.name for protocol in member.protocols)
+        self.pending_joins.discard(member.member_id)
+
+    def update(self, member: Member, protocols: Sequence[Protocol], timeouts: Timeouts) -> None:
+        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        self._supporters.update(protocol.name for protocol in protocols)
+        member.protocols = protocols
+        member.timeouts = timeouts
+
+    def remove(self, member_id: str, step: Step) -> None:
+        """Forget a member, pending or real. What it waits for is answered: it is unknown now."""
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        if member.instance_id is not None:
+            self.static_members.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
+
+    def replace_static(self, instance_id: str, new_id: str, step: Step) -> Member:
+        """The process behind an instance id has changed; the old one is fenced if it still waits."""
+        old_id = self.static_members[instance_id]
+        old = self.members.pop(old_id)
+        _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
+        self.pending_syncs.discard(old_id)
+        member = self.members[new_id] = old.renamed(new_id)
+        self.static_members[instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        return member
+
+    def elect_joined_leader(self) -> bool:
+        """The leader must be among those who have joined; False when nobody has."""
+        if self.leader is not None and self.members[self.leader].awaiting_join is None:
+            joined = (member.member_id for member in self.members.values() if member.awaiting_join)
+            new_leader = next(joined, None)
+            if new_leader is None:
+                return False
+            self.leader = new_leader
+        return self.leader is not None
+
+    # -- protocols ----------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
+        """Could a member with these protocols share one with everybody else?"""
+        names = [protocol.name for protocol in protocols]
+        if self.state is State.EMPTY:
+            return bool(protocol_type and names)
+        return protocol_type == self.protocol_type and any(
+            self._supporters[name] == len(self.members) for name in names
+        )
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first protocol of its list that all have; most votes win."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def _learn_subscriptions(self) -> None:
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            self.subscribed = None
+        else:
+            self.subscribed = subscribed_topics(
+                member.metadata(self.protocol) for member in self.members.values()
+            )
+
+    def consumes(self, topic: str) -> bool:
+        """Is a member subscribed to this topic? Yes, for all we know, if consumers cannot be understood."""
+        if self.subscribed is not None:
+            return topic in self.subscribed
+        return self.protocol_type == CONSUMER_PROTOCOL and bool(self.members)
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def join_response(self, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
+        """What a member is told of the present generation; the leader gets to know everybody."""
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.leader or "",
+            skip_assignment=skip_assignment,
+            member_id=member.member_id,
+            members=self._everybody() if self.leader == member.member_id else [],
+        )
+
+    def _everybody(self) -> list[JoinGroupResponseMember]:
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(self.protocol),
+            )
+            for member in self.members.values()
+        ]
+
+    def sync_response(self, assignment: bytes) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type, protocol_name=self.protocol, assignment=assignment
+        )
+
+    # -- the written form ---------------------------------------------------------------------------
+
+    def to_value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
+        """The generation as it is written down, with these assignments."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp=self.state_since_ms,
+            members=[
+                self._to_metadata(member, assignments.get(member.member_id, b""))
+                for member in self.members.values()
+            ],
+        )
+
+    def _to_metadata(self, member: Member, assignment: bytes) -> MemberMetadata:
+        return MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client.client_id,
+            client_host=member.client.host,
+            rebalance_timeout=member.timeouts.rebalance_ms,
+            session_timeout=member.timeouts.session_ms,
+            subscription=member.metadata(self.protocol),
+            assignment=assignment,
+        )
+
+    def confirm(self, value: GroupMetadataValue) -> None:
+        """The present generation has been written down, and with that it is in force."""
+        for written in value.members:
+            self.members[written.member_id].assignment = written.assignment
+        self._settle(value)
+
+    @classmethod
+    def from_value(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
+        """A group out of the log. Of each member only the protocol of the generation is known."""
+        group = cls(group_id, now_ms)
+        for written in value.members:
+            session_ms = written.session_timeout
+            rebalance_ms = written.rebalance_timeout if written.rebalance_timeout >= 0 else session_ms
+            member = Member(
+                written.member_id,
+                written.group_instance_id,
+                Client(written.client_id, written.client_host),
+                Timeouts(rebalance_ms, session_ms),
+                [Protocol(value.protocol or "", written.subscription)],
+                written.assignment,
+            )
+            group.add(member, value.protocol_type)
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type or None
+        group.protocol = value.protocol
+        group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+        group._learn_subscriptions()
+        group._settle(value)
+        return group
+
+    def _settle(self, value: GroupMetadataValue) -> None:
+        self.is_written = True
+        self.state = State.STABLE if value.members else State.EMPTY
+        if value.current_state_timestamp >= 0:
+            self.state_since_ms = value.current_state_timestamp
+
+
+def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:
+    join, member.awaiting_join = member.awaiting_join, None
+    if join is not None:
+        step.answer(join, join_error(told_id, error))
+    sync, member.awaiting_sync = member.awaiting_sync, None
+    if sync is not None:
+        step.answer(sync, SyncGroupResponse(error_code=error))

@@ -1,0 +1,169 @@
+"""The group coordinator: finds the shard of a group, runs a step on it, and gives the answers when they are safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from barnabas.clock import Timer
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.coordination.deadlines import Deadlines
+from barnabas.coordination.keys import partition_for
+from barnabas.coordination.runtime import Coordinator, Machine
+from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic import ClassicGroup
+from barnabas.groups.phases import Deadline
+from barnabas.groups.settings import GroupSettings
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step, coordinator_error
+from barnabas.records.control import EndTransactionMarker
+
+T = TypeVar("T")
+Act = Callable[[GroupShard, Step], None]
+Refuse = Callable[[ErrorCode], None]
+
+
+class GroupCoordinator:
+    """Groups of this broker. `partitions` tells how many partitions `__consumer_offsets` has, 0 if there is none."""
+
+    def __init__(self, settings: GroupSettings, machine: Machine, partitions: Callable[[], int]) -> None:
+        self.settings = settings
+        self._machine = machine
+        self._partitions = partitions
+        self.runtime = Coordinator(CONSUMER_OFFSETS, self._make_shard, machine, settings.commit_timeout_ms)
+        self._cleaner: Timer | None = None
+
+    def start(self) -> None:
+        self._cleaner = self._machine.timers.call_later(
+            self.settings.offsets_retention_check_ms / 1000, self._clean_up
+        )
+
+    def stop(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.cancel()
+        self.runtime.stop()
+
+    def _make_shard(self, index: int) -> GroupShard:
+        def reached(deadline: Deadline) -> None:
+            self._perform(index, lambda shard, step: shard.deadline_reached(deadline, step), _nobody_asked)
+
+        deadlines = Deadlines(self._machine.clock, self._machine.timers, reached)
+        return GroupShard(self.settings, self._machine.clock, deadlines)
+
+    def shard_index(self, group_id: str) -> int:
+        partitions = self._partitions()
+        if not partitions:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "nobody coordinates groups yet: ask FindCoordinator")
+        return partition_for(group_id, partitions)
+
+    # -- steps --------------------------------------------------------------------------------------
+
+    def perform(self, group_id: str, act: Act, refuse: Refuse) -> None:
+        """Run a step that answers by itself; `refuse` is told when it cannot be run."""
+        try:
+            index = self.shard_index(group_id)
+        except KafkaError as error:
+            refuse(error.code)
+            return
+        self._perform(index, act, refuse)
+
+    def perform_simple(
+        self,
+        group_id: str,
+        act: Act,
+        done: Callable[[ErrorCode], None],
+        *,
+        producer: Producer | None = None,
+    ) -> None:
+        """Run a step that only writes; `done` is told how that went, when it is safe."""
+        try:
+            index = self.shard_index(group_id)
+        except KafkaError as error:
+            done(error.code)
+            return
+
+        def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
+            step = Step()
+            act(shard, step)
+            return step.records, None
+
+        def finished(outcome: KafkaError | None) -> None:
+            done(ErrorCode.NONE if outcome is None else coordinator_error(outcome.code))
+
+        self.runtime.write(index, handle, finished, producer=producer)
+
+    def _perform(self, index: int, act: Act, refuse: Refuse) -> None:
+        step: Step | None = None
+
+        def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
+            nonlocal step
+            started = Step()
+            act(shard, started)
+            step = started
+            return step.records, None
+
+        def done(outcome: KafkaError | None) -> None:
+            if step is None:
+                assert outcome is not None
+                refuse(coordinator_error(outcome.code))
+            elif outcome is None:
+                step.give()
+            else:
+                step.refuse(outcome.code)
+
+        def undo() -> None:
+            if step is not None and step.undo is not None:
+                step.undo()
+
+        self.runtime.write(index, handle, done, undo=undo)
+
+    def read(
+        self, group_id: str, look: Callable[[GroupShard], T], done: Callable[[T | KafkaError], None]
+    ) -> None:
+        """Look at a group; `done` is called when what was seen is safe."""
+        try:
+            index = self.shard_index(group_id)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.read(index, look, done)
+
+    def all_groups(self) -> list[ClassicGroup]:
+        """Every group of this broker; KafkaError while some are still being loaded."""
+        if self.runtime.is_loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [group for _, shard in self.runtime.shards() for group in shard.groups.values()]
+
+    # -- transactions -------------------------------------------------------------------------------
+
+    def complete_transaction(
+        self,
+        index: int,
+        producer: Producer,
+        marker: EndTransactionMarker,
+        done: Callable[[KafkaError | None], None],
+    ) -> None:
+        """A transaction with commits in partition `index` is over: write its marker there."""
+        self.runtime.complete_transaction(index, producer, marker, done)
+
+    # -- what nobody asks for -----------------------------------------------------------------------
+
+    def topics_deleted(self, topics: Iterable[str]) -> None:
+        gone = set(topics)
+        self._for_each_group(lambda group_id, shard, step: shard.forget_topics(group_id, gone, step))
+
+    def _clean_up(self) -> None:
+        self.start()
+        self._for_each_group(lambda group_id, shard, step: shard.expire_offsets(group_id, step))
+
+    def _for_each_group(self, act: Callable[[str, GroupShard, Step], None]) -> None:
+        """One batch for each group, so that none grows beyond what the log takes."""
+        for index, shard in self.runtime.shards():
+            for group_id in list(shard.groups):
+                self._perform(index, partial(act, group_id), _nobody_asked)
+
+
+def _nobody_asked(error: ErrorCode) -> None:
+    """A step of our own that cannot be run now will be run by the next coordinator."""

@@ -1,0 +1,96 @@
+"""The offsets that groups have committed, and those that a transaction may still take back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.coordination.shard import Producer
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+
+NO_EXPIRY = -1
+
+
+class Committed(NamedTuple):
+    """One committed offset. `log_offset` is that of its record: of two commits, the later record counts."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int = NO_EXPIRY
+    topic_id: Uuid = ZERO_UUID
+    log_offset: int = -1
+
+
+Offsets = dict[TopicPartition, Committed]
+
+
+class OffsetStore:
+    def __init__(self) -> None:
+        self._by_group: dict[str, Offsets] = {}
+        self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then by group
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def of_group(self, group_id: str) -> Offsets:
+        return self._by_group.get(group_id, {})
+
+    def pending_places(self, group_id: str) -> set[TopicPartition]:
+        """Partitions whose offset an open transaction may change."""
+        return {place for groups in self._pending.values() for place in groups.get(group_id, ())}
+
+    def is_pending(self, group_id: str, place: TopicPartition) -> bool:
+        return any(place in groups.get(group_id, ()) for groups in self._pending.values())
+
+    def has_pending(self, group_id: str) -> bool:
+        return any(group_id in groups for groups in self._pending.values())
+
+    def groups(self) -> Iterator[str]:
+        return iter(list(self._by_group))
+
+    def snapshot(self) -> tuple[dict[str, Offsets], dict[int, dict[str, Offsets]]]:
+        """Everything, as plain values: equal for equal stores."""
+        pending = {
+            producer: {group: dict(offsets) for group, offsets in groups.items()}
+            for producer, groups in self._pending.items()
+        }
+        return {group: dict(offsets) for group, offsets in self._by_group.items()}, pending
+
+    # -- replaying ----------------------------------------------------------------------------------
+
+    def store(
+        self, group_id: str, place: TopicPartition, committed: Committed, producer: Producer | None
+    ) -> None:
+        if producer is None:
+            self._by_group.setdefault(group_id, {})[place] = committed
+        else:
+            groups = self._pending.setdefault(producer.producer_id, {})
+            groups.setdefault(group_id, {})[place] = committed
+
+    def remove(self, group_id: str, place: TopicPartition) -> None:
+        """A tombstone: the offset is gone, and so are commits of it that are still pending."""
+        _take_out(self._by_group, group_id, place)
+        for producer_id, groups in list(self._pending.items()):
+            _take_out(groups, group_id, place)
+            if not groups:
+                del self._pending[producer_id]
+
+    def complete(self, producer: Producer, *, committed: bool) -> None:
+        groups = self._pending.pop(producer.producer_id, {})
+        if not committed:
+            return
+        for group_id, offsets in groups.items():
+            known = self._by_group.setdefault(group_id, {})
+            for place, offset in offsets.items():
+                # A plain commit that came after this one has the last word.
+                if place not in known or known[place].log_offset < offset.log_offset:
+                    known[place] = offset
+
+
+def _take_out(groups: dict[str, Offsets], group_id: str, place: TopicPartition) -> None:
+    offsets = groups.get(group_id)
+    if offsets is not None:
+        offsets.pop(place, None)
+        if not offsets:
+            del groups[group_id]

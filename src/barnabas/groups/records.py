@@ -1,0 +1,57 @@
+"""The records of `__consumer_offsets`, in the versions that Apache Kafka 4.3 writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.protocol.coordinator_records import encode_key, encode_versioned
+from barnabas.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from barnabas.groups.classic import ClassicGroup
+    from barnabas.groups.offsets import Committed
+    from barnabas.types import TopicPartition
+
+GROUP_VERSION = 3
+OFFSET_VERSION = 4
+OFFSET_VERSION_WITH_EXPIRY = 1  # the only one that knows when a client wanted its offset dropped
+
+REASON_HEADER = "barnabas.rebalance.reason"
+"""Why there is this generation. Kafka's readers do not look at headers; `barnabas groups history` does."""
+
+LONGEST_REASON = 2000
+
+
+def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
+    """The present generation; the reasons for it go with it and are forgotten."""
+    value = encode_versioned(group.to_value(assignments), GROUP_VERSION)
+    text = "; ".join(group.reasons)[:LONGEST_REASON]
+    group.reasons.clear()
+    headers = ((REASON_HEADER, text.encode()),) if text else ()
+    return CoordinatorRecord(encode_key(GroupMetadataKey(group=group.group_id)), value, headers)
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_key(GroupMetadataKey(group=group_id)), None)
+
+
+def offset_record(group_id: str, place: TopicPartition, committed: Committed) -> CoordinatorRecord:
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_ms,
+        expire_timestamp=committed.expire_ms,
+        topic_id=committed.topic_id,
+    )
+    version = OFFSET_VERSION if committed.expire_ms < 0 else OFFSET_VERSION_WITH_EXPIRY
+    return CoordinatorRecord(_offset_key(group_id, place), encode_versioned(value, version))
+
+
+def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
+    return CoordinatorRecord(_offset_key(group_id, place), None)
+
+
+def _offset_key(group_id: str, place: TopicPartition) -> bytes:
+    return encode_key(OffsetCommitKey(group=group_id, topic=place.topic, partition=place.partition))

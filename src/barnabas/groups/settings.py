@@ -1,0 +1,37 @@
+"""The broker's settings that groups depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.config.broker import BrokerConfig
+
+# Kafka's own constant: a join of a new member that nobody answers is forgotten after five minutes.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Named as in Kafka's settings, without their prefixes."""
+
+    initial_rebalance_delay_ms: int = 3000
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4096
+    offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    offsets_retention_check_ms: int = 600_000
+    commit_timeout_ms: int = 5000
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        max_size=config["group.max.size"],
+        offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+        offsets_retention_check_ms=config["offsets.retention.check.interval.ms"],
+        commit_timeout_ms=config["offsets.commit.timeout.ms"],
+    )

@@ -1,0 +1,82 @@
+"""The coordinators of this broker, kept in step with which partitions of the internal topics it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.cluster.deltas import Delta, TopicDeleted
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.controller.topics import create_topics
+from barnabas.coordination.runtime import Coordinator
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.settings import group_settings
+from barnabas.replication.partition import Partition
+from barnabas.server.internal_topics import internal_topic
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+
+class _Led(NamedTuple):
+    partition: Partition
+    leader_epoch: int
+
+
+class Coordinators:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.groups = GroupCoordinator(
+            group_settings(broker.config), broker, lambda: self._partition_count(CONSUMER_OFFSETS)
+        )
+        self._by_topic: dict[str, Coordinator[Any]] = {CONSUMER_OFFSETS: self.groups.runtime}
+        self._led: dict[tuple[str, int], _Led] = {}
+
+    def start(self) -> None:
+        self.follow()
+        self.groups.start()
+
+    def stop(self) -> None:
+        self.groups.stop()
+
+    def applied(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:
+        """The metadata have changed, and the partitions with them."""
+        self.follow()
+        deleted = [
+            before.topic_names_by_id[delta.topic_id]
+            for delta in deltas
+            if isinstance(delta, TopicDeleted) and delta.topic_id in before.topic_names_by_id
+        ]
+        if deleted:
+            self.groups.topics_deleted(deleted)
+
+    def follow(self) -> None:
+        """Take over the shards of partitions that we lead now, and let go of the others."""
+        led = {
+            (topic, index): _Led(partition, partition.leader_epoch)
+            for topic in self._by_topic
+            for index, partition in self._broker.replicas.by_name.get(topic, {}).items()
+            if partition.is_leader
+        }
+        for topic, index in self._led.keys() - led.keys():
+            self._by_topic[topic].resigned(index)
+        for (topic, index), now in led.items():
+            if self._led.get((topic, index)) != now:
+                self._by_topic[topic].elected(now.partition)
+        self._led = led
+
+    def _partition_count(self, topic: str) -> int:
+        state = self._broker.image.topics.get(topic)
+        return len(state.partitions) if state is not None else 0
+
+    async def create_topic(self, name: str) -> None:
+        """Create an internal topic when it is needed for the first time; KafkaError if that fails."""
+        broker = self._broker
+        wanted = internal_topic(broker.config, broker.image, name)
+        assert wanted is not None, name
+        results = await broker.controller.submit(lambda image: create_topics(image, [wanted], broker.policy))
+        failure = results[name]
+        if isinstance(failure, KafkaError) and failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise failure

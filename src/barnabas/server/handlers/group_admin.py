@@ -1,0 +1,142 @@
+"""What administrators ask about groups: ListGroups 0 to 5, DescribeGroups 0 to 6, DeleteGroups 0 to 2.
+
+- ListGroups filters by state since version 4 (KIP-518), by type since version 5 (KIP-848).
+- DescribeGroups calls an unknown group Dead; since version 6 (KIP-1043) it is GROUP_ID_NOT_FOUND as well.
+- Member metadata and assignments are shown of stable groups only, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.members import Member
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step
+from barnabas.protocol.messages.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from barnabas.server.gathering import Gathering
+from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+FIRST_DESCRIBE_WITH_NOT_FOUND = 6
+CLASSIC = "classic"
+
+
+def list_groups(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+    try:
+        groups = broker.coordinators.groups.all_groups()
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
+    states = {state.lower() for state in message.states_filter}
+    types = {kind.lower() for kind in message.types_filter}
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups
+            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        ]
+    )
+
+
+# -- DescribeGroups -------------------------------------------------------------------------------------
+
+
+def describe_groups(
+    broker: Broker, request: Request, message: DescribeGroupsRequest
+) -> DescribeGroupsResponse | None:
+    operations = ALL_OF_GROUP if message.include_authorized_operations else NOT_ASKED_FOR
+
+    def finish(described: list[DescribedGroup]) -> None:
+        for group in described:
+            group.authorized_operations = operations if not group.error_code else NOT_ASKED_FOR
+        request.respond(DescribeGroupsResponse(groups=described))
+
+    gathering = Gathering(len(message.groups), finish)
+    for number, group_id in enumerate(message.groups):
+        _describe(broker, group_id, request.version, gathering.part(number))
+    return None
+
+
+def _describe(broker: Broker, group_id: str, version: int, done: Callable[[DescribedGroup], None]) -> None:
+    def answered(outcome: DescribedGroup | KafkaError) -> None:
+        done(_undescribed(group_id, outcome, version) if isinstance(outcome, KafkaError) else outcome)
+
+    broker.coordinators.groups.read(group_id, lambda shard: _described(shard.find(group_id)), answered)
+
+
+def _undescribed(group_id: str, error: KafkaError, version: int) -> DescribedGroup:
+    if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return DescribedGroup(group_id=group_id, error_code=error.code)
+    answer = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+    if version >= FIRST_DESCRIBE_WITH_NOT_FOUND:
+        answer.error_code, answer.error_message = error.code, error.message
+    return answer
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    is_stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[_described_member(group, member, is_stable) for member in group.members.values()],
+    )
+
+
+def _described_member(group: ClassicGroup, member: Member, is_stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client.client_id,
+        client_host=member.client.host,
+        member_metadata=member.metadata(group.protocol) if is_stable else b"",
+        member_assignment=member.assignment if is_stable else b"",
+    )
+
+
+# -- DeleteGroups ---------------------------------------------------------------------------------------
+
+
+def delete_groups(
+    broker: Broker, request: Request, message: DeleteGroupsRequest
+) -> DeleteGroupsResponse | None:
+    def finish(results: list[DeletableGroupResult]) -> None:
+        request.respond(DeleteGroupsResponse(results=results))
+
+    names = list(dict.fromkeys(message.groups_names))
+    gathering = Gathering(len(names), finish)
+    for number, group_id in enumerate(names):
+        _delete(broker, group_id, gathering.part(number))
+    return None
+
+
+def _delete(broker: Broker, group_id: str, done: Callable[[DeletableGroupResult], None]) -> None:
+    def act(shard: GroupShard, step: Step) -> None:
+        shard.delete_group(group_id, step)
+
+    def finished(error: ErrorCode) -> None:
+        done(DeletableGroupResult(group_id=group_id, error_code=error))
+
+    broker.coordinators.groups.perform_simple(group_id, act, finished)
