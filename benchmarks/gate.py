@@ -22,6 +22,7 @@ from benchmarks.session import Session
 LIMITS = {"produce": 9.0, "fetch": 15.0}
 
 _ROUNDS, _REQUESTS, _CONNECTIONS = 3, 10_000, 20
+_FETCH_BYTES = 4096  # little: the cost of a request is meant, not that of copying bytes
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,15 @@ def measure(scratch: Path) -> list[Cost]:
 
 def _loader(broker: Broker, api: str, topic: str) -> Callable[[int], None]:
     def load(requests: int) -> None:
-        request_load(broker, api, topic, partitions=1, connections=_CONNECTIONS, requests=requests)
+        request_load(
+            broker,
+            api,
+            topic,
+            partitions=1,
+            connections=_CONNECTIONS,
+            requests=requests,
+            fetch_bytes=_FETCH_BYTES,
+        )
 
     return load
 

@@ -84,12 +84,14 @@ def request_load(
     connections: int,
     requests: int,
     end_offset: int = 0,
+    fetch_bytes: int = 65536,
 ) -> float:
     """Single requests over many connections (clients/loadgen.py); requests per second."""
     figures = client(
         "loadgen",
         *("--port", broker.port, "--api", api, "--topic", topic, "--partitions", partitions),
-        *("--connections", connections, "--requests", requests, "--end-offset", end_offset),
+        *("--connections", connections, "--requests", requests),
+        *("--end-offset", end_offset, "--fetch-bytes", fetch_bytes),
     )
     return figures["requests"] / figures["seconds"]
 

@@ -72,7 +72,7 @@ def frames(options: argparse.Namespace) -> list[bytes]:
             made.append(wire.produce_frame(options.topic, partition, batch))
         else:
             offset = options.end_offset * number // options.connections
-            made.append(wire.fetch_frame(options.topic, partition, offset))
+            made.append(wire.fetch_frame(options.topic, partition, offset, options.fetch_bytes))
     return made
 
 
@@ -100,6 +100,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--record-bytes", type=int, default=100)
+    parser.add_argument("--fetch-bytes", type=int, default=65536, help="how much a fetch may bring")
     parser.add_argument("--end-offset", type=int, default=0, help="fetches are spread over 0..end-offset")
     return parser.parse_args()
 
