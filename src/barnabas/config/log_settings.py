@@ -64,7 +64,7 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
     # Small enough to go unnoticed, large enough to write checkpoints and snapshots when it is reached.
     Setting("barnabas.disk.reserve.bytes", Kind.LONG, "134217728",
             "Appends are refused while a data folder's disk has less free space than this, so that there is "
-            "room to stop and to clean up in order. 0 turns it off.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+            "room to stop and to clean up in order. 0 turns it off.", AtLeast(0)),
 )  # fmt: skip
 
 
