@@ -68,6 +68,11 @@ class Producer:
     ) -> None:
         await self.close(flush=error is None)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What is taken in and not yet delivered; never more than `buffer_bytes`."""
+        return self._buffered
+
     async def send(
         self,
         topic: str,

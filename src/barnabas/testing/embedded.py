@@ -141,7 +141,7 @@ class EmbeddedBroker:
         configs: Mapping[str, str] | None = None,
     ) -> str:
         """Create a topic and return its name; without a name, one that is new."""
-        chosen = name or f"topic-{self.next_number()}"
+        chosen = name or f"embedded-topic-{self.next_number()}"
         self._in_thread().run(self._create_topic(chosen, partitions, dict(configs or {})), START_TIMEOUT)
         return chosen
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import weakref
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -51,28 +52,23 @@ def _let_go() -> None:
 def _descriptors_of(mine: Belongings) -> Iterator[int]:
     lock = _identity_of_file(os.path.join(mine.data_dir, LOCK_FILE))
     for name in os.listdir("/dev/fd"):
-        descriptor = int(name)
-        if _local_port(descriptor) == mine.port or (lock is not None and _identity(descriptor) == lock):
-            yield descriptor
+        try:
+            status = os.fstat(int(name))
+        except OSError:
+            continue  # the descriptor that listed the folder
+        if (status.st_dev, status.st_ino) == lock:
+            yield int(name)
+        elif stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == mine.port:
+            yield int(name)
 
 
 def _local_port(descriptor: int) -> int | None:
     """The port of this end; the other end of a client's connection has another one, and is kept."""
-    try:
-        view = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
-        return None
-    with view:
-        address = view.getsockname() if view.family in (socket.AF_INET, socket.AF_INET6) else None
-    return address[1] if address else None
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    with socket.socket(fileno=os.dup(descriptor)) as view:
+        if view.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        port: int = view.getsockname()[1]
+        return port
 
 
 def _identity_of_file(path: str) -> tuple[int, int] | None:
