@@ -12,13 +12,11 @@ Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
-from barnabas.config import validation
-from barnabas.config.definitions import Scope
 from barnabas.config.describe import (
     Entry,
     Source,
@@ -29,7 +27,7 @@ from barnabas.config.describe import (
     describe_topic,
 )
 from barnabas.controller import configs as decide
-from barnabas.controller.configs import ConfigOperation, ConfigRules, Operation, Results
+from barnabas.controller.configs import ConfigOperation, Operation, Results
 from barnabas.controller.decision import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.configs import (
@@ -51,6 +49,7 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from barnabas.server import loggers
+from barnabas.server.config_resources import check_resource, invalid_request, number, require, rules
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -108,19 +107,19 @@ def _entries(broker: Broker, resource_type: int, name: str) -> list[Entry]:
     if resource_type == ResourceType.BROKER:
         return _broker_entries(broker, name)
     if resource_type == ResourceType.GROUP:
-        _require(name, "Group name must not be empty")
+        require(name, "Group name must not be empty")
         return describe_group(broker.config, overrides)
     if resource_type == ResourceType.CLIENT_METRICS:
-        _require(name, "Client metrics subscription name must not be empty")
+        require(name, "Client metrics subscription name must not be empty")
         return describe_client_metrics(overrides)
-    raise _invalid_request(f"Unsupported resource type: {resource_type}")
+    raise invalid_request(f"Unsupported resource type: {resource_type}")
 
 
 def _broker_entries(broker: Broker, name: str) -> list[Entry]:
     if not name:
         return describe_all_brokers(broker.config)
-    if _number(name, "Broker id") != broker.node_id:
-        raise _invalid_request(
+    if number(name, "Broker id") != broker.node_id:
+        raise invalid_request(
             f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
         )
     return describe_broker(broker.config)
@@ -141,9 +140,9 @@ def _row(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResour
 
 
 def _logger_rows(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
-    _require(name, "Broker id must not be empty")
-    if _number(name, "Broker id") != broker.node_id:
-        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    require(name, "Broker id must not be empty")
+    if number(name, "Broker id") != broker.node_id:
+        raise invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(
             name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=None
@@ -160,19 +159,19 @@ async def alter_configs(
 ) -> AlterConfigsResponse:
     def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
         if resource.type == ResourceType.BROKER_LOGGER:
-            raise _invalid_request(f"Unknown resource type {resource.type}")
-        _check_resource(broker, resource)
+            raise invalid_request(f"Unknown resource type {resource.type}")
+        check_resource(broker.node_id, resource)
         settings = {config.name: config.value for config in asked.configs}
         if len(settings) != len(asked.configs):
-            raise _invalid_request("Error due to duplicate config keys")
+            raise invalid_request("Error due to duplicate config keys")
         return settings
 
     wanted, results = _prepare_all(message.resources, prepare)
-    rules = _rules(broker)
+    checks = rules(broker.config)
     results |= await _submit(
         broker,
         wanted,
-        lambda image: decide.alter_configs(image, wanted, rules, validate_only=message.validate_only),
+        lambda image: decide.alter_configs(image, wanted, checks, validate_only=message.validate_only),
     )
     return AlterConfigsResponse(responses=_responses(message.resources, results))
 
@@ -183,7 +182,7 @@ async def incremental_alter_configs(
     def prepare(
         resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
     ) -> list[ConfigOperation]:
-        _check_resource(broker, resource)
+        check_resource(broker.node_id, resource)
         return [
             ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
         ]
@@ -192,12 +191,12 @@ async def incremental_alter_configs(
     levels = {resource: wanted.pop(resource) for resource in list(wanted) if _is_logger(resource)}
     for resource, operations in levels.items():
         results[resource] = _change_loggers(operations, message.validate_only)
-    rules = _rules(broker)
+    checks = rules(broker.config)
     results |= await _submit(
         broker,
         wanted,
         lambda image: decide.incremental_alter_configs(
-            image, wanted, rules, validate_only=message.validate_only
+            image, wanted, checks, validate_only=message.validate_only
         ),
     )
     return IncrementalAlterConfigsResponse(responses=_responses(message.resources, results))
@@ -223,7 +222,7 @@ def _prepare_all(
     for resource, asked in asked_for:
         try:
             if times[resource] > 1:
-                raise _invalid_request("Each resource must appear at most once.")
+                raise invalid_request("Each resource must appear at most once.")
             ready[resource] = prepare(resource, asked)
         except KafkaError as error:
             refused[resource] = error
@@ -252,47 +251,6 @@ def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfi
     return responses
 
 
-def _check_resource(broker: Broker, resource: Resource) -> None:
-    """Can there be settings of this?"""
-    kind, name = resource
-    if kind == ResourceType.TOPIC:
-        _require(name, "Default topic resources are not allowed.")
-        check_topic_name(name)
-    elif kind == ResourceType.BROKER:
-        _check_broker_id(broker, name)
-    elif kind == ResourceType.BROKER_LOGGER:
-        if _number(name, "Node id") != broker.node_id:
-            raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
-    elif kind == ResourceType.GROUP:
-        _require(name, "Default group resources are not allowed.")
-    elif kind == ResourceType.CLIENT_METRICS:
-        _require(name, "Subscription name can't be empty")
-    else:
-        raise _invalid_request(f"Unknown resource type {kind}")
-
-
-def _check_broker_id(broker: Broker, name: str) -> None:
-    if name and _number(name, "Node id") != broker.node_id:
-        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
-
-
-def _rules(broker: Broker) -> ConfigRules:
-    """What the controller asks of the definitions of settings."""
-    config = broker.config
-
-    def check(resource: Resource, settings: Mapping[str, str]) -> None:
-        if resource.type == ResourceType.TOPIC:
-            validation.check_topic_configs(settings)
-        elif resource.type == ResourceType.BROKER:
-            validation.check_broker_configs(settings, per_broker=bool(resource.name))
-        elif resource.type == ResourceType.GROUP:
-            validation.check_group_configs(settings, config)
-        else:
-            validation.check_client_metrics_configs(settings)
-
-    return ConfigRules(check, lambda resource, name: validation.list_default(Scope(resource.type), name))
-
-
 # -- loggers -------------------------------------------------------------------------------------------
 
 
@@ -319,9 +277,9 @@ def _new_level(operation: ConfigOperation) -> str | None:
         return None
     if operation.operation != Operation.SET:
         name = "APPEND" if operation.operation == Operation.APPEND else "SUBTRACT"
-        raise _invalid_request(f"{name} operation is not allowed for the BROKER_LOGGER resource")
+        raise invalid_request(f"{name} operation is not allowed for the BROKER_LOGGER resource")
     if operation.value is None:
-        raise _invalid_request(f"Null value not supported for : {operation.name}")
+        raise invalid_request(f"Null value not supported for : {operation.name}")
     return operation.value
 
 
@@ -355,22 +313,3 @@ def _names(image: MetadataImage, kind: int) -> Iterable[str]:
     return (
         resource.name for resource, settings in image.configs.items() if resource.type == kind and settings
     )
-
-
-# -- refusals ------------------------------------------------------------------------------------------
-
-
-def _require(name: str, otherwise: str) -> None:
-    if not name:
-        raise _invalid_request(otherwise)
-
-
-def _number(text: str, word: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise _invalid_request(f"{word} must be an integer, but it is: {text}") from None
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
