@@ -1,13 +1,10 @@
-"""Metadata, versions 0 to 13, and DescribeTopicPartitions, version 0: brokers, topics and partitions.
+"""Metadata, versions 0 to 13: brokers, topics and partitions.
 
-Metadata:
 - All topics: a null list, in version 0 an empty one. Since version 1 an empty list means no topics.
 - Unknown topics are created when the broker (`auto.create.topics.enable`) and, since version 4, the client
   allow it. The answer waits for that, so that a client need not ask again.
 - Since version 10 answers have topic ids, since version 12 one may ask by id.
 - Version 0 leaves out replicas that are down; versions up to 5 do not know LISTENER_NOT_FOUND.
-
-DescribeTopicPartitions (KIP-966) goes through the topics by name, page by page, and shows the ELR.
 """
 
 from __future__ import annotations
@@ -110,8 +107,7 @@ def _answer(
     endpoints = broker.endpoints_for(request.connection)
     view = PartitionView(image, frozenset(broker_id for broker_id, *_ in endpoints), request.version)
     operations = ALL_OF_TOPIC if message.include_topic_authorized_operations else NOT_ASKED_FOR
-    asks_for_all = message.topics is None or (request.version == 0 and not message.topics)
-    if asks_for_all or message.topics is None:
+    if message.topics is None or (request.version == 0 and not message.topics):
         topics = [_known(view, topic, operations) for topic in image.topics.values()]
     else:
         topics = _asked_for(view, message.topics, operations, refusals)
