@@ -93,7 +93,15 @@ def test_offsets_are_listed_and_records_deleted(bootstrap: str, topic: str, tmp_
 
 
 def test_the_console_tools_write_and_read(bootstrap: str, topic: str) -> None:
-    tool(bootstrap, CONSOLE_PRODUCER, "--topic", topic, "--reader-property", "parse.key=true", stdin="a\t1\nb\t2\n")
+    tool(
+        bootstrap,
+        CONSOLE_PRODUCER,
+        "--topic",
+        topic,
+        "--reader-property",
+        "parse.key=true",
+        stdin="a\t1\nb\t2\n",
+    )
     read = tool(
         bootstrap, CONSOLE_CONSUMER, "--topic", topic, "--partition", "0", "--offset", "earliest",
         "--max-messages", "2", "--formatter-property", "print.key=true", "--timeout-ms", "15000",

@@ -1,0 +1,117 @@
+"""A data folder that Apache Kafka wrote is opened and served: same topics, same ids, same records."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import ApacheKafka, free_port
+
+pytestmark = pytest.mark.java
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+PLAIN, TRANSACTIONAL = "plain", "transactional"
+
+
+class Seen(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: object
+
+
+def read(bootstrap: str, topic: str, partition: int, isolation: str) -> list[Seen]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    seen: list[Seen] = []
+    while (message := consumer.poll(10)) is not None and message.error() is None:
+        seen.append(
+            Seen(
+                message.offset() or 0,
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                message.headers(),
+            )
+        )
+    consumer.close()
+    return seen
+
+
+def fill(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [
+        NewTopic(PLAIN, 2, config={"retention.ms": "-1", "segment.bytes": "1048576"}),
+        NewTopic(TRANSACTIONAL, 1),
+    ]
+    for created in admin.create_topics(topics).values():
+        created.result()
+    for codec in CODECS:
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True}
+        )
+        for number in range(300):
+            headers = [("n", b"%d" % number)]
+            producer.produce(PLAIN, b"%d " % number * 100, key=codec, headers=headers, partition=number % 2)
+        assert producer.flush(20) == 0
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "linger.ms": 0})
+    producer.init_transactions(20)
+    for number in range(10):
+        producer.begin_transaction()
+        producer.produce(TRANSACTIONAL, b"%d" % number)
+        producer.flush(20)
+        (producer.abort_transaction if number % 3 == 0 else producer.commit_transaction)(20)
+
+
+def topic_ids(bootstrap: str) -> dict[str, str]:
+    from confluent_kafka import TopicCollection
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_topics(TopicCollection([PLAIN, TRANSACTIONAL]))
+    return {name: str(future.result().topic_id) for name, future in described.items()}
+
+
+def everything(bootstrap: str) -> dict[str, object]:
+    return {
+        "ids": topic_ids(bootstrap),
+        "plain": [read(bootstrap, PLAIN, partition, "read_uncommitted") for partition in (0, 1)],
+        "uncommitted": read(bootstrap, TRANSACTIONAL, 0, "read_uncommitted"),
+        "committed": read(bootstrap, TRANSACTIONAL, 0, "read_committed"),
+    }
+
+
+@pytest.mark.parametrize("ending", ["clean", "killed"])
+def test_a_folder_of_apache_kafka_is_served_with_identical_records(tmp_path: Path, ending: str) -> None:
+    kafka = ApacheKafka(tmp_path / "kafka", free_port(), heap="256m")
+    kafka.start()
+    try:
+        fill(kafka.bootstrap_servers)
+        expected = everything(kafka.bootstrap_servers)
+    finally:
+        (kafka.stop if ending == "clean" else kafka.kill)()
+    folder = tmp_path / "ours"
+    shutil.copytree(kafka.log_dir, folder)
+    metadata = folder / "__cluster_metadata-0"
+    before = {path.name: path.read_bytes() for path in metadata.iterdir() if path.is_file()}
+    with EmbeddedBroker(data_dir=folder) as broker:
+        assert everything(broker.bootstrap_servers) == expected
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        resource = ConfigResource(ResourceType.TOPIC, PLAIN)
+        assert admin.describe_configs([resource])[resource].result()["retention.ms"].value == "-1"
+        assert "__cluster_metadata" not in admin.list_topics(timeout=10).topics
+    assert {path.name: path.read_bytes() for path in metadata.iterdir() if path.is_file()} == before
