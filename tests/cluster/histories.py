@@ -83,7 +83,9 @@ def _grow(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 def _move(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
     target = draw(st.one_of(st.none(), st.lists(st.sampled_from(BROKERS), min_size=1, unique=True)))
-    return alter_reassignments(image, [(TopicPartition(draw(st.sampled_from("abcde")), 0), target)], POLICY)[0]
+    return alter_reassignments(image, [(TopicPartition(draw(st.sampled_from("abcde")), 0), target)], POLICY)[
+        0
+    ]
 
 
 def _configure(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:

@@ -7,4 +7,5 @@ frames.py  how one entry of the metadata log looks in a file
 store.py   MetadataStore: the log with one writer; over a file, and an in-memory twin
 turns.py   one writer at a time, each to its end
 peers.py   requests to other brokers
+adoption.py, kraft.py  topics of a data folder that Apache Kafka wrote
 """

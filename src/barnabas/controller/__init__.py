@@ -5,11 +5,14 @@ partitions.py   one step of one partition: ISR, ELR, leader, epochs, end of a re
 placement.py    on which brokers new partitions go
 assignments.py  checks of replica lists that people write themselves
 topics.py       topics are created and deleted, and get more partitions
-elections.py    ElectLeaders, and ISR changes that leaders ask for
+elections.py    somebody asks for another leader
+isr.py          a leader asks for another ISR
 reassignment.py partitions move between brokers
 brokers.py      brokers register, are fenced, stop and leave
 configs.py      settings of topics, brokers and groups change
 features.py     finalized feature levels change
 producer_ids.py blocks of producer ids
+changes.py      from steps of partitions to deltas
+decision.py     the shape of every decision
 policy.py       what decisions need to know of the settings
 """
