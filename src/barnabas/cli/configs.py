@@ -94,7 +94,9 @@ def describe(
 def set_configs(
     kind: KindArgument,
     name: NameArgument,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    settings: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="What to set, by Kafka's names.")
+    ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Change settings; others stay as they are.
@@ -114,7 +116,9 @@ def set_configs(
 def unset(
     kind: KindArgument,
     name: NameArgument,
-    settings: Annotated[list[str], typer.Argument(metavar="SETTING...")],
+    settings: Annotated[
+        list[str], typer.Argument(metavar="SETTING...", help="What to return to its default.")
+    ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Take changes back, so that the default holds again.

@@ -86,7 +86,9 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="[by key, or any]")
     ] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+    ] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as sent.")] = Acks.ALL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
