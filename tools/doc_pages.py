@@ -12,6 +12,7 @@ from barnabas.protocol.api import APIS
 from barnabas.server.handlers import HANDLERS
 from tools.doc_commands import commands_page
 from tools.doc_marks import GENERATED, ROOT
+from tools.doc_metrics import metrics_page
 
 
 def configuration_page() -> str:
@@ -89,5 +90,6 @@ def compatibility_page() -> str:
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "configuration.md": configuration_page,
     ROOT / "docs" / "commands.md": commands_page,
+    ROOT / "docs" / "metrics.md": metrics_page,
     ROOT / "COMPATIBILITY.md": compatibility_page,
 }

@@ -101,6 +101,7 @@ class SocketServer:
             return
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             local = plain_address(accepted.getsockname())
         except OSError:  # it has gone already; macOS says so here
             accepted.close()
