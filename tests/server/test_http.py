@@ -12,7 +12,7 @@ import pytest
 from barnabas.metrics.catalogue import BYTES_IN
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.server.http import HEAD_BYTES, MonitoringServer
-from tests.server.harness import scenario
+from tests.server.harness import scenario, until
 
 
 @asynccontextmanager
@@ -92,3 +92,12 @@ def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
             assert (await ask(server, get("/health")))[0] == 200
 
     run()
+
+
+@scenario
+async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
+    async with monitoring() as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await until(lambda: bool(server._open))
+        await asyncio.wait_for(server.stop(), 2)
+        writer.close()

@@ -16,6 +16,7 @@ from barnabas.metrics.text import CONTENT_TYPE, render_lines
 
 HEAD_BYTES = 8192
 HEAD_SECONDS = 5.0
+BODY_SECONDS = 60.0
 CONNECTIONS_AT_ONCE = 32
 LINES_PER_TURN = 500  # a broker of many partitions has tens of thousands; clients must not wait for them
 
@@ -28,7 +29,7 @@ class MonitoringServer:
         self._registry = registry
         self._health = health
         self._server: asyncio.Server | None = None
-        self._open = 0
+        self._open: set[asyncio.StreamWriter] = set()
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -38,23 +39,26 @@ class MonitoringServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+            for writer in self._open:
+                writer.transport.abort()
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        self._open.add(writer)
         try:
-            if self._open <= CONNECTIONS_AT_ONCE:
+            if len(self._open) <= CONNECTIONS_AT_ONCE:
                 async with asyncio.timeout(HEAD_SECONDS):
                     head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(await self._answer(head))
-                await writer.drain()
+                async with asyncio.timeout(BODY_SECONDS):
+                    await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # whoever does not speak HTTP gets no answer
         finally:
-            self._open -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+            self._open.discard(writer)
 
     async def _answer(self, head: bytes) -> bytes:
         method, target = _request_line(head)
