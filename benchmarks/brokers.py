@@ -30,10 +30,11 @@ class Process(Protocol):
 class BarnabasProcess:
     """`barnabas serve`, as a user starts it."""
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, data_dir: Path, settings: Mapping[str, str], profile_to: Path | None = None) -> None:
         self.port = free_port()
         self._data_dir = data_dir
         self._settings = settings
+        self._profile_to = profile_to
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,10 +50,12 @@ class BarnabasProcess:
             self._process = subprocess.Popen(self.command(), stdout=output, stderr=subprocess.STDOUT)
 
     def command(self) -> list[str]:
-        program = str(Path(sys.executable).parent / "barnabas")
+        program = [str(Path(sys.executable).parent / "barnabas")]
+        if self._profile_to is not None:
+            program = [sys.executable, "-m", "benchmarks.clients.profiled_broker", str(self._profile_to)]
         listen = f"127.0.0.1:{self.port}"
         settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
-        return [program, "serve", "--data", str(self._data_dir), "--listen", listen, *settings]
+        return [*program, "serve", "--data", str(self._data_dir), "--listen", listen, *settings]
 
     def process_ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
@@ -129,5 +132,7 @@ def apache_kafka(name: str, data_dir: Path) -> Broker:
     return Broker(name, process, process.log_dir)
 
 
-def barnabas(name: str, data_dir: Path, settings: Mapping[str, str]) -> Broker:
-    return Broker(name, BarnabasProcess(data_dir, settings), data_dir)
+def barnabas(
+    name: str, data_dir: Path, settings: Mapping[str, str], profile_to: Path | None = None
+) -> Broker:
+    return Broker(name, BarnabasProcess(data_dir, settings, profile_to), data_dir)

@@ -31,9 +31,10 @@ def _admin(broker: Broker) -> AdminClient:
 
 
 class Session:
-    def __init__(self, scratch: Path, scale: float = 1.0) -> None:
+    def __init__(self, scratch: Path, scale: float = 1.0, profile_to: Path | None = None) -> None:
         self.scale = scale
         self._scratch = Path(tempfile.mkdtemp(prefix="run-", dir=scratch))
+        self._profile_to = profile_to
         self._brokers: dict[str, Broker] = {}
         self._numbers = itertools.count(1)
         self._kept: dict[tuple[str, str], str] = {}
@@ -57,7 +58,7 @@ class Session:
         folder = self._scratch / f"{key}-{next(self._numbers)}"
         if key == "kafka":
             return apache_kafka(key, folder)
-        return barnabas(key, folder, _SETTINGS[key])
+        return barnabas(key, folder, _SETTINGS[key], self._profile_to)
 
     def fresh_topic(self, broker: Broker, partitions: int) -> str:
         name = f"bench-{next(self._numbers)}"

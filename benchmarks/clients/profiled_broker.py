@@ -1,0 +1,22 @@
+"""`barnabas` under cProfile: python -m benchmarks.clients.profiled_broker STATS_FILE serve --data ...
+
+Besides the load's clients because it is a process of its own, too. The statistics are written when it ends.
+"""
+
+import cProfile
+import sys
+
+from barnabas.cli.main import main as barnabas
+
+
+def main() -> None:
+    stats_file = sys.argv.pop(1)
+    profile = cProfile.Profile()
+    try:
+        profile.runcall(barnabas)
+    finally:
+        profile.dump_stats(stats_file)
+
+
+if __name__ == "__main__":
+    main()
