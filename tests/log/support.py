@@ -14,7 +14,7 @@ from barnabas.log.log import AppendResult, FileSlice, Log, Origin
 from barnabas.log.manager import LoadReport, LogManager
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.slices import Slice
-from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record, iterate_records
@@ -44,7 +44,8 @@ def marker(
 
 def append(log: Log, data: bytearray, now_ms: int = NOW, epoch: int = 0) -> AppendResult:
     """Append as a client of the leader, and let the high watermark follow, as with one replica."""
-    result = log.append_as_leader(memoryview(data), epoch, now_ms)
+    origin = Origin.TRANSACTION if read_header(data).is_transactional else Origin.CLIENT
+    result = log.append_as_leader(memoryview(data), epoch, now_ms, origin=origin)
     log.advance_high_watermark(log.log_end_offset)
     return result
 

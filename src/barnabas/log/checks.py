@@ -18,8 +18,11 @@ from barnabas.records.batch import (
     MAGIC_POSITION,
     SMALLEST_LENGTH,
     TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
 )
+
+_NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
 _new_header = BatchHeader._make
 _unpack = HEADER.unpack_from
@@ -43,9 +46,27 @@ def checked_header(batch: memoryview) -> BatchHeader:
 
 
 def check_from_client(header: BatchHeader) -> None:
-    """What only a coordinator or another replica may write."""
-    if header.attributes & CONTROL_BIT:
+    """What a client may not write, or not outside of a transaction."""
+    if header.attributes & _NOT_FOR_CLIENTS:
+        if header.is_transactional and not header.is_control:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "transactional records in a request without a transactional id",
+            )
         raise _invalid("clients are not allowed to write control records")
+    _check_numbers(header)
+
+
+def check_in_transaction(header: BatchHeader) -> None:
+    """The same for a batch whose partition is known to be part of the producer's transaction."""
+    if header.is_control:
+        raise _invalid("clients are not allowed to write control records")
+    if header.producer_id < 0 and header.is_transactional:
+        raise _invalid("a transactional batch without a producer id")
+    _check_numbers(header)
+
+
+def _check_numbers(header: BatchHeader) -> None:
     if header.base_offset:
         raise _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
     if header.producer_id >= 0:
@@ -53,8 +74,6 @@ def check_from_client(header: BatchHeader) -> None:
             raise _invalid(f"sequence {header.base_sequence} in a batch of producer {header.producer_id}")
         if header.producer_epoch < 0:
             raise _invalid(f"epoch {header.producer_epoch} in a batch of producer {header.producer_id}")
-    elif header.is_transactional:
-        raise _invalid("a transactional batch without a producer id")
 
 
 def check_create_time(header: BatchHeader, latest: int) -> None:

@@ -29,7 +29,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
 from barnabas.log import inspection, names
 from barnabas.log.checkpoints import encode_epochs
-from barnabas.log.checks import check_create_time, check_from_client, checked_header
+from barnabas.log.checks import check_create_time, check_from_client, check_in_transaction, checked_header
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob
@@ -64,6 +64,7 @@ class Origin(Enum):
     """Who wrote a batch that a leader appends: coordinators may do what clients may not."""
 
     CLIENT = "client"
+    TRANSACTION = "transaction"  # a client, for a partition that is part of its transaction
     COORDINATOR = "coordinator"
 
 
@@ -157,6 +158,8 @@ class Log:
         header = checked_header(batch)
         if origin is Origin.CLIENT:
             check_from_client(header)
+        elif origin is Origin.TRANSACTION:
+            check_in_transaction(header)
         if len(batch) > self._largest_batch:
             raise self._too_large(len(batch))
         if self._inspects:
@@ -457,6 +460,7 @@ class Log:
             self._after_cut()
             self.snapshots.remove_from(self.log_end_offset)
             rebuild_producers(self.producers, self.snapshots, self.segments, self.log_end_offset)
+            self.producers.high_watermark_moved(self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
@@ -465,6 +469,7 @@ class Log:
             while self.segments:
                 remove_segment_now(self, self.segments.pop())
             fresh = Segment.create(self.fs, self.folder, offset, self._open_segments, self.active.created_ms)
+            self.fs.sync_folder(self.folder)
             self.segments.append(fresh)
             self.log_start_offset = self.log_end_offset = offset
             self.epochs.clear()
@@ -475,6 +480,7 @@ class Log:
     def _announce_cut(self, log_end: int) -> None:
         self.generation += 1
         self.recovery_point = min(self.recovery_point, log_end)
+        self.log_start_offset = min(self.log_start_offset, log_end)
         if self.before_truncation:
             self.before_truncation(self)
 
@@ -492,7 +498,7 @@ class Log:
     def prepare_flush(self) -> FlushJob:
         """What to sync for everything appended until now; `complete_flush` follows when it has been run."""
         unflushed = self.segments[self.segment_number(self.recovery_point) :]
-        if self.recovery_point == self.log_end_offset and self.log_end_offset:
+        if self.recovery_point == self.log_end_offset and not self._unsynced_folders:
             unflushed = []
         try:
             paths = [*self._unsynced_files, *self.snapshots.take_unsynced()]

@@ -12,6 +12,7 @@ Anything else must continue the sequence.
     e              e             equals a remembered batch      duplicate: the offsets of that batch
     e              e             last + 1                       accepted
     e              e             other                          OUT_OF_ORDER_SEQUENCE_NUMBER
+    e              e or more     none                           accepted: a coordinator writes for the producer
 
 A transaction is open from its first batch until its marker. Records from the first open one on are unstable:
 `first_unstable_offset` is where a reader of committed data must stop. A transaction that is over stays in the
@@ -32,6 +33,7 @@ from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP,
 REMEMBERED_BATCHES = 5  # max.in.flight.requests.per.connection of an idempotent producer is at most this
 MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
 NO_COORDINATOR_EPOCH = -1
+NO_MARKER = -1
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 
@@ -59,6 +61,7 @@ class Producer:
         "coordinator_epoch",
         "epoch",
         "last_timestamp",
+        "marker_offset",
         "producer_id",
         "transaction_start",
     )
@@ -70,6 +73,8 @@ class Producer:
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         self.transaction_start: int | None = None
+        self.marker_offset = NO_MARKER
+        """Of the last marker since the start: who waited to join a transaction sees that it is over."""
 
     @property
     def last_sequence(self) -> int:
@@ -127,6 +132,8 @@ class ProducerStates:
         if producer is None:
             return None
         self.check_epoch(producer, header.producer_epoch)
+        if header.base_sequence == NO_SEQUENCE:
+            return None  # offsets that a coordinator writes for the producer are not numbered
         if header.producer_epoch == producer.epoch:
             duplicate = producer.duplicate_of(header)
             if duplicate is not None:
@@ -174,9 +181,10 @@ class ProducerStates:
         """Take note of a batch that is now in the log."""
         producer = self._active(header.producer_id)
         delta = header.last_offset_delta
+        last_sequence = NO_SEQUENCE if header.base_sequence == NO_SEQUENCE else header.last_sequence
         producer.remember(
             header.producer_epoch,
-            RememberedBatch(header.last_sequence, first_offset + delta, delta, header.max_timestamp),
+            RememberedBatch(last_sequence, first_offset + delta, delta, header.max_timestamp),
         )
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = first_offset
@@ -205,6 +213,7 @@ class ProducerStates:
         producer = self._active(header.producer_id)
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
+        producer.marker_offset = marker_offset
         producer.last_timestamp = header.max_timestamp
         start, producer.transaction_start = producer.transaction_start, None
         if start is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
@@ -37,14 +37,20 @@ class Outcome(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
+class Owner(Protocol):
+    """Who finishes what a shard finds undone in its log."""
+
+    def shard_loaded(self, shard: TransactionShard) -> None: ...
+
+    def shard_unloaded(self, shard: TransactionShard) -> None: ...
+
+
 class TransactionShard:
     """Ids in the order of their last change, the longest silent first."""
 
-    def __init__(
-        self, index: int, on_loaded: Callable[[TransactionShard], None], *, limit: int = MOST_IDS
-    ) -> None:
+    def __init__(self, index: int, owner: Owner, *, limit: int = MOST_IDS) -> None:
         self.index = index
-        self._on_loaded = on_loaded
+        self._owner = owner
         self._limit = limit
         self._transactions: dict[str, Transaction] = {}
 
@@ -198,10 +204,10 @@ class TransactionShard:
         """Nothing is written to `__transaction_state` inside a transaction."""
 
     def loaded(self) -> None:
-        self._on_loaded(self)
+        self._owner.shard_loaded(self)
 
     def unloaded(self) -> None:
-        self._transactions.clear()
+        self._owner.shard_unloaded(self)
 
 
 def _still_completing(known: Transaction) -> KafkaError:
