@@ -56,9 +56,9 @@ def _descriptors_of(mine: Belongings) -> Iterator[int]:
             status = os.fstat(int(name))
         except OSError:
             continue  # the descriptor that listed the folder
-        if (status.st_dev, status.st_ino) == lock:
-            yield int(name)
-        elif stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == mine.port:
+        if (status.st_dev, status.st_ino) == lock or (
+            stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == mine.port
+        ):
             yield int(name)
 
 
