@@ -1,0 +1,57 @@
+"""The load generators against a broker: what they count must be what the broker got."""
+
+import sys
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from barnabas.testing import EmbeddedBroker
+from benchmarks.clients import end_to_end, fill, produce_latency
+from benchmarks.loads import client
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the load generator uses epoll")
+
+
+def end_offset(broker: EmbeddedBroker, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "unused"})
+    _low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+    consumer.close()
+    return int(high)
+
+
+def test_the_load_generator_gets_an_answer_for_each_request_it_counts(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    options = ("--port", barnabas.port, "--topic", barnabas_topic, "--connections", 10, "--requests", 500)
+    assert client("loadgen", "--api", "produce", *options)["requests"] == 500
+    # Each connection has one request under way when the last answer comes.
+    assert 500 <= end_offset(barnabas, barnabas_topic) <= 510
+    assert client("loadgen", "--api", "fetch", *options)["requests"] == 500
+
+
+def test_the_load_generator_ends_when_the_broker_answers_with_an_error(barnabas: EmbeddedBroker) -> None:
+    options = ("--port", barnabas.port, "--topic", "no-such-topic", "--connections", 1, "--requests", 5)
+    with pytest.raises(RuntimeError, match="error 3"):
+        client("loadgen", "--api", "produce", *options)
+
+
+def test_filling_a_log_writes_as_many_records_as_it_says(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    records = fill.fill("127.0.0.1", barnabas.port, barnabas_topic, 1_000_000)
+    assert records == 16 * fill.RECORDS_PER_BATCH
+    assert end_offset(barnabas, barnabas_topic) == records
+
+
+def test_produce_latency_is_measured_for_the_rate_and_time_asked_for(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    figures = produce_latency.measure(barnabas.bootstrap_servers, barnabas_topic, rate=5000, seconds=0.2)
+    assert figures["samples"] == 1000
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
+
+
+def test_end_to_end_latency_sees_every_record_once(barnabas: EmbeddedBroker, barnabas_topic: str) -> None:
+    figures = end_to_end.measure(barnabas.bootstrap_servers, barnabas_topic, rate=1000, seconds=0.3)
+    assert figures["samples"] == 300
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
