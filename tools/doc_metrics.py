@@ -10,9 +10,10 @@ def metrics_page() -> str:
             GENERATED,
             "# Metrics\n",
             (
-                "`barnabas.metrics.listen=HOST:PORT` serves `/metrics` (Prometheus text) and `/health` (JSON, status\n"
-                "200 or 503) over HTTP. Names that begin with `kafka_` are those of the JMX exporter's usual rules and of\n"
-                "kafka_exporter, so that stock dashboards work; what only Barnabas has begins with `barnabas_`.\n"
+                "`barnabas.metrics.listen=HOST:PORT` serves `/metrics` (Prometheus text) and `/health` (JSON, with\n"
+                "status 200 or 503) over HTTP. Names that begin with `kafka_` are those of the JMX exporter's usual\n"
+                "rules and of kafka_exporter, so that stock dashboards work; what only Barnabas has begins with\n"
+                "`barnabas_`.\n"
             ),
             "| metric | type | labels | meaning |",
             "|---|---|---|---|",

@@ -17,23 +17,20 @@ Responses of one read event are sent together at its end. A response made later 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from barnabas.server.complaints import Complaints
-from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS, Limits
+from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS
 from barnabas.server.memory import MemoryPool
 from barnabas.server.output import Output
-from barnabas.server.residency import Warmer
 from barnabas.server.transport import BLOCKED, Transport
 
 if TYPE_CHECKING:
-    from barnabas.server.dispatch import Dispatcher, Request
+    from barnabas.server.dispatch import Request
     from barnabas.server.listener import Listener
+    from barnabas.server.surroundings import Surroundings
 
 # What every request begins with: the length of the rest, the API key and version (read as one number, the key
 # of a route), the correlation id, and the length of the client id.
@@ -44,21 +41,6 @@ _LENGTH_BYTES = _LENGTH.size
 SHORTEST_REQUEST = _START_BYTES - _LENGTH_BYTES
 
 ANSWERS, HANDLER, MEMORY, STOPPING, CLOSED = 1, 2, 4, 8, 16
-
-
-class Surroundings(Protocol):
-    """What all connections of a server share."""
-
-    loop: asyncio.AbstractEventLoop
-    limits: Limits
-    dispatcher: Dispatcher
-    memory: MemoryPool
-    warmer: Warmer
-    complaints: Complaints
-    receive_buffer: memoryview
-    monotonic: Callable[[], float]
-
-    def forget(self, connection: Connection) -> None: ...
 
 
 class Connection:
@@ -318,16 +300,10 @@ class Connection:
         """Nothing is in flight: no request unanswered, no output waiting."""
         return not self.unanswered and not self.output
 
-    def overdue(self, now: float) -> str | None:
-        """Say why the connection has to go for reasons of time, if it has to."""
-        limits = self._server.limits
-        if self._reading and self.frame_deadline is not None and now > self.frame_deadline:
-            return "a request did not arrive in time"
-        if not self.requests and now > self.opened + limits.first_request_seconds:
-            return f"no request within {limits.first_request_seconds:g} s"
-        if now > self.last_active + limits.idle_seconds and (self.output or not self.unanswered):
-            return f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
-        return None
+    @property
+    def is_late(self) -> bool:
+        """A request has begun to arrive and should be complete by now, as far as we have read."""
+        return self._reading and self.frame_deadline is not None and self._now() > self.frame_deadline
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
         if self.closed:

@@ -55,7 +55,7 @@ class Connections:
     def close_overdue(self, now: float) -> None:
         """Close those that are idle, that never asked anything, or that send a request too slowly."""
         for connection in self:
-            if reason := connection.overdue(now):
+            if reason := _overdue(connection, self.limits, now):
                 connection.close(reason, logging.INFO)
 
     def close_holders(self, file: File, position: int) -> None:
@@ -78,3 +78,17 @@ class Connections:
     def close_all(self) -> None:
         for connection in self:
             connection.close("the broker stops", logging.INFO)
+
+
+def _overdue(connection: Connection, limits: Limits, now: float) -> str | None:
+    """Say why a connection has to go for reasons of time, if it has to."""
+    if connection.is_late:
+        return "a request did not arrive in time"
+    if not connection.requests and now > connection.opened + limits.first_request_seconds:
+        return f"no request within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
+    # Whoever waits for an answer is not idle; whoever does not fetch the one that is there is.
+    if now > connection.last_active + limits.idle_seconds and (
+        connection.output or not connection.unanswered
+    ):
+        return f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
+    return None

@@ -1,8 +1,5 @@
 """From a request's bytes to its handler, and from the handler's answer back to bytes.
 
-The table of handlers says everything: which APIs there are, in which versions, and who serves them. From it come
-the routes, one for each (API, version) in use, which hold the compiled decoder and encoder, and what is counted.
-
 A handler's first stage runs when the request is read. It answers by returning the response; or it returns None and
 calls `request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
 """
@@ -13,85 +10,29 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from inspect import iscoroutinefunction
-from struct import Struct
 from struct import error as StructError  # noqa: N812  (an exception, whatever its module calls it)
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.api import APIS, ApiKey
-from barnabas.protocol.codec import Encoder, decoder, encoder
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
 from barnabas.server.connection import ANSWERS, HANDLER
 from barnabas.server.injection import Injections
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES
+from barnabas.server.routes import Handler, Route
 
 if TYPE_CHECKING:
     from barnabas.server.connection import Connection
     from barnabas.server.output import Part
 
+__all__ = ["Dispatcher", "Handler", "Request"]
+
 log = logging.getLogger(__name__)
 
-_RESPONSE_START = Struct(">ii")  # the length of the rest, the correlation id
 _NO_PARTS: tuple[Part, ...] = ()
-
-HandlerFunction = Callable[[Any, "Request", Any], Message | Coroutine[Any, Any, Message | None] | None]
-
-
-class Handler(NamedTuple):
-    """One row of the table: an API, the versions that are served, and the function that serves them."""
-
-    request_class: type[Message]
-    min_version: int
-    max_version: int
-    function: HandlerFunction
-    advertised_min: int | None = None
-    """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
-
-
-class Route:
-    """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
-
-    __slots__ = (
-        "api_key", "count", "decode", "encode", "flexible", "function", "handler", "is_coroutine", "name", "observe",
-        "response_start", "version",
-    )  # fmt: skip
-
-    def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
-        request_class = handler.request_class
-        self.handler = handler
-        self.api_key = request_class.api_key
-        self.version = version
-        self.name = APIS[self.api_key].name
-        self.flexible = request_class.is_flexible(version)
-        self.decode = decoder(request_class, version)
-        self.encode: Encoder[Any] | None = None  # known with the first response
-        self.function = handler.function
-        self.is_coroutine = iscoroutinefunction(handler.function)
-        # Flexible response headers end in tagged fields, except that of ApiVersions (KIP-511).
-        has_tags = self.flexible and self.api_key != ApiKey.API_VERSIONS
-        self.response_start = bytes(_RESPONSE_START.size + has_tags)
-        self.count = metrics.counter(self.name, version)
-        self.observe = metrics.times(self.name).observe
-
-    def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
-        """Encode a response frame into bytes, with slices of files between them where it has some."""
-        encode = self.encode
-        if encode is None:
-            encode = self.encode = encoder(type(response), self.version)
-        start = bytearray(self.response_start)
-        parts: list[Part] = []
-        rest = encode(response, start, parts)
-        if not parts:
-            _RESPONSE_START.pack_into(start, 0, len(start) - 4, correlation_id)
-            return (start,)
-        if rest:
-            parts.append(rest)
-        _RESPONSE_START.pack_into(start, 0, sum(map(len, parts)) - 4, correlation_id)
-        return parts
 
 
 class Request:

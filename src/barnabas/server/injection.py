@@ -13,7 +13,7 @@ from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Field, Message, Struct
 
 if TYPE_CHECKING:
-    from barnabas.server.dispatch import Route
+    from barnabas.server.routes import Route
 
 _ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 
