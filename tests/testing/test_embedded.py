@@ -42,6 +42,7 @@ def test_a_real_client_produces_and_consumes() -> None:
         consumer.assign([confluent_kafka.TopicPartition(topic, 1, 0)])
         message = consumer.poll(FEW_SECONDS)
         consumer.close()
+        assert message is not None
         assert message.value() == b"an order"
 
 
