@@ -2,7 +2,7 @@
 
 OffsetCommit
 - Versions 2 to 4 may say how long to keep the offset; later ones leave that to offsets.retention.minutes.
-- Version 6 brought leader epochs, 7 instance ids, 10 topic ids in place of names (KIP-848).
+- Version 6 brought leader epochs, 7 instance ids, 9 GROUP_ID_NOT_FOUND, 10 topic ids in place of names (KIP-848).
 
 OffsetFetch
 - A null list of topics means all that the group has committed (since version 2).
@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
+FIRST_COMMIT_WITH_NOT_FOUND = 9
 FIRST_FETCH_OF_SEVERAL = 8
 FIRST_FETCH_WITH_ERROR = 2
 NO_OFFSET = -1
+LATEST_TIME = 2**63 - 1  # a client may ask to keep an offset for longer than a timestamp can say
 
 
 # -- OffsetCommit ---------------------------------------------------------------------------------------
@@ -75,6 +77,8 @@ def offset_commit(
         shard.commit(message.group_id, commit.offsets, step)
 
     def done(error: ErrorCode) -> None:
+        if error is ErrorCode.GROUP_ID_NOT_FOUND and request.version < FIRST_COMMIT_WITH_NOT_FOUND:
+            error = ErrorCode.ILLEGAL_GENERATION
         for answer in commit.answers:
             answer.error_code = error
         request.respond(response)
@@ -93,7 +97,7 @@ class _Commit:
         self._longest_metadata = broker.coordinators.groups.settings.offset_metadata_max_bytes
         self._now_ms = broker.clock.now_ms()
         keep_ms = message.retention_time_ms
-        self._expire_ms = self._now_ms + keep_ms if keep_ms >= 0 else NO_EXPIRY
+        self._expire_ms = min(self._now_ms + keep_ms, LATEST_TIME) if keep_ms >= 0 else NO_EXPIRY
         self._by_id = by_id
 
     def add_topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
