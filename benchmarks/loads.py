@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import wire
 from benchmarks.brokers import Broker
-from tests.apache_kafka import LOG4J_CONFIG, ToolResult, run_tool
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+from tests.apache_kafka import ToolResult, run_tool
+from tests.kafka_jars import PROJECT_ROOT
 
 # What kafka-run-class.sh gives the perf tools.
 _PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -44,9 +43,7 @@ def producer_perf_test(
 
 
 def consumer_perf_test(broker: Broker, topic: str, records: int, group: str) -> float:
-    """kafka-consumer-perf-test; records per second. Its stand-in where the broker serves no groups."""
-    if wire.JOIN_GROUP not in wire.advertised_apis("127.0.0.1", broker.port):
-        return assigned_consumer(broker, topic, records)
+    """kafka-consumer-perf-test, in a group of its own; records per second."""
     result = run_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group),
@@ -55,14 +52,6 @@ def consumer_perf_test(broker: Broker, topic: str, records: int, group: str) -> 
         flags=_PERF_FLAGS,
     ).check()
     return float(_last_line(result).split(", ")[_CONSUMER_RATE_COLUMN])
-
-
-def assigned_consumer(broker: Broker, topic: str, records: int) -> float:
-    """The same Java client, but with partitions that it assigns itself; records per second."""
-    source = PROJECT_ROOT / "benchmarks" / "clients" / "AssignedConsumer.java"
-    java = ["java", *_PERF_FLAGS, f"-Dlog4j2.configurationFile={LOG4J_CONFIG}", "-cp", f"{kafka_libs()}/*"]
-    output = _output_of([*java, str(source), broker.bootstrap, topic, str(records)])
-    return float(output.splitlines()[-1])
 
 
 def client(program: str, *options: object) -> dict[str, float]:

@@ -3,13 +3,12 @@
 Produce v8 and Fetch v11 are the newest versions before the flexible encoding; both brokers serve them.
 """
 
-import socket
 import struct
 import time
 
 import crc32c
 
-PRODUCE, FETCH, JOIN_GROUP, API_VERSIONS = 0, 1, 11, 18
+PRODUCE, FETCH = 0, 1
 _PRODUCE_VERSION, _FETCH_VERSION = 8, 11
 _CLIENT_ID = b"bench"
 
@@ -55,26 +54,6 @@ def fetch_error(topic: str, response: bytes) -> int:
         return int(of_request)
     code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 10 + 2 + len(topic) + 4 + 4)[0]
     return code
-
-
-def advertised_apis(host: str, port: int) -> set[int]:
-    """The API keys a broker says it serves (ApiVersions v0)."""
-    with socket.create_connection((host, port), timeout=5) as connection:
-        connection.sendall(struct.pack(">ihhih", 10, API_VERSIONS, 0, 1, -1))
-        response = receive_frame(connection)
-    count = struct.unpack_from(">i", response, 10)[0]
-    return {struct.unpack_from(">h", response, 14 + 6 * index)[0] for index in range(count)}
-
-
-def receive_frame(connection: socket.socket) -> bytes:
-    """One whole frame, its length prefix included."""
-    frame = bytearray()
-    while len(frame) < 4 or len(frame) < 4 + int.from_bytes(frame[:4], "big"):
-        received = connection.recv(1 << 20)
-        if not received:
-            raise ConnectionError("the broker closed the connection")
-        frame += received
-    return bytes(frame)
 
 
 def _record(delta: int, value: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """The frames of the load generators, read by an independent implementation of the format."""
 
-import socket
 import struct
 
 import crc32c
@@ -20,11 +19,3 @@ def test_a_record_batch_has_a_valid_checksum_and_the_count_it_says() -> None:
 def test_frames_carry_their_own_length() -> None:
     for frame in (wire.produce_frame("t", 0, wire.record_batch(10, 1)), wire.fetch_frame("t", 0, 0)):
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-
-
-def test_a_frame_is_received_whole_even_in_pieces() -> None:
-    near, far = socket.socketpair()
-    with near, far:
-        near.sendall(b"\x00\x00\x00\x05he")
-        near.sendall(b"llo")
-        assert wire.receive_frame(far) == b"\x00\x00\x00\x05hello"
