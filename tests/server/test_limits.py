@@ -198,3 +198,19 @@ async def test_limits_may_change_while_the_server_runs() -> None:
         server.server.use_limits(Limits(connections=2))
         await server.connect()
         await server.connections_become(2)
+
+
+@scenario
+async def test_timeouts_of_many_connections_are_looked_after_a_few_at_a_time() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        for _ in range(10):
+            await server.connect()
+        await server.connections_become(10)
+        clock.advance(11_000)
+        connections = server.server.connections
+        assert not connections.close_overdue(clock.monotonic(), 4)
+        assert len(connections) == 6
+        assert not connections.close_overdue(clock.monotonic(), 4)
+        assert connections.close_overdue(clock.monotonic(), 4)
+        assert len(connections) == 0

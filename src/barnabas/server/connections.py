@@ -18,6 +18,7 @@ class Connections:
         self.limits = limits
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
+        self._unchecked: list[Connection] = []  # by the current round of close_overdue
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -52,11 +53,19 @@ class Connections:
         if not self._by_address[address]:
             del self._by_address[address]
 
-    def close_overdue(self, now: float) -> None:
-        """Close those that are idle, that never asked anything, or that send a request too slowly."""
-        for connection in self:
-            if reason := _overdue(connection, self.limits, now):
+    def close_overdue(self, now: float, at_most: int | None = None) -> bool:
+        """Close those that are idle, that never asked anything, or that send a request too slowly.
+
+        Looks at some and goes on where it stopped when it is called again; True when all have been looked at.
+        """
+        if not self._unchecked:
+            self._unchecked = list(self._open)
+        remaining = 0 if at_most is None else max(len(self._unchecked) - at_most, 0)
+        for connection in self._unchecked[remaining:]:
+            if not connection.closed and (reason := _overdue(connection, self.limits, now)):
                 connection.close(reason, logging.INFO)
+        del self._unchecked[remaining:]
+        return not self._unchecked
 
     def close_holders(self, file: File, position: int) -> None:
         """Close those that are about to send what lies beyond `position`: the file is cut there."""

@@ -22,6 +22,8 @@ from barnabas.server.transport import PlainTransport
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+SWEEP_PAUSE = 0.02
+SWEPT_AT_ONCE = 250
 
 
 class SocketServer:
@@ -52,6 +54,12 @@ class SocketServer:
         """Bind all addresses, so that ports are known; clients are accepted from `start` on."""
         for listener in self.listeners:
             listener.open()
+
+    def close(self) -> None:
+        """Let go of the addresses without having served anybody."""
+        for listener in self.listeners:
+            listener.close()
+        self.warmer.close()
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -109,5 +117,6 @@ class SocketServer:
         self.connections.add(Connection(self, PlainTransport(accepted), listener, peer, local))
 
     def _sweep(self) -> None:
-        self.connections.close_overdue(self.monotonic())
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        """Look after timeouts, a few hundred connections at a time, so that nobody waits for thousands."""
+        complete = self.connections.close_overdue(self.monotonic(), SWEPT_AT_ONCE)
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS if complete else SWEEP_PAUSE, self._sweep)
