@@ -122,7 +122,7 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"group {group_id} has no members")
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} has no members")
             return
         if generation < 0 and group.state is State.EMPTY:
             return

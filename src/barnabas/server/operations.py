@@ -37,5 +37,13 @@ _OF_BOTH = (
 )
 # Without an authorizer everybody may do everything that can be done with a resource of the kind.
 ALL_OF_TOPIC = bit_field((*_OF_BOTH, Operation.READ, Operation.WRITE, Operation.DELETE))
-ALL_OF_GROUP = bit_field((Operation.READ, Operation.DESCRIBE, Operation.DELETE))
+ALL_OF_GROUP = bit_field(
+    (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    )
+)
 ALL_OF_CLUSTER = bit_field((*_OF_BOTH, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE))

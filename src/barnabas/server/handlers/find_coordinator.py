@@ -99,7 +99,7 @@ def _response(found: list[Coordinator], version: int) -> FindCoordinatorResponse
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or ErrorCode(one.error_code).name,
         node_id=one.node_id,
         host=one.host,
         port=one.port,

@@ -2,7 +2,7 @@
 
 - ListGroups filters by state since version 4 (KIP-518), by type since version 5 (KIP-848).
 - DescribeGroups calls an unknown group Dead; since version 6 (KIP-1043) it is GROUP_ID_NOT_FOUND as well.
-- Member metadata and assignments are shown of stable groups only, as Kafka does.
+- What members said to their leader is shown of stable groups only, as Kafka does.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def describe_groups(
 
     def finish(described: list[DescribedGroup]) -> None:
         for group in described:
-            group.authorized_operations = operations if not group.error_code else NOT_ASKED_FOR
+            group.authorized_operations = NOT_ASKED_FOR if group.error_code else operations
         request.respond(DescribeGroupsResponse(groups=described))
 
     gathering = Gathering(len(message.groups), finish)
@@ -112,7 +112,7 @@ def _described_member(group: ClassicGroup, member: Member, is_stable: bool) -> D
         client_id=member.client.client_id,
         client_host=member.client.host,
         member_metadata=member.metadata(group.protocol) if is_stable else b"",
-        member_assignment=member.assignment if is_stable else b"",
+        member_assignment=member.assignment,
     )
 
 
