@@ -123,7 +123,8 @@ def _consume_with_confluent(servers: str) -> list[Sample]:
 
     consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "the-tour"})
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
-    first, seen, deadline = [], 0, time.monotonic() + PATIENCE
+    first: list[confluent_kafka.Message[bytes, bytes]] = []
+    seen, deadline = 0, time.monotonic() + PATIENCE
     while seen < RECORDS:
         if time.monotonic() > deadline:
             raise RuntimeError(f"only {seen} of {RECORDS} records came back")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
@@ -40,7 +41,10 @@ class Plan:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more topics.")],
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC...", help="One or more topics.", autocompletion=complete_topic),
+    ],
     start: Annotated[
         str,
         typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import show_json, size
 from barnabas.cli.produce import Acks, Compression
@@ -29,7 +30,9 @@ PROGRESS_EVERY = 1000  # records between two looks at the clock and the bar
 SAMPLE_EVERY = 100  # every so many records, one is timed until it is acknowledged
 IDLE_SECONDS = 5.0  # a consumer that has got nothing for so long is at the end
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="An existing topic.")]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="An existing topic.", autocompletion=complete_topic)
+]
 Records = Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_json, size
 from barnabas.cli.session import with_client
@@ -65,7 +66,12 @@ class Total(NamedTuple):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to; made if the broker allows that.")],
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Where to; made if the broker allows that.", autocompletion=complete_topic
+        ),
+    ],
     value: Annotated[
         list[str] | None, typer.Option("--value", "-v", help="A record's value, instead of standard input.")
     ] = None,

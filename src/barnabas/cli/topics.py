@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, create, describe, grow, empty and delete topics.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more topics.")]
+Name = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=complete_topic)
+]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC...", help="One or more topics.", autocompletion=complete_topic),
+]
+NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more names.")]
 
 PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin", "end")
 
@@ -57,7 +64,7 @@ def list_topics(
 
 @app.command()
 def create(
-    names: Names,
+    names: NewNames,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="How many [the broker's num.partitions].")
     ] = None,
