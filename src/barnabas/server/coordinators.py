@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.cluster.deltas import Delta, TopicDeleted
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.controller.topics import create_topics
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode, KafkaError
@@ -15,6 +15,7 @@ from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
 from barnabas.replication.partition import Partition
 from barnabas.server.internal_topics import internal_topic
+from barnabas.server.transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -31,14 +32,20 @@ class Coordinators:
         self.groups = GroupCoordinator(
             group_settings(broker.config), broker, lambda: self._partition_count(CONSUMER_OFFSETS)
         )
-        self._by_topic: dict[str, Coordinator[Any]] = {CONSUMER_OFFSETS: self.groups.runtime}
+        self.transactions = TransactionCoordinator(broker)
+        self._by_topic: dict[str, Coordinator[Any]] = {
+            CONSUMER_OFFSETS: self.groups.runtime,
+            TRANSACTION_STATE: self.transactions.runtime,
+        }
         self._led: dict[tuple[str, int], _Led] = {}
 
     def start(self) -> None:
         self.follow()
         self.groups.start()
+        self.transactions.start()
 
     def stop(self) -> None:
+        self.transactions.stop()
         self.groups.stop()
 
     def applied(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:

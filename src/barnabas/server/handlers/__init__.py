@@ -50,7 +50,17 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from barnabas.protocol.messages.transactions import DescribeProducersRequest, InitProducerIdRequest
+from barnabas.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 from barnabas.server.dispatch import Handler
 from barnabas.server.handlers import (
     cluster,
@@ -66,6 +76,8 @@ from barnabas.server.handlers import (
     produce,
     topic_partitions,
     topics,
+    transaction_admin,
+    transactional_offsets,
     transactions,
     versions,
 )
@@ -91,6 +103,11 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
     Handler(InitProducerIdRequest, 0, 5, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
+    Handler(AddPartitionsToTxnRequest, 0, 5, transactions.add_partitions_to_txn),
+    Handler(AddOffsetsToTxnRequest, 0, 4, transactions.add_offsets_to_txn),
+    Handler(EndTxnRequest, 0, 5, transactions.end_txn),
+    Handler(WriteTxnMarkersRequest, 1, 2, transactions.write_txn_markers),
+    Handler(TxnOffsetCommitRequest, 0, 5, transactional_offsets.txn_offset_commit),
     Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs),
     Handler(AlterConfigsRequest, 0, 2, configs.alter_configs),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
@@ -103,8 +120,10 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
     Handler(OffsetDeleteRequest, 0, 0, group_offsets.offset_delete),
     Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
-    Handler(DescribeProducersRequest, 0, 0, transactions.describe_producers),
+    Handler(DescribeProducersRequest, 0, 0, transaction_admin.describe_producers),
     Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),
+    Handler(DescribeTransactionsRequest, 0, 0, transaction_admin.describe_transactions),
+    Handler(ListTransactionsRequest, 0, 2, transaction_admin.list_transactions),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
 )

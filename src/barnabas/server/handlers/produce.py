@@ -3,14 +3,17 @@
 Versions 3 to 13 are served (0 to 2 are advertised for librdkafka's feature check and refused, as Kafka does).
 Version 13 names topics by id. Stage one appends in arrival order and never waits; with acks=all the
 answer is held back until the high watermark, and on a lone machine an fsync, has covered every batch.
+Batches of a transaction are appended when its coordinator has admitted them (`server/transactional_produce.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from barnabas.clock import Timer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -23,11 +26,11 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.records.record import InvalidRecords
 from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.server.transactional_produce import Admission
 from barnabas.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
-
     from barnabas.server.dispatch import Request
 
 NO_ACKNOWLEDGEMENT = 0
@@ -35,11 +38,41 @@ CURRENT_LEADER_SINCE = 10  # KIP-951: a client learns at once where to go
 INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets tools write to internal topics
 
 
-def produce(broker: Broker, request: Request, message: ProduceRequest) -> ProduceResponse | None:
+def produce(
+    broker: Broker, request: Request, message: ProduceRequest
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     acks = message.acks
     if acks not in (NO_ACKNOWLEDGEMENT, 1, ALL_REPLICAS):
         return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
-    batch = _Appending(broker, request, acks)
+    if message.transactional_id is not None:
+        return _produce_in_transaction(broker, request, message, message.transactional_id)
+    return _append_all(_Appending(broker, request, acks), message)
+
+
+def _produce_in_transaction(
+    broker: Broker, request: Request, message: ProduceRequest, transactional_id: str
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """Ask the coordinator first. If that takes time, the records are copied out of the receive buffer."""
+    try:
+        admission = Admission(broker, request.version, transactional_id, message)
+    except KafkaError as error:
+        return _refuse_all(message, error.code)
+    admission.ask()
+    if not admission.is_decided:
+        admission.keep_records(message)
+        return _produce_when_admitted(broker, request, message, admission)
+    return _append_all(_AppendingAdmitted(broker, request, message.acks, admission), message)
+
+
+async def _produce_when_admitted(
+    broker: Broker, request: Request, message: ProduceRequest, admission: Admission
+) -> ProduceResponse | None:
+    await admission.decided()
+    return _append_all(_AppendingAdmitted(broker, request, message.acks, admission), message)
+
+
+def _append_all(batch: _Appending, message: ProduceRequest) -> ProduceResponse | None:
+    broker, request, acks = batch.broker, batch.request, batch.acks
     responses = [batch.append_topic(topic) for topic in message.topic_data]
     if acks == NO_ACKNOWLEDGEMENT:
         _answer_nothing(request, responses)
@@ -55,6 +88,8 @@ class _Appending:
     """Stage one of a produce request: append each batch, note which ones are not yet safe."""
 
     __slots__ = ("acks", "broker", "now_ms", "request", "unsafe")
+
+    origin = Origin.CLIENT
 
     def __init__(self, broker: Broker, request: Request, acks: int) -> None:
         self.broker = broker
@@ -92,7 +127,7 @@ class _Appending:
                 raise KafkaError(
                     ErrorCode.INVALID_RECORD, "a produce request must carry one batch per partition"
                 )
-            result = partition.append(data.records, self.now_ms, self.acks)
+            result = partition.append(data.records, self.now_ms, self.acks, self.origin)
         except KafkaError as error:
             partition.counters.failed_produces.value += 1
             return _failure(partition, data.index, error, self.request.version)
@@ -108,6 +143,25 @@ class _Appending:
             if log.high_watermark < end or (self.broker.must_flush(partition) and log.flushed_offset < end):
                 self.unsafe.append((partition, end, response))
         return response
+
+
+class _AppendingAdmitted(_Appending):
+    """The same for a request of a transactional producer, once it is known which batches may be appended."""
+
+    __slots__ = ("_admission",)
+
+    origin = Origin.TRANSACTION
+
+    def __init__(self, broker: Broker, request: Request, acks: int, admission: Admission) -> None:
+        super().__init__(broker, request, acks)
+        self._admission = admission
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        refusal = self._admission.refusal(partition)
+        if refusal is not None:
+            partition.counters.failed_produces.value += 1
+            return _failure(partition, data.index, refusal, self.request.version)
+        return super()._append(partition, data)
 
 
 class Acknowledgement:
@@ -163,9 +217,7 @@ class Acknowledgement:
         self._request.respond(self._response)
 
 
-def _failure(
-    partition: Partition, index: int, error: KafkaError, version: int
-) -> PartitionProduceResponse:
+def _failure(partition: Partition, index: int, error: KafkaError, version: int) -> PartitionProduceResponse:
     response = PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
     )

@@ -1,77 +1,308 @@
-"""Producer ids, and who writes to a partition.
+"""The requests of transactional producers, and of the coordinators among each other.
 
-InitProducerId versions 0 to 5 for idempotent producers; DescribeProducers version 0.
+InitProducerId 0 to 5, AddPartitionsToTxn 0 to 5, AddOffsetsToTxn 0 to 4, EndTxn 0 to 5, WriteTxnMarkers 1 and 2.
+
+- Clients of old versions do not know PRODUCER_FENCED; they are told INVALID_PRODUCER_EPOCH, which they take alike.
+- AddPartitionsToTxn 4 and 5 are sent by brokers: several transactions at a time, to add or only to verify.
+- EndTxn 5 is transactions V2: the answer names the producer id and epoch to go on with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ErrorCode
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.transactions import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
+from barnabas.server.transaction_markers import Marker, write_here
+from barnabas.transactions.instances import Instance
+from barnabas.transactions.shard import Outcome
+from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, V1, V2
+from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
-
     from barnabas.server.dispatch import Request
+
+FIRST_BETWEEN_BROKERS = 4  # of AddPartitionsToTxn
+FIRST_OF_V2 = 5  # of EndTxn and AddPartitionsToTxn
+# The first versions whose senders know PRODUCER_FENCED (KIP-588).
+KNOWS_FENCED = 2
+INIT_KNOWS_FENCED = 4
+
+
+# -- InitProducerId -----------------------------------------------------------------------------------
 
 
 def init_producer_id(
     broker: Broker, request: Request, message: InitProducerIdRequest
-) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
-    if message.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    producer_id = broker.producer_ids.take()
-    if producer_id is None:
-        return _init_from_new_block(broker)
-    return InitProducerIdResponse(producer_id=producer_id)
+) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse | None] | None:
+    if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
+        return _not_initialized(ErrorCode.INVALID_REQUEST)
+    if not broker.producer_ids.is_ready:
+        return _init_from_new_block(broker, request, message)
+    return _init(broker, request, message)
 
 
-async def _init_from_new_block(broker: Broker) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.next())
+async def _init_from_new_block(
+    broker: Broker, request: Request, message: InitProducerIdRequest
+) -> InitProducerIdResponse | None:
+    await broker.producer_ids.refill()
+    return _init(broker, request, message)
 
 
-def describe_producers(
-    broker: Broker, request: Request, message: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in message.topics
-        ]
+def _init(broker: Broker, request: Request, message: InitProducerIdRequest) -> InitProducerIdResponse | None:
+    if message.transactional_id is None:
+        producer_id = broker.producer_ids.take()
+        assert producer_id is not None  # the callers have seen to it
+        return InitProducerIdResponse(producer_id=producer_id)
+    if not 0 < message.transaction_timeout_ms <= broker.config["transaction.max.timeout.ms"]:
+        empty = not message.transactional_id
+        return _not_initialized(ErrorCode.INVALID_REQUEST if empty else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    given = Instance(message.producer_id, message.producer_epoch)
+    broker.coordinators.transactions.initialize(
+        message.transactional_id,
+        given if given.producer_id != NO_PRODUCER_ID else None,
+        message.transaction_timeout_ms,
+        lambda result: request.respond(_initialized(result, request.version)),
+    )
+    return None
+
+
+def _initialized(result: Outcome | KafkaError, version: int) -> InitProducerIdResponse:
+    error = _code(result, version, INIT_KNOWS_FENCED)
+    if error or isinstance(result, KafkaError):
+        return _not_initialized(error)
+    return InitProducerIdResponse(
+        producer_id=result.transaction.producer_id, producer_epoch=result.transaction.epoch
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
-    partition = broker.replicas.find(topic, index)
-    if partition is None:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    problem = partition.leadership_error(epoch=-1)
-    if problem:
-        return PartitionResponse(partition_index=index, error_code=problem)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
-            ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=-1 if producer.transaction_start is None else producer.transaction_start,
+def _not_initialized(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH)
+
+
+def _code(result: Outcome | KafkaError, version: int, knows_fenced: int) -> ErrorCode:
+    error = result.code if isinstance(result, KafkaError) else result.error
+    if error is ErrorCode.PRODUCER_FENCED and version < knows_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+# -- AddPartitionsToTxn, AddOffsetsToTxn ----------------------------------------------------------------
+
+
+def add_partitions_to_txn(broker: Broker, request: Request, message: AddPartitionsToTxnRequest) -> None:
+    if request.version < FIRST_BETWEEN_BROKERS:
+        _add_of_client(broker, request, message)
+    elif message.transactions:
+        _add_of_brokers(broker, request, message)
+    else:
+        request.respond(AddPartitionsToTxnResponse())
+
+
+def _add_of_client(broker: Broker, request: Request, message: AddPartitionsToTxnRequest) -> None:
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        producer_epoch=message.v3_and_below_producer_epoch,
+        topics=message.v3_and_below_topics,
+    )
+
+    def done(results: list[AddPartitionsToTxnTopicResult]) -> None:
+        request.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    _add(broker, request.version, transaction, done)
+
+
+def _add_of_brokers(broker: Broker, request: Request, message: AddPartitionsToTxnRequest) -> None:
+    open_answers = len(message.transactions)
+    results = [
+        AddPartitionsToTxnResult(transactional_id=one.transactional_id) for one in message.transactions
+    ]
+
+    def done(result: AddPartitionsToTxnResult, topics: list[AddPartitionsToTxnTopicResult]) -> None:
+        nonlocal open_answers
+        result.topic_results = topics
+        open_answers -= 1
+        if not open_answers:
+            request.respond(AddPartitionsToTxnResponse(results_by_transaction=results))
+
+    for transaction, result in zip(message.transactions, results, strict=True):
+        _add(broker, request.version, transaction, lambda topics, at=result: done(at, topics))  # type: ignore[misc]
+
+
+def _add(
+    broker: Broker,
+    version: int,
+    transaction: AddPartitionsToTxnTransaction,
+    done: Callable[[list[AddPartitionsToTxnTopicResult]], None],
+) -> None:
+    """Add the partitions of one transaction, or verify them: all or none."""
+    places = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    missing = {place for place in places if not _exists(broker, place)}
+    if missing:
+        done(_topic_results(transaction.topics, lambda place: _not_attempted(place in missing)))
+        return
+    instance = Instance(transaction.producer_id, transaction.producer_epoch)
+
+    def added(result: Outcome | KafkaError) -> None:
+        error = _code(result, version, KNOWS_FENCED)
+        done(_topic_results(transaction.topics, lambda _: error))
+
+    def verified(result: dict[TopicPartition, ErrorCode] | KafkaError) -> None:
+        if isinstance(result, KafkaError):
+            added(result)
+        else:
+            done(_topic_results(transaction.topics, result.__getitem__))
+
+    coordinator = broker.coordinators.transactions
+    if transaction.verify_only:
+        coordinator.verify(transaction.transactional_id, instance, places, verified)
+    else:
+        client = V2 if version >= FIRST_OF_V2 else V1
+        coordinator.add_partitions(transaction.transactional_id, instance, places, client, added)
+
+
+def _exists(broker: Broker, place: TopicPartition) -> bool:
+    topic = broker.image.topics.get(place.topic)
+    return topic is not None and topic.partition(place.partition) is not None
+
+
+def _not_attempted(missing: bool) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _topic_results(
+    topics: list[AddPartitionsToTxnTopic], error_of: Callable[[TopicPartition], ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=error_of(TopicPartition(topic.name, index))
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def add_offsets_to_txn(
+    broker: Broker, request: Request, message: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | None:
+    """A group's offsets join a transaction as the partition of `__consumer_offsets` that holds them."""
+    try:
+        index = broker.coordinators.groups.shard_index(message.group_id)
+    except KafkaError as error:
+        return AddOffsetsToTxnResponse(error_code=error.code)
+
+    def done(result: Outcome | KafkaError) -> None:
+        error = _code(result, request.version, KNOWS_FENCED)
+        request.respond(AddOffsetsToTxnResponse(error_code=error))
+
+    broker.coordinators.transactions.add_partitions(
+        message.transactional_id,
+        Instance(message.producer_id, message.producer_epoch),
+        [TopicPartition(CONSUMER_OFFSETS, index)],
+        V1,
+        done,
+    )
+    return None
+
+
+# -- EndTxn ---------------------------------------------------------------------------------------------
+
+
+def end_txn(broker: Broker, request: Request, message: EndTxnRequest) -> None:
+    def done(result: Outcome | KafkaError) -> None:
+        error = _code(result, request.version, KNOWS_FENCED)
+        if isinstance(result, KafkaError):
+            request.respond(EndTxnResponse(error_code=error))
+            return
+        ended = result.transaction
+        if ended.is_decided:
+            ended = ended.completed(ended.updated_ms)  # what the producer goes on with
+        request.respond(EndTxnResponse(producer_id=ended.producer_id, producer_epoch=ended.epoch))
+
+    broker.coordinators.transactions.end(
+        message.transactional_id,
+        Instance(message.producer_id, message.producer_epoch),
+        committed=message.committed,
+        version=V2 if request.version >= FIRST_OF_V2 else V1,
+        done=done,
+    )
+
+
+# -- WriteTxnMarkers ------------------------------------------------------------------------------------
+
+
+def write_txn_markers(broker: Broker, request: Request, message: WriteTxnMarkersRequest) -> None:
+    """Append markers to partitions that this broker leads; from a coordinator, or from an administrator."""
+    response = WriteTxnMarkersResponse(markers=[_marker_result(marker) for marker in message.markers])
+    open_answers = 1
+
+    def settle(result: WritableTxnMarkerPartitionResult | None, error: ErrorCode) -> None:
+        nonlocal open_answers
+        if result is not None:
+            result.error_code = error
+        open_answers -= 1
+        if not open_answers:
+            request.respond(response)
+
+    for marker, answer in zip(message.markers, response.markers, strict=True):
+        for topic in answer.topics:
+            for result in topic.partitions:
+                open_answers += 1
+                place = TopicPartition(topic.name, result.partition_index)
+                write_here(broker, place, _marker(marker), lambda error, at=result: settle(at, error))  # type: ignore[misc]
+    settle(None, ErrorCode.NONE)
+
+
+def _marker(marker: WritableTxnMarker) -> Marker:
+    return Marker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )
+
+
+def _marker_result(marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
             )
-            for producer in partition.log.producers
+            for topic in marker.topics
         ],
     )
