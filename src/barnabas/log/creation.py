@@ -1,4 +1,4 @@
-"""A new, empty log in a folder that already exists."""
+"""A new, empty log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem
 from barnabas.log import names
-from barnabas.log.checkpoints import encode_partition_metadata
+from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.gate import Gate
 from barnabas.log.log import Log, LogParts
@@ -16,6 +16,16 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.types import TopicPartition, Uuid
+
+
+def make_files(fs: FileSystem, folder: str, topic_id: Uuid) -> None:
+    """The slow part of a creation, new names on the disk. Done twice it changes nothing; safe in a thread."""
+    metadata = f"{folder}/{names.PARTITION_METADATA}"
+    contents = encode_partition_metadata(topic_id)
+    if read_if_there(fs, metadata) != contents:
+        fs.make_folders(folder)
+        fs.write_atomic(metadata, contents, sync=False)
+        fs.open(names.path_of(folder, 0, names.LOG), create=True).close()
 
 
 def create_log(
@@ -31,8 +41,8 @@ def create_log(
     roll_jitter: float = 0.0,
 ) -> Log:
     """Write the topic's id and an empty first segment. OSError when the disk does not let us."""
+    make_files(fs, folder, topic_id)
     metadata = f"{folder}/{names.PARTITION_METADATA}"
-    fs.write_atomic(metadata, encode_partition_metadata(topic_id), sync=False)
     segment = Segment.create(fs, folder, 0, open_segments, now_ms)
     snapshots = SnapshotFiles(fs, folder)
     parts = LogParts(

@@ -134,6 +134,7 @@ class Log:
         self._tail = Tail(parts.log_end)
         self._unsynced_folders = parts.unsynced_folders
         self._unsynced_files = parts.unsynced_files
+        self.producers.high_watermark_moved(self.high_watermark)
         self.update_config(config)
 
     def update_config(self, config: LogConfig) -> None:
@@ -444,6 +445,8 @@ class Log:
             self.garbage.append((now_ms + self.config.file_delete_delay_ms, path + names.DELETED))
         self.segments.remove(segment)
         self.size_bytes -= segment.size
+        # If a crash brought it back once the recovery point is above it, it would be believed.
+        self._unsynced_folders = [self.folder]
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from barnabas.log.checkpoints import (
     encode_partition_metadata,
     read_if_there,
 )
-from barnabas.log.creation import create_log
+from barnabas.log.creation import create_log, make_files
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob
 from barnabas.log.housekeeping import Housekeeping
@@ -89,6 +91,7 @@ class LogManager:
         self._open_segments = OpenSegments(sensible_limit())
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
+        self._prepared: dict[TopicPartition, LogDir] = {}
         self._housekeeping = Housekeeping(self, config)
 
     # -- looking ------------------------------------------------------------------------------------
@@ -277,6 +280,20 @@ class LogManager:
 
     # -- creating and deleting ----------------------------------------------------------------------
 
+    def prepare(self, partitions: Iterable[tuple[TopicPartition, Uuid]]) -> Callable[[], None]:
+        """Choose dirs for many new partitions; the slow part of their creation, to be run in a thread."""
+        folders = []
+        for partition, topic_id in partitions:
+            log_dir = self._prepared[partition] = self._emptiest_dir()
+            folders.append((f"{log_dir.folder}/{partition}", topic_id))
+
+        def make() -> None:
+            with contextlib.suppress(OSError):  # `create` meets it again, and says so
+                for folder, topic_id in folders:
+                    make_files(self.fs, folder, topic_id)
+
+        return make
+
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """A new log in the dir with the fewest partitions; the one that exists, if it is of the same topic."""
         if partition in self.damaged:
@@ -284,10 +301,9 @@ class LogManager:
         known = self._logs.get(partition)
         if known is not None:
             return self._confirm(known, topic_id)
-        log_dir = self._emptiest_dir()
+        log_dir = self._prepared.pop(partition, None) or self._emptiest_dir()
         folder = f"{log_dir.folder}/{partition}"
         try:
-            self.fs.make_folders(folder)
             log = create_log(
                 self.fs,
                 folder,
@@ -320,9 +336,9 @@ class LogManager:
         online = list(self._online())
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
-        counts = dict.fromkeys(self.folders, 0)
-        for log_dir in self._dir_of.values():
-            counts[log_dir.folder] += 1
+        if len(online) == 1:
+            return online[0]
+        counts = Counter(log_dir.folder for log_dir in (*self._dir_of.values(), *self._prepared.values()))
         return min(online, key=lambda log_dir: counts[log_dir.folder])
 
     def delete(self, partition: TopicPartition) -> None:
@@ -352,6 +368,10 @@ class LogManager:
         return log_dir.folder
 
     # -- by the clock -------------------------------------------------------------------------------
+
+    def use_background(self, run: Callable[[Callable[[], None]], None]) -> None:
+        """Where slow calls to the disk go that nobody waits for."""
+        self._housekeeping.background = run
 
     def housekeeping(self, now_ms: int) -> list[Log]:
         """Retention, removals, expiry, checkpoints, each when it is due; the logs that want a flush."""

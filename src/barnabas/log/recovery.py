@@ -90,6 +90,7 @@ class Recovery:
         self._segments: list[Segment] = []
         self._producers = ProducerStates()
         self._next_offset = 0
+        self._scanned_from = 0
         self.report = RecoveryReport()
 
     def run(self) -> LogParts:
@@ -158,10 +159,15 @@ class Recovery:
             raise DamagedLog(
                 self._folder, f"it has no segments, but was on the disk up to offset {self._recovery_point}"
             )
-        start = self._log_start
-        segment = Segment.create(self._fs, self._folder, start, self._open_segments, self._now_ms)
+        return self._start_at(self._log_start)
+
+    def _start_at(self, offset: int) -> LogParts:
+        """An empty log, whose first offset survives a crash: it is in the name of the segment only."""
+        segment = Segment.create(self._fs, self._folder, offset, self._open_segments, self._now_ms)
+        self._fs.sync_folder(self._folder)
         self._snapshots.keep_only(())
-        return self._parts([segment], start, start, LeaderEpochs())
+        self._recovery_point = offset
+        return self._parts([segment], offset, offset, LeaderEpochs())
 
     def _segment_number(self, offset: int) -> int:
         below = [n for n, segment in enumerate(self._segments) if segment.base_offset <= offset]
@@ -214,12 +220,13 @@ class Recovery:
     def _scan(self, first: int) -> None:
         """Check the segments from number `first` on; cut at the first batch that is wrong."""
         start = self._segments[first]
-        self._next_offset = start.base_offset
+        self._scanned_from = self._next_offset = start.base_offset
         self._check_transaction_indexes_below(first)
         self._prepare_producers(start)
+        previous = start
         for segment in self._segments[first:]:
-            self._enter(segment)
-            cut = self._scan_segment(segment)
+            cut = self._gap_before(segment, previous) or self._scan_segment(segment)
+            previous = segment
             if cut is not None:
                 self._cut(cut)
                 return
@@ -236,12 +243,21 @@ class Recovery:
         except BadBatch as damage:
             raise DamagedLog(self._folder, str(damage)) from damage
 
-    def _enter(self, segment: Segment) -> None:
-        self._next_offset = max(self._next_offset, segment.base_offset)
-        segment.start_indexes()
+    def _gap_before(self, segment: Segment, previous: Segment) -> Cut | None:
+        """A segment starts where the one before ends, unless the end of that one never reached the disk.
+
+        Below the recovery point a gap is the work of compaction.
+        """
+        if segment.base_offset > self._next_offset >= self._recovery_point and segment is not previous:
+            return Cut(
+                previous, previous.size, f"the batches before offset {segment.base_offset} are missing"
+            )
+        return None
 
     def _scan_segment(self, segment: Segment) -> Cut | None:
         position = 0
+        self._next_offset = max(self._next_offset, segment.base_offset)
+        segment.start_indexes()
         try:
             for at, header, batch in self._batches(segment):
                 position = at
@@ -334,8 +350,7 @@ class Recovery:
         return self._parts(self._segments, log_start, log_end, self._epochs)
 
     def _parts(self, segments: list[Segment], log_start: int, log_end: int, epochs: LeaderEpochs) -> LogParts:
-        # After an unclean stop the names in the folder may not be on the disk; to sync once more is cheap.
-        unsynced = [] if self._stop is Stop.CLEAN else [self._folder, os.path.dirname(self._folder)]
+        clean = self._stop is Stop.CLEAN
         return LogParts(
             segments,
             log_start,
@@ -344,18 +359,25 @@ class Recovery:
             self._producers,
             epochs,
             self._snapshots,
-            unsynced_folders=unsynced,
-            unsynced_files=[],
+            unsynced_folders=[] if clean else [self._folder, os.path.dirname(self._folder)],
+            unsynced_files=[] if clean else self._possibly_unsynced(segments),
         )
+
+    def _possibly_unsynced(self, segments: list[Segment]) -> list[str]:
+        """After an unclean stop nobody knows what has reached the disk; the next flush makes sure of it."""
+        scanned = [segment for segment in segments if segment.base_offset >= self._scanned_from]
+        files = [path for segment in scanned for path in segment.existing_paths()[1:]]
+        files += [self._snapshots.path(offset) for offset in self._snapshots.offsets]
+        return [*files, f"{self._folder}/{names.PARTITION_METADATA}", f"{self._folder}/{names.LEADER_EPOCHS}"]
 
     def _restart_at(self, log_start: int) -> LogParts:
         """Records were deleted up to here, and nothing above reached the disk: go on, empty."""
+        self._producers.clear()
+        parts = self._start_at(log_start)
         for segment in reversed(self._segments):
             self._count(segment, 0)
             segment.forget()
             for path in segment.existing_paths():
                 self._fs.remove(path)
-        self._segments.clear()
-        self._recovery_point = min(self._recovery_point, log_start)
-        self._producers.clear()
-        return self._start_empty()
+        self._fs.sync_folder(self._folder)  # or they would come back, and be believed
+        return parts

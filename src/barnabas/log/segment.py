@@ -184,7 +184,7 @@ class Segment:
             self.offset_index.append(last_offset - self.base_offset, position)
             self._note_largest_timestamp()
             self._bytes_since_index_entry = 0
-            self._unsaved = True
+        self._unsaved = True
         self._bytes_since_index_entry += size
 
     def _note_largest_timestamp(self) -> None:
@@ -320,7 +320,6 @@ class Segment:
             self.start_indexes()
         else:
             self._largest = self._rescan_largest()
-        self.save_indexes()
 
     def _last_offset_before(self, position: int) -> int:
         last = self.base_offset - 1
