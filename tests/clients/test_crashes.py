@@ -96,5 +96,5 @@ def test_a_clean_stop_leaves_nothing_to_recover(tmp_path: Path) -> None:
 
 
 def test_a_second_broker_is_kept_out_of_the_folder(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path), pytest.raises(AssertionError, match="in use|another"):
+    with BrokerProcess(tmp_path), pytest.raises(AssertionError, match=r"in use|another"):
         BrokerProcess(tmp_path).start()

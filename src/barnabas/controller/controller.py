@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
@@ -13,7 +13,7 @@ from barnabas.cluster.turns import Turns
 from barnabas.controller.decision import Decision
 
 T = TypeVar("T")
-CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], None]
+CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], Awaitable[None] | None]
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +61,16 @@ class Controller:
         image = apply(self.image, deltas)
         await self._store.append(self.image.offset, self._epoch, deltas)
         self.image = image
-        self._tell(deltas)
+        await self._tell(deltas)
         if self._store.wants_snapshot:
             await self._store.save_snapshot(image)
 
-    def _tell(self, deltas: list[Delta]) -> None:
+    async def _tell(self, deltas: list[Delta]) -> None:
         for callback in self.on_commit:
             try:
-                callback(self.image, deltas)
+                acting = callback(self.image, deltas)
+                if acting is not None:
+                    await acting
             except Exception:
                 # What is committed stays committed; the other callbacks must still hear of it.
                 logger.exception("a change of the metadata could not be acted on")

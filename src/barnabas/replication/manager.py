@@ -78,6 +78,19 @@ class ReplicaManager:
         for topic in image.topics.values():
             self._store(image, topic, enumerate(topic.partitions))
 
+    def new_partitions(
+        self, image: MetadataImage, deltas: Iterable[Delta]
+    ) -> list[tuple[TopicPartition, Uuid]]:
+        """Partitions that `apply` will create a log for."""
+        found = []
+        for delta in deltas:
+            if isinstance(delta, TopicCreated | PartitionsAdded):
+                topic = delta.topic if isinstance(delta, TopicCreated) else image.topic_by_id(delta.topic_id)
+                for index, state in enumerate(topic.partitions if topic else ()):
+                    if topic and self._broker_id in state.replicas and self.find(topic.name, index) is None:
+                        found.append((TopicPartition(topic.name, index), topic.topic_id))
+        return found
+
     def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> None:
         for delta in deltas:
             if isinstance(delta, TopicCreated):
@@ -101,9 +114,10 @@ class ReplicaManager:
         self, image: MetadataImage, topic: TopicState, states: Iterable[tuple[int, PartitionState]]
     ) -> None:
         partitions = self.by_name.get(topic.name, {})
+        config = self._log_config(image, topic.name)
         for index, state in states:
             if self._broker_id in state.replicas:
-                partition = partitions.get(index) or self._open(image, topic, index)
+                partition = partitions.get(index) or self._open(topic, index, config)
                 if partition is not None:
                     partitions[index] = partition
                     partition.apply(state)
@@ -112,12 +126,10 @@ class ReplicaManager:
         if partitions:
             self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
 
-    def _open(self, image: MetadataImage, topic: TopicState, index: int) -> Partition | None:
+    def _open(self, topic: TopicState, index: int, config: LogConfig) -> Partition | None:
         place = TopicPartition(topic.name, index)
         try:
-            log = self._logs.get(place) or self._logs.create(
-                place, topic.topic_id, self._log_config(image, topic.name)
-            )
+            log = self._logs.create(place, topic.topic_id, config)
         except (KafkaError, OSError) as error:
             logger.error("%s is offline: %s", place, error)
             self._offline[place] = str(error)

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
-from barnabas.cluster.deltas import ConfigsChanged, Delta
+from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
+from barnabas.cluster.peers import LocalPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig, topic_log_config
@@ -24,6 +25,7 @@ from barnabas.errors import ErrorCode
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
+from barnabas.log.recovery import Stop
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.metrics.topics import TopicMetrics
@@ -39,6 +41,7 @@ from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
+from barnabas.server.local_requests import answer
 from barnabas.server.monitoring import Monitoring
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
@@ -51,6 +54,7 @@ logger = logging.getLogger(__name__)
 FLUSH_THREADS = 4
 DISK_THREADS = 4
 HOUSEKEEPING_SECONDS = 1.0
+CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
 class Broker:
@@ -82,6 +86,7 @@ class Broker:
         self.replicas = ReplicaManager(self.node_id, self.logs, self._log_config, self.topic_metrics.of)
         self.monitoring = Monitoring(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
+        self._default_log_config = topic_log_config(config, {})
         self._housekeeper: asyncio.TimerHandle | None = None
 
     @property
@@ -99,6 +104,15 @@ class Broker:
     # -- life ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        """Serve clients; after an error nothing is left open."""
+        try:
+            await self._start()
+        except BaseException:
+            self.sockets.close()
+            self.logs.close(clean=False)
+            raise
+
+    async def _start(self) -> None:
         """Ports first (they are registered), then metadata, then logs; clients are let in last."""
         loop = asyncio.get_running_loop()
         self.timers = loop
@@ -109,10 +123,12 @@ class Broker:
         self.flusher = Flusher(self._flushing, self._flush_failed)
         self.sockets.open()
         self.logs.lock()
+        self.logs.use_background(self._in_background)
         await self._start_controller()
-        self.logs.load(self._expected_log)
-        await self._register()
+        found = self.logs.load(self._expected_log)
+        await self._register(clean=Stop.CRASHED not in found.stops.values())
         self.replicas.load(self.image)
+        self.peers: Peers = LocalPeers(self.node_id, lambda message: answer(self, message))
         self.coordinators = Coordinators(self)
         self.coordinators.start()
         self.controller.on_commit.append(self._apply)
@@ -148,7 +164,7 @@ class Broker:
         self._use(self.controller.image)
         self.logs.claim(self.cluster_id, self.node_id)
 
-    async def _register(self) -> None:
+    async def _register(self, clean: bool) -> None:
         registration = Registration(
             self.node_id,
             host=self.config["barnabas.host"] or "",
@@ -157,6 +173,7 @@ class Broker:
                 Endpoint(listener.name, *_registered_address(listener)) for listener in self.listeners
             ),
             features=SUPPORTED_FEATURES,
+            clean=clean,
         )
         self.broker_epoch = await self.controller.submit(
             lambda image: register(image, registration, self.policy)
@@ -170,11 +187,6 @@ class Broker:
         self._use(image)
         self.replicas.apply(image, deltas)
         self.coordinators.applied(before, deltas)
-        if any(
-            isinstance(delta, ConfigsChanged) and delta.resource_type == ResourceType.BROKER
-            for delta in deltas
-        ):
-            self._use_dynamic_config()
 
     def _use(self, image: MetadataImage) -> None:
         if image.configs is not self.image.configs:
@@ -189,6 +201,7 @@ class Broker:
             configs.get(Resource(ResourceType.BROKER, ""), {}),
         )
         self._fsync = self.config["barnabas.acks.all.fsync"]
+        self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
         self.sockets.use_limits(limits_from(self.config))
         self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
@@ -204,7 +217,9 @@ class Broker:
         )
 
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        return topic_log_config(self.config, image.topic_configs(topic))
+        overrides = image.topic_configs(topic)
+        # Most topics have none: thousands of partitions then share one config.
+        return topic_log_config(self.config, overrides) if overrides else self._default_log_config
 
     def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
         """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
@@ -266,6 +281,10 @@ class Broker:
         self._housekeeper = asyncio.get_running_loop().call_later(HOUSEKEEPING_SECONDS, self._keep_house)
         for log in self.logs.housekeeping(self.clock.now_ms()):
             self.flusher.flush(log)
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        """Removing files and the like: nobody waits for it."""
+        self._disk.run(work, lambda error: None)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run something that may wait for the disk."""
