@@ -7,6 +7,7 @@ import os
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log_dir import FolderInUseError
 
 FAILED = 1
 WRONG_USE = 2
@@ -38,6 +39,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return f"{error}\n{advice}" if advice else str(error), FAILED
     if isinstance(error, ClientError):
         return str(error), FAILED
+    if isinstance(error, FolderInUseError):
+        return f"{error}.", FAILED
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import cluster, configs, consume, perf, produce, serve, topics
+from barnabas.cli import cluster, configs, consume, log_files, perf, produce, serve, topics
 from barnabas.cli.group import FriendlyGroup
 
 EPILOG = (
@@ -28,6 +28,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
+app.add_typer(log_files.app, name="log")
 app.add_typer(perf.app, name="perf")
 app.add_typer(cluster.app, name="cluster")
 

@@ -66,8 +66,9 @@ def say(text: str) -> None:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """`1 record`, `2 records`, `2 batches`."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{plural}"
 
 
 def size(number: float) -> str:

@@ -6,11 +6,19 @@ gap, as compaction leaves one. What was cut out is kept in a folder `damaged` be
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from barnabas.files import File, FileSystem
 from barnabas.log import names
-from barnabas.log.verification import Damage, segment_offsets, sound_batches
+from barnabas.log.checkpoints import (
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    decode_offsets,
+    encode_offsets,
+    read_if_there,
+)
+from barnabas.log.verification import Damage, recovery_point, segment_offsets, sound_batches
 
 KEPT_FOLDER = "damaged"
 COPY_CHUNK = 1 << 20
@@ -37,7 +45,21 @@ def repair_partition(fs: FileSystem, folder: str) -> list[Lost]:
     if lost:
         _forget_producers(fs, folder, lost[0].first)
         fs.sync_folder(folder)
+    if next_offset < (expected := recovery_point(fs, folder)):
+        if not lost or lost[-1].next is not None:
+            lost.append(Lost(Damage(folder, 0, 0, "its end is missing"), next_offset, expected))
+        _lower_checkpoints(fs, folder, next_offset)
     return lost
+
+
+def _lower_checkpoints(fs: FileSystem, folder: str, end: int) -> None:
+    """The broker must no longer expect what is not there."""
+    place = names.partition_of_folder(os.path.basename(folder))
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
+        path = f"{os.path.dirname(folder)}/{name}"
+        noted = decode_offsets(read_if_there(fs, path) or encode_offsets({}))
+        if place is not None and noted.get(place, 0) > end:
+            fs.write_atomic(path, encode_offsets({**noted, place: end}))
 
 
 def _examine(fs: FileSystem, folder: str, base_offset: int, next_offset: int) -> tuple[list[Lost], int]:

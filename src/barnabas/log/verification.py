@@ -6,12 +6,14 @@ broker puts right by itself at its next start, such as an index that does not fi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.files import File, FileSystem
 from barnabas.log import names
+from barnabas.log.checkpoints import RECOVERY_POINTS, CheckpointError, decode_offsets, read_if_there
 from barnabas.log.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.scan import BadBatch, plausible_header, walk_batches
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, crc_is_right
@@ -22,7 +24,7 @@ _MAGIC_BYTE = bytes([MAGIC])
 
 
 class Damage(NamedTuple):
-    """Bytes [position, end) of a segment are not batches that continue the log."""
+    """Bytes [position, end) of a segment are not batches that continue the log; none are: they are missing."""
 
     file: str
     position: int
@@ -59,7 +61,25 @@ def verify_partition(fs: FileSystem, folder: str) -> PartitionReport:
             _verify_segment(fs, file, base_offset, report)
         finally:
             file.close()
+    _verify_end(fs, report)
     return report
+
+
+def recovery_point(fs: FileSystem, folder: str) -> int:
+    """Up to which offset the broker knew the partition to be on the disk; 0 if nothing says so."""
+    place = names.partition_of_folder(os.path.basename(folder))
+    try:
+        noted = decode_offsets(read_if_there(fs, f"{os.path.dirname(folder)}/{RECOVERY_POINTS}") or b"")
+    except CheckpointError:
+        return 0
+    return noted.get(place, 0) if place is not None else 0
+
+
+def _verify_end(fs: FileSystem, report: PartitionReport) -> None:
+    expected, end = recovery_point(fs, report.folder), report.end or 0
+    if end < expected:
+        what = f"it ends at offset {end}, but was on the disk up to {expected}"
+        report.damage.append(Damage(report.folder, 0, 0, what))
 
 
 def segment_offsets(fs: FileSystem, folder: str) -> list[int]:
@@ -72,20 +92,17 @@ def sound_batches(
     file: File, base_offset: int, first_allowed: int
 ) -> Iterator[tuple[int, BatchHeader] | Damage]:
     """The good batches of a segment in order, and the damage between them: one damaged place hides no other."""
-    position, next_offset = 0, max(base_offset, first_allowed)
-    while position < file.size:
-        bad = None
+    start, next_offset = 0, max(base_offset, first_allowed)
+    while start < file.size:
         try:
-            for position, header, batch in walk_batches(file, position, file.size):
+            for position, header, batch in walk_batches(file, start, file.size):
                 _check_batch(position, header, batch, next_offset)
                 yield position, header
                 next_offset = header.next_offset
             return
-        except BadBatch as error:
-            bad = error
-        end = find_batch(file, bad.position + 1, next_offset)
-        yield Damage(file.path, bad.position, end, bad.reason)
-        position = end
+        except BadBatch as bad:
+            start = find_batch(file, bad.position + 1, next_offset)
+            yield Damage(file.path, bad.position, start, bad.reason)
 
 
 def find_batch(file: File, position: int, next_offset: int) -> int:
@@ -149,7 +166,7 @@ def _index_remarks(
     time_path = names.path_of(folder, base_offset, names.TIME_INDEX)
     try:
         if fs.exists(offset_path):
-            index = OffsetIndex.from_bytes(fs.read_bytes(offset_path), size)
+            index = OffsetIndex.from_bytes(_without_padding(fs.read_bytes(offset_path), 8), size)
             wrong = sum(
                 last_offsets.get(position) != base_offset + offset
                 for offset, position in zip(index.offsets, index.positions, strict=True)
@@ -157,6 +174,12 @@ def _index_remarks(
             if wrong:
                 yield f"{offset_path}: {wrong} of {len(index)} entries do not lead to their batch"
         if fs.exists(time_path):
-            TimeIndex.from_bytes(fs.read_bytes(time_path))
+            TimeIndex.from_bytes(_without_padding(fs.read_bytes(time_path), 12))
     except IndexFileError as error:
         yield f"an index of segment {base_offset} will be built again: {error}"
+
+
+def _without_padding(data: bytes, entry_size: int) -> bytes:
+    """Apache Kafka reserves the room of an active segment's indexes in advance, filled with zeros."""
+    entries = -(-len(data.rstrip(b"\0")) // entry_size)
+    return data[: entries * entry_size] if len(data) % entry_size == 0 else data
