@@ -17,7 +17,7 @@ from collections.abc import Callable
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.transactions.instances import Instance, fenced
 from barnabas.transactions.states import DECIDED, TransactionState
-from barnabas.transactions.transaction import LAST_EPOCH, NO_EPOCH, Transaction
+from barnabas.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Transaction
 
 
 def initialize(
@@ -36,8 +36,8 @@ def initialize(
     if known.state is TransactionState.ONGOING:
         return known.fenced(version, now_ms)
     if known.epochs_are_used and (expected is None or expected.epoch == known.epoch):
-        last_epoch = NO_EPOCH if expected is None else known.epoch
-        return known.rotated(new_producer_id(), last_epoch, timeout_ms, now_ms)
+        asked_by = NO_PRODUCER_ID if expected is None else known.producer_id
+        return known.rotated(new_producer_id(), timeout_ms, now_ms, asked_by=asked_by)
     return _raise_epoch(known, expected, timeout_ms, now_ms)
 
 
@@ -51,10 +51,10 @@ def _may_be(known: Transaction, expected: Instance) -> bool:
 
 
 def _raise_epoch(known: Transaction, expected: Instance | None, timeout_ms: int, now_ms: int) -> Transaction:
-    if expected is None:
-        return known.initialized(known.epoch + 1, NO_EPOCH, timeout_ms, now_ms)
-    if known.epoch == NO_EPOCH or expected.epoch == known.epoch:
-        return known.initialized(known.epoch + 1, known.epoch, timeout_ms, now_ms)
+    if expected is None or known.epoch == NO_EPOCH:
+        return known.initialized(known.epoch + 1, timeout_ms, now_ms, asked_by=NO_PRODUCER_ID)
+    if expected.epoch == known.epoch:
+        return known.initialized(known.epoch + 1, timeout_ms, now_ms, asked_by=known.producer_id)
     if expected.epoch == known.last_epoch:  # sent again, because the answer was lost
-        return known.initialized(known.epoch, known.last_epoch, timeout_ms, now_ms)
+        return known.initialized(known.epoch, timeout_ms, now_ms, asked_by=expected.producer_id)
     raise fenced(known, expected)

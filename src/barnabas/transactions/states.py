@@ -41,6 +41,7 @@ _S = TransactionState
 AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 # The outcome is decided, but not yet known to every partition.
 DECIDED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
+ENDED = DECIDED | {_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT}
 
 COMES_FROM: dict[TransactionState, frozenset[TransactionState]] = {
     _S.EMPTY: AT_REST,

@@ -12,10 +12,10 @@ transactional id goes on with another producer id and epoch 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from barnabas.transactions.states import AT_REST, COMES_FROM, DECIDED, TransactionState
+from barnabas.transactions.states import AT_REST, COMES_FROM, DECIDED, ENDED, TransactionState
 from barnabas.types import TopicPartition
 
 NO_PRODUCER_ID = -1
@@ -43,14 +43,12 @@ class Transaction:
     started_ms: int = NOT_STARTED
     version: int = V1
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id that the last step gave up because its epochs were used: a retry may still name it."""
+    """Whose request the last step answered by raising the epoch, if it may be sent again: its answer can be lost.
+
+    It differs from `producer_id` when all epochs of the previous id were used.
+    """
     next_producer_id: int = NO_PRODUCER_ID
     """The id to go on with once this transaction is complete."""
-    last_epoch: int = field(default=NO_EPOCH, compare=False)
-    """The epoch that the last step raised at the producer's own wish; an InitProducerId that is sent again names it.
-
-    Kafka's record has no place for it: after a move of the coordinator such a retry is fenced, as in Kafka.
-    """
 
     @property
     def is_at_rest(self) -> bool:
@@ -68,6 +66,14 @@ class Transaction:
     def epochs_are_used(self) -> bool:
         return self.epoch >= LAST_EPOCH
 
+    @property
+    def last_epoch(self) -> int:
+        """The epoch that a producer names when it sends again what the last step was the answer to."""
+        if self.previous_producer_id == NO_PRODUCER_ID:
+            ended_v2 = self.version >= V2 and self.state in ENDED
+            return self.epoch - 1 if ended_v2 else NO_EPOCH
+        return self.epoch - 1 if self.previous_producer_id == self.producer_id else LAST_EPOCH
+
     def has_timed_out(self, now_ms: int) -> bool:
         return self.is_ongoing and self.started_ms + self.timeout_ms < now_ms
 
@@ -81,22 +87,21 @@ class Transaction:
 
     # -- the steps of its life ----------------------------------------------------------------------
 
-    def initialized(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """An instance of the producer starts, or starts over, under this epoch."""
+    def initialized(self, epoch: int, timeout_ms: int, now_ms: int, *, asked_by: int) -> Transaction:
+        """An instance of the producer starts, or starts over as `asked_by`, under this epoch."""
         return self._step(
             TransactionState.EMPTY,
             epoch=epoch,
-            last_epoch=last_epoch,
+            previous_producer_id=asked_by,
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             started_ms=NOT_STARTED,
             updated_ms=now_ms,
         )
 
-    def rotated(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
+    def rotated(self, producer_id: int, timeout_ms: int, now_ms: int, *, asked_by: int) -> Transaction:
         """The same, under another producer id, because the epochs of this one are used."""
-        fresh = self.initialized(0, last_epoch, timeout_ms, now_ms)
-        return replace(fresh, producer_id=producer_id, previous_producer_id=self.producer_id)
+        return replace(self.initialized(0, timeout_ms, now_ms, asked_by=asked_by), producer_id=producer_id)
 
     def with_partitions(self, partitions: Iterable[TopicPartition], version: int, now_ms: int) -> Transaction:
         return self._step(
@@ -113,7 +118,6 @@ class Transaction:
         return self._step(
             TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
             epoch=self.epoch + 1 if bumps else self.epoch,
-            last_epoch=self.epoch if bumps else self.last_epoch,
             started_ms=now_ms if self.is_at_rest else self.started_ms,
             updated_ms=now_ms,
             version=version,
@@ -124,7 +128,7 @@ class Transaction:
         """Abort what an instance that is gone, or too slow, left open; its epoch is worth nothing any more."""
         fence = self._step(TransactionState.PREPARE_EPOCH_FENCE)
         if version < V2:  # with V2 the abort raises the epoch itself
-            fence = replace(fence, epoch=self.epoch + 1, last_epoch=NO_EPOCH)
+            fence = replace(fence, epoch=self.epoch + 1)
         return fence.decided(committed=False, version=version, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
 
     def completed(self, now_ms: int) -> Transaction:

@@ -1,0 +1,111 @@
+"""A shard with its log in memory: what the runtime does, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.records.record import Record
+from barnabas.transactions.instances import Instance
+from barnabas.transactions.records import to_record
+from barnabas.transactions.shard import Outcome, TransactionShard
+from barnabas.transactions.transaction import V1, Transaction
+from barnabas.types import TopicPartition
+
+R = TypeVar("R")
+
+NAME = "payments"
+TIMEOUT_MS = 60_000
+PLACE = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
+
+
+class Nobody:
+    """Owns a shard and has nothing to do for it."""
+
+    def shard_loaded(self, shard: TransactionShard) -> None: ...
+
+    def shard_unloaded(self, shard: TransactionShard) -> None: ...
+
+
+class Journal:
+    """Appends what a request returns and replays it at once."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self.limit = limit
+        self.log: list[CoordinatorRecord] = []
+        self.shard = TransactionShard(0, Nobody(), limit=limit)
+        self.now_ms = 1_000_000
+        self._producer_ids = iter(range(100, 10_000))
+
+    def new_producer_id(self) -> int:
+        return next(self._producer_ids)
+
+    def run(self, request: tuple[list[CoordinatorRecord], R]) -> R:
+        records, result = request
+        for record in records:
+            self._replay(self.shard, len(self.log), record)
+            self.log.append(record)
+        return result
+
+    def _replay(self, shard: TransactionShard, offset: int, record: CoordinatorRecord) -> None:
+        shard.replay(Record(offset, self.now_ms, record.key, record.value), None)
+
+    def reloaded(self) -> TransactionShard:
+        """A shard that has only read the log."""
+        fresh = TransactionShard(0, Nobody(), limit=self.limit)
+        for offset, record in enumerate(self.log):
+            self._replay(fresh, offset, record)
+        return fresh
+
+    def put(self, transaction: Transaction) -> None:
+        self.run(([to_record(transaction)], None))
+
+    def get(self, name: str = NAME) -> Transaction:
+        found = self.shard.get(name)
+        assert found is not None
+        return found
+
+    def instance(self, name: str = NAME) -> Instance:
+        return Instance(self.get(name).producer_id, self.get(name).epoch)
+
+    # -- requests, with what tests do not care about filled in ----------------------------------------
+
+    def initialize(self, expected: Instance | None = None, version: int = V1, name: str = NAME) -> Outcome:
+        return self.run(
+            self.shard.initialize(name, expected, TIMEOUT_MS, version, self.now_ms, self.new_producer_id)
+        )
+
+    def add(
+        self, *places: TopicPartition, instance: Instance | None = None, version: int = V1, name: str = NAME
+    ) -> Outcome:
+        at = instance or self.instance(name)
+        return self.run(self.shard.add_partitions(name, at, places, version, self.now_ms))
+
+    def end(
+        self, committed: bool, instance: Instance | None = None, version: int = V1, name: str = NAME
+    ) -> Outcome:
+        return self.run(
+            self.shard.end(
+                name,
+                instance or self.instance(name),
+                committed=committed,
+                version=version,
+                now_ms=self.now_ms,
+                new_producer_id=self.new_producer_id,
+            )
+        )
+
+    def complete(self, name: str = NAME) -> Transaction | None:
+        return self.run(self.shard.complete(self.get(name), self.now_ms))
+
+
+def code_of(request: Callable[[], object]) -> ErrorCode:
+    """The error that a request is answered with."""
+    try:
+        result = request()
+    except KafkaError as error:
+        return error.code
+    return result.error if isinstance(result, Outcome) else ErrorCode.NONE
