@@ -6,7 +6,9 @@ see it finalized.
 
 from __future__ import annotations
 
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {}
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    "transaction.version": (0, 2),  # 2: the epoch rises with every transaction, partitions join by being written
+}
 
 
 def initial_features() -> dict[str, int]:
