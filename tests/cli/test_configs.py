@@ -3,7 +3,10 @@ from tests.cli.conftest import Cli
 
 def test_a_topics_setting_is_set_shown_and_taken_back(cli: Cli, topic: str) -> None:
     assert "are default" in cli.ok("configs", "describe", "topic", topic).err
-    cli.ok("configs", "set", "topic", topic, "retention.ms=1000", "cleanup.policy=compact")
+    done = cli.ok(
+        "configs", "set", "topic", topic, "retention.ms=1000", "cleanup.policy=compact", "-o", "json"
+    )
+    assert done.json["set"] == {"retention.ms": "1000", "cleanup.policy": "compact"}
     (_, retention) = cli.ok("configs", "describe", "topic", topic, "-o", "json").json
     assert retention == {
         "name": "retention.ms",

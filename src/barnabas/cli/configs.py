@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, parse_settings
-from barnabas.cli.output import say, show_definitions, show_rows
+from barnabas.cli.output import show_definitions, show_done, show_rows
 from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def set_configs(
         list[str], typer.Argument(metavar="NAME=VALUE...", help="What to set, by Kafka's names.")
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Change settings; others stay as they are.
 
@@ -109,7 +110,8 @@ def set_configs(
     """
     pairs = parse_settings(settings)
     _alter(bootstrap, kind, name, {key: (0, value) for key, value in pairs.items()})
-    say(f"Changed {', '.join(pairs)} of {kind} {name}.")
+    text = f"Changed {', '.join(pairs)} of {kind} {name}."
+    show_done(output, text, {"kind": str(kind), "name": name, "set": pairs})
 
 
 @app.command()
@@ -120,6 +122,7 @@ def unset(
         list[str], typer.Argument(metavar="SETTING...", help="What to return to its default.")
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Take changes back, so that the default holds again.
 
@@ -128,7 +131,8 @@ def unset(
       barnabas configs unset topic orders retention.ms
     """
     _alter(bootstrap, kind, name, dict.fromkeys(settings, (1, None)))
-    say(f"{', '.join(settings)} of {kind} {name}: back to the default.")
+    text = f"{', '.join(settings)} of {kind} {name}: back to the default."
+    show_done(output, text, {"kind": str(kind), "name": name, "unset": settings})
 
 
 def _alter(bootstrap: str, kind: Kind, name: str, changes: dict[str, tuple[int, str | None]]) -> None:

@@ -6,6 +6,8 @@ import typer
 
 from barnabas.cli import cluster, configs, consume, log_files, perf, produce, serve, topics
 from barnabas.cli.group import FriendlyGroup
+from barnabas.cli.options import Output, OutputFormat
+from barnabas.cli.output import show_json
 
 EPILOG = (
     "First steps: `barnabas serve --data ./data`, then in another window "
@@ -34,11 +36,17 @@ app.add_typer(cluster.app, name="cluster")
 
 
 @app.command()
-def version() -> None:
+def version(output: Output = OutputFormat.TABLE) -> None:
     """Show which Barnabas this is."""
+    import platform
+
     from barnabas import __version__
 
-    typer.echo(f"barnabas {__version__}")
+    facts = {"version": __version__, "python": platform.python_version(), "system": platform.system()}
+    if output is OutputFormat.JSON:
+        show_json(facts)
+    else:
+        print(f"barnabas {facts['version']} (Python {facts['python']}, {facts['system']})")
 
 
 def main() -> None:

@@ -29,6 +29,14 @@ def show_json(document: Any) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def show_done(output: OutputFormat, text: str, document: Any) -> None:
+    """What a command has changed: a sentence for people, the facts for programs."""
+    if output is OutputFormat.JSON:
+        show_json(document)
+    else:
+        say(text)
+
+
 def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table

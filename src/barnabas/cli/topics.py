@@ -17,7 +17,7 @@ from barnabas.cli.options import (
     confirm,
     parse_settings,
 )
-from barnabas.cli.output import count, say, show_json, show_rows, show_table
+from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -128,7 +128,12 @@ def describe(
 
 
 @app.command()
-def delete(names: Names, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(
+    names: Names,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
     """Delete topics and all their records, for good.
 
     Example:
@@ -139,7 +144,7 @@ def delete(names: Names, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTST
 
     confirm(f"Delete {', '.join(names)} with all records?", yes)
     with_client(bootstrap, lambda client: admin.delete_topics(client, names))
-    say(f"Deleted {', '.join(names)}.")
+    show_done(output, f"Deleted {', '.join(names)}.", {"deleted": names})
 
 
 @app.command()
@@ -147,6 +152,7 @@ def alter(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many there shall be.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Give a topic more partitions. Records with a key may then go to another partition than before.
 
@@ -157,7 +163,8 @@ def alter(
     from barnabas.client import admin
 
     with_client(bootstrap, lambda client: admin.create_partitions(client, name, partitions))
-    say(f"Topic {name} has {count(partitions, 'partition')} now.")
+    text = f"Topic {name} has {count(partitions, 'partition')} now."
+    show_done(output, text, {"name": name, "partitions": partitions})
 
 
 @app.command()

@@ -25,6 +25,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.types import TopicPartition
 
+CREATION_PATIENCE = 5.0  # brokers that create a topic on demand answer "unknown" until they have done it
 TOTAL_TIMEOUT = 60.0  # Kafka's default.api.timeout.ms: all attempts of one call together
 
 
@@ -119,7 +120,7 @@ class Client:
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, Topic]:
         """Fresh metadata of these topics, with patience for one that was created a moment ago."""
         wanted = list(names)
-        deadline, backoff = Deadline(self.total_timeout), Backoff()
+        deadline, backoff = Deadline(min(self.total_timeout, CREATION_PATIENCE)), Backoff()
         while True:
             found = (await self.refresh(wanted, create=create)).topics
             unready = [name for name in wanted if name in found and _is_coming(found[name], create)]

@@ -17,6 +17,8 @@ from barnabas.client.opening import ConsumedRecord, open_batches
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
+REFRESH_SECONDS = 1.0
+
 FetchTask = asyncio.Task[list[FetchedPartition]]
 
 
@@ -43,6 +45,7 @@ class Consumer:
         self._out_of_range = out_of_range
         self._fetches: dict[int, FetchTask] = {}
         self._asked: dict[TopicPartition, int] = {}  # partitions in a fetch that is under way, and by whom
+        self._next_refresh = Deadline(0)  # of metadata, while a partition has no leader
         self._backoff = Backoff()
         self._patience = Deadline(client.total_timeout)
 
@@ -93,19 +96,30 @@ class Consumer:
 
     async def _ask_leaders(self) -> None:
         """Start a fetch at every leader that has none under way."""
+        by_leader, failure = await self._group_by_leader()
+        for leader, positions in by_leader.items():
+            if leader not in self._fetches:
+                self._asked.update(dict.fromkeys(positions, leader))
+                task = asyncio.create_task(fetch(self.client, leader, positions, self.settings))
+                self._fetches[leader] = task
+        if failure is not None and not self._fetches:
+            await self._wait_or_raise(failure)
+
+    async def _group_by_leader(self) -> tuple[dict[int, dict[TopicPartition, int]], Exception | None]:
+        """Whom to ask for what. Partitions without a leader must not hold up the others: one error is enough."""
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        failure: Exception | None = None
         for partition, offset in self._positions.items():
             if partition in self._asked:
                 continue
             try:
                 by_leader[await self.client.leader(partition)][partition] = offset
             except (KafkaError, ClientError) as error:
-                await self._wait_or_raise(error, partition.topic)
-        for leader, positions in by_leader.items():
-            if leader not in self._fetches:
-                self._asked.update(dict.fromkeys(positions, leader))
-                task = asyncio.create_task(fetch(self.client, leader, positions, self.settings))
-                self._fetches[leader] = task
+                failure = error
+        if failure is not None and self._next_refresh.passed:
+            self._next_refresh = Deadline(REFRESH_SECONDS)
+            await self.client.refresh_quietly({partition.topic for partition in self._positions})
+        return by_leader, failure
 
     async def _collect(self, done: set[FetchTask]) -> list[ConsumedRecord]:
         records: list[ConsumedRecord] = []
