@@ -70,6 +70,20 @@ async def test_slices_and_bytes_are_sent_in_order(file: LocalFile) -> None:
 
 
 @scenario
+async def test_a_short_slice_in_memory_is_sent_together_with_the_head_of_its_response(
+    file: LocalFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*place: int) -> int:
+        raise AssertionError("sendfile is too expensive for this")
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    async with serving(fetch_handler(FileSlice(file, 100, 500))) as server:
+        client = await server.connect()
+        await client.send(frame(FetchRequest(), 11, 1))
+        assert await fetched(client) == [content(file, 100, 500)]
+
+
+@scenario
 async def test_a_large_slice_goes_out_piece_by_piece_to_a_slow_reader(file: LocalFile) -> None:
     async with serving(fetch_handler(FileSlice(file, 0, FILE_BYTES)), heartbeat(echo_handler)) as server:
         client, other = await server.connect(), await server.connect()
@@ -120,7 +134,7 @@ async def test_a_client_may_leave_while_its_slice_is_read(
 
     monkeypatch.setattr(output, "is_cached", lambda *place: False)
     monkeypatch.setattr(output, "warm", slow_disk)
-    async with serving(fetch_handler(FileSlice(file, 0, 1000))) as server:
+    async with serving(fetch_handler(FileSlice(file, 0, 100_000))) as server:
         client = await server.connect()
         await client.send(frame(FetchRequest(), 11, 1))
         await until(lambda: any(each.output for each in server.server.connections))
@@ -138,7 +152,7 @@ async def test_a_disk_that_fails_closes_the_connection(
 
     monkeypatch.setattr(output, "is_cached", lambda *place: False)
     monkeypatch.setattr(output, "warm", broken_disk)
-    async with serving(fetch_handler(FileSlice(file, 0, 1000))) as server:
+    async with serving(fetch_handler(FileSlice(file, 0, 100_000))) as server:
         client = await server.connect()
         await client.send(frame(FetchRequest(), 11, 1))
         (length,) = struct.unpack(">i", await client.reader.readexactly(4))

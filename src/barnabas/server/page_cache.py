@@ -27,7 +27,7 @@ class PageCache:
             return False
         file, position = place
         count = min(HEADER_WALK_BYTES, file.size - position)
-        return count > 0 and not is_cached(file.fileno(), position, count)
+        return count > 0 and not is_cached(file.fileno(), position, count, file.size)
 
     def warm(self, reads: list[tuple[Log, int, int]], done: Callable[[], None]) -> None:
         def read() -> None:

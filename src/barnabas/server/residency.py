@@ -31,20 +31,39 @@ class Warmer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def is_cached(fd: int, position: int, count: int, file_size: int | None = None) -> bool:
+def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
     """Say whether sending this part would not wait for the disk; False when that cannot be known.
 
-    Where the system cannot tell (macOS), the last part of a file that we write counts as cached.
+    Where nobody can tell (macOS; tmpfs), the last part of a file that we write counts as cached.
     """
     if _NOWAIT is None:
-        return file_size is not None and position + TAIL_BYTES >= file_size
+        return _is_tail(position, file_size)
     try:
         last = position + count - 1
         for place in (*range(position, last, PROBE_DISTANCE), last):
             os.preadv(fd, _probe, place, _NOWAIT)
-    except OSError:  # EAGAIN: not in memory; EOPNOTSUPP: this file system cannot tell
+    except BlockingIOError:
         return False
+    except OSError:  # EOPNOTSUPP: this file system cannot tell
+        return _is_tail(position, file_size)
     return True
+
+
+def read_if_cached(fd: int, position: int, count: int, file_size: int = 0) -> bytearray | bytes | None:
+    """The bytes, if all of them are in memory; None when reading them might wait."""
+    if _NOWAIT is not None:
+        data = bytearray(count)
+        try:
+            return data if os.preadv(fd, [data], position, _NOWAIT) == count else None
+        except BlockingIOError:
+            return None
+        except OSError:
+            pass
+    return os.pread(fd, count, position) if _is_tail(position, file_size) else None
+
+
+def _is_tail(position: int, file_size: int) -> bool:
+    return position + TAIL_BYTES >= file_size > 0
 
 
 def warm(fd: int, position: int, count: int) -> None:
