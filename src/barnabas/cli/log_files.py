@@ -12,6 +12,7 @@ from barnabas.cli.options import Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, say, show_json, show_table
 
 if TYPE_CHECKING:
+    from barnabas.log.repair import Lost
     from barnabas.log.verification import Damage, PartitionReport
 
 app = typer.Typer(help="Look into a broker's files, check and repair them.", no_args_is_help=True)
@@ -87,37 +88,44 @@ def repair(folder: Folder, yes: Yes = False, output: Output = OutputFormat.TABLE
     """
     from barnabas.files import LocalFileSystem
     from barnabas.log.log_dir import LogDir
+
+    partitions = list(_partitions(folder))
+    log_dir = LogDir(LocalFileSystem(), str(partitions[0].parent))
+    log_dir.lock()
+    try:
+        cut = _repair(partitions, yes)
+    finally:
+        log_dir.unlock()
+    _show_repaired(cut, output)
+
+
+def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
+    """Show the damage, ask, and cut it out."""
+    from barnabas.files import LocalFileSystem
     from barnabas.log.repair import repair_partition
     from barnabas.log.verification import verify_partition
 
     fs = LocalFileSystem()
-    partitions = list(_partitions(folder))
-    log_dir = LogDir(fs, str(partitions[0].parent))
-    log_dir.lock()
-    try:
-        damaged = [report for part in partitions if not (report := verify_partition(fs, str(part))).is_sound]
-        if not damaged:
-            _show_repaired([], output)
-            return
-        for report in damaged:
-            for place in report.damage:
-                say(_describe_damage(place))
+    damaged = [report for part in partitions if not (report := verify_partition(fs, str(part))).is_sound]
+    for report in damaged:
+        for place in report.damage:
+            say(_describe_damage(place))
+    if damaged:
         confirm(f"Cut this out of {count(len(damaged), 'partition')}?", yes)
-        cut = [
-            {
-                "partition": Path(report.folder).name,
-                "file": Path(lost.damage.file).name,
-                "position": lost.damage.position,
-                "bytes": lost.damage.end - lost.damage.position,
-                "first_offset": lost.first,
-                "next_offset": lost.next,
-            }
-            for report in damaged
-            for lost in repair_partition(fs, report.folder)
-        ]
-    finally:
-        log_dir.unlock()
-    _show_repaired(cut, output)
+    return [
+        _cut_row(report.folder, lost) for report in damaged for lost in repair_partition(fs, report.folder)
+    ]
+
+
+def _cut_row(folder: str, lost: Lost) -> dict[str, Any]:
+    return {
+        "partition": Path(folder).name,
+        "file": Path(lost.damage.file).name,
+        "position": lost.damage.position,
+        "bytes": lost.damage.end - lost.damage.position,
+        "first_offset": lost.first,
+        "next_offset": lost.next,
+    }
 
 
 def _segments(path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.metadata import Topic
+    from barnabas.client.metadata import Partition, Topic
 
 app = typer.Typer(help="List, create, describe, grow, empty and delete topics.", no_args_is_help=True)
 
@@ -35,7 +36,19 @@ Names = Annotated[
 ]
 NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more names.")]
 
+SET_ON_TOPIC = 1  # DescribeConfigs: the value comes from the topic itself, not from the broker or a default
 PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How topics shall be created."""
+
+    partitions: int | None
+    replicas: int | None
+    configs: dict[str, str]
+    dry_run: bool
+    if_not_exists: bool
 
 
 @app.command("list")
@@ -88,13 +101,10 @@ def create(
 
       barnabas topics create latest-prices -X cleanup.policy=compact -X retention.ms=-1
     """
-    configs = parse_settings(settings)
+    wanted = Wanted(partitions, replicas, parse_settings(settings), dry_run, if_not_exists)
 
     async def work(client: Client) -> list[dict[str, Any]]:
-        return [
-            await _create(client, name, partitions, replicas, configs, dry_run, if_not_exists)
-            for name in names
-        ]
+        return [await _create(client, name, wanted) for name in names]
 
     results = with_client(bootstrap, work)
     if output is OutputFormat.JSON:
@@ -194,15 +204,7 @@ def purge(
     show_rows(output, rows, ("partition", "begin"))
 
 
-async def _create(
-    client: Client,
-    name: str,
-    partitions: int | None,
-    replicas: int | None,
-    configs: dict[str, str],
-    dry_run: bool,
-    if_not_exists: bool,
-) -> dict[str, Any]:
+async def _create(client: Client, name: str, wanted: Wanted) -> dict[str, Any]:
     from barnabas.client import admin
     from barnabas.errors import ErrorCode, KafkaError
     from barnabas.types import uuid_to_text
@@ -211,13 +213,13 @@ async def _create(
         result = await admin.create_topic(
             client,
             name,
-            partitions=partitions or admin.BROKER_DEFAULT,
-            replication_factor=replicas or admin.BROKER_DEFAULT,
-            configs=configs,
-            validate_only=dry_run,
+            partitions=wanted.partitions or admin.BROKER_DEFAULT,
+            replication_factor=wanted.replicas or admin.BROKER_DEFAULT,
+            configs=wanted.configs,
+            validate_only=wanted.dry_run,
         )
     except KafkaError as error:
-        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and wanted.if_not_exists:
             return {"name": name, "created": False}
         raise
     return {
@@ -230,40 +232,41 @@ async def _create(
 
 
 async def _describe(client: Client, names: list[str]) -> list[dict[str, Any]]:
+    return [await _describe_topic(client, topic) for topic in (await client.topics(names)).values()]
+
+
+async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
     from barnabas.client import admin
     from barnabas.client.offsets import beginning_offsets, end_offsets
     from barnabas.types import TopicPartition, uuid_to_text
 
-    described = []
-    for name, topic in (await client.topics(names)).items():
-        partitions = [
-            TopicPartition(name, index) for index, found in topic.partitions.items() if found.leader >= 0
-        ]
-        begin = await beginning_offsets(client, partitions)
-        end = await end_offsets(client, partitions)
-        configs = await admin.describe_configs(client, admin.TOPIC, name)
-        described.append(
-            {
-                "name": name,
-                "id": uuid_to_text(topic.id),
-                "internal": topic.internal,
-                "configs": {config.name: config.value for config in configs if config.config_source == 1},
-                "partitions": [
-                    {
-                        "partition": found.index,
-                        "leader": found.leader,
-                        "epoch": found.leader_epoch,
-                        "replicas": list(found.replicas),
-                        "isr": list(found.isr),
-                        "offline": list(found.offline),
-                        "begin": begin.get(TopicPartition(name, found.index)),
-                        "end": end.get(TopicPartition(name, found.index)),
-                    }
-                    for found in topic.partitions.values()
-                ],
-            }
-        )
-    return described
+    served = [
+        TopicPartition(topic.name, found.index) for found in topic.partitions.values() if found.leader >= 0
+    ]
+    begin = {place.partition: offset for place, offset in (await beginning_offsets(client, served)).items()}
+    end = {place.partition: offset for place, offset in (await end_offsets(client, served)).items()}
+    configs = await admin.describe_configs(client, admin.TOPIC, topic.name)
+    return {
+        "name": topic.name,
+        "id": uuid_to_text(topic.id),
+        "internal": topic.internal,
+        "configs": {config.name: config.value for config in configs if config.config_source == SET_ON_TOPIC},
+        "partitions": [
+            {**_partition(found), "begin": begin.get(found.index), "end": end.get(found.index)}
+            for found in topic.partitions.values()
+        ],
+    }
+
+
+def _partition(found: Partition) -> dict[str, Any]:
+    return {
+        "partition": found.index,
+        "leader": found.leader,
+        "epoch": found.leader_epoch,
+        "replicas": list(found.replicas),
+        "isr": list(found.isr),
+        "offline": list(found.offline),
+    }
 
 
 async def _purge(
