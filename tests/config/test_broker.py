@@ -90,6 +90,29 @@ def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str]
     assert text in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"listeners": "SSL://:9093"}, "listeners has SSL://:9093, but Barnabas does not speak SSL yet"),
+        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "does not speak SASL_PLAINTEXT yet"),
+        (
+            {"listeners": "OUT://:1", "listener_security_protocol_map": "OUT:SASL_SSL"},
+            "listeners has OUT://:1, but Barnabas does not speak SASL_SSL yet",
+        ),
+        (
+            {"authorizer_class_name": "org.apache.kafka.StandardAuthorizer"},
+            "which Barnabas does not have yet",
+        ),
+    ],
+)
+def test_protection_that_cannot_be_given_is_refused_instead_of_left_out(
+    properties: dict[str, str], text: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load(**properties)
+    assert text in str(refusal.value)
+
+
 def test_settings_without_a_use_here_are_accepted_with_a_warning() -> None:
     config = load(num_io_threads="8", zookeeper_set_acl="true", num_partitions="3")
     assert config.warnings == (

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
 
 
+SERVED_PROTOCOLS = ("PLAINTEXT",)
+
+
 def check(config: BrokerConfig) -> None:
     """Raises ConfigError about the first contradiction."""
+    _check_protection(config)
     _check_identity(config)
     _check_log_dirs(config)
     _check_times(config)
@@ -28,6 +32,21 @@ def _check_identity(config: BrokerConfig) -> None:
     if config.node_id < 0:
         raise ConfigError(
             f"Invalid value {config.node_id} for configuration broker.id: Value must be at least 0"
+        )
+
+
+def _check_protection(config: BrokerConfig) -> None:
+    """Whoever asks for protection must not get a broker that is open to everybody."""
+    for spec in config.listeners:
+        if spec.security_protocol not in SERVED_PROTOCOLS:
+            raise ConfigError(
+                f"listeners has {spec}, but Barnabas does not speak {spec.security_protocol} yet: use PLAINTEXT "
+                "on a network that you trust, or put a proxy that speaks TLS in front"
+            )
+    if config.static.get("authorizer.class.name", "").strip():
+        raise ConfigError(
+            "authorizer.class.name asks for ACLs, which Barnabas does not have yet: everybody who can connect "
+            "may do everything. Leave it out if that is what you want"
         )
 
 
