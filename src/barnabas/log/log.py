@@ -143,6 +143,9 @@ class Log:
         self._inspects = inspection.is_needed(config)
         self._stamps_time = config.message_timestamp_type == inspection.LOG_APPEND_TIME
         self._largest_batch = min(config.max_message_bytes, config.segment_bytes)
+        # With Kafka's defaults a segment is full long before its indexes are: no need to look at every append.
+        most_entries = config.segment_bytes // max(config.index_interval_bytes, 1) + 1
+        self._indexes_can_fill = most_entries >= config.segment_index_bytes // 12 - 1
         self._roll_after_ms = config.segment_ms - int(
             self._roll_jitter * min(config.segment_jitter_ms, config.segment_ms)
         )
@@ -281,7 +284,7 @@ class Log:
         return (
             segment.size + size > config.segment_bytes
             or segment.waited_ms(max_timestamp, now_ms) > self._roll_after_ms
-            or segment.indexes_are_full(config.segment_index_bytes)
+            or (self._indexes_can_fill and segment.indexes_are_full(config.segment_index_bytes))
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         )
 

@@ -32,7 +32,7 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.replay import replay_batch, transaction_marker
 from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segment import Segment
-from barnabas.log.snapshots import SnapshotFiles
+from barnabas.log.snapshots import SnapshotFiles, encode_snapshot
 from barnabas.log.transactions import TransactionIndexError
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right
@@ -91,6 +91,7 @@ class Recovery:
         self._producers = ProducerStates()
         self._next_offset = 0
         self._scanned_from = 0
+        self._fresh_snapshots: dict[int, bytes] = {}
         self.report = RecoveryReport()
 
     def run(self) -> LogParts:
@@ -105,7 +106,7 @@ class Recovery:
         if self._stop is Stop.CLEAN:
             self._open_clean()
         else:
-            self._scan(self._segment_number(self._recovery_point))
+            self._scan(self._first_to_scan())
         return self._finish()
 
     # -- what is there ------------------------------------------------------------------------------
@@ -169,8 +170,13 @@ class Recovery:
         self._recovery_point = offset
         return self._parts([segment], offset, offset, LeaderEpochs())
 
-    def _segment_number(self, offset: int) -> int:
-        below = [n for n, segment in enumerate(self._segments) if segment.base_offset <= offset]
+    def _first_to_scan(self) -> int:
+        """The number of the segment with the last record below the recovery point.
+
+        If that is the end of a segment, the segment may have been sealed since, and its indexes be unsynced.
+        """
+        last = self._recovery_point - 1
+        below = [number for number, segment in enumerate(self._segments) if segment.base_offset <= last]
         return below[-1] if below else 0
 
     # -- after a clean stop -------------------------------------------------------------------------
@@ -186,7 +192,7 @@ class Recovery:
         except BadBatch:
             # Not what a clean stop leaves behind: look at everything since the recovery point.
             self._stop = Stop.CRASHED
-            self._scan(self._segment_number(self._recovery_point))
+            self._scan(self._first_to_scan())
 
     def _find_end(self, segment: Segment) -> int:
         """The log end: the index leads to the last few batches."""
@@ -257,6 +263,7 @@ class Recovery:
     def _scan_segment(self, segment: Segment) -> Cut | None:
         position = 0
         self._next_offset = max(self._next_offset, segment.base_offset)
+        self._keep_snapshot(segment.base_offset)
         segment.start_indexes()
         try:
             for at, header, batch in self._batches(segment):
@@ -269,6 +276,11 @@ class Recovery:
         finally:
             self.report.scanned_bytes += position
         return None
+
+    def _keep_snapshot(self, offset: int) -> None:
+        """A segment without a snapshot at its start could not be recovered once those before it are deleted."""
+        if offset not in self._snapshots.offsets and offset > self._segments[0].base_offset:
+            self._fresh_snapshots[offset] = encode_snapshot(self._producers)
 
     def _batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
         if self._stop is Stop.CRASHED:
@@ -313,6 +325,9 @@ class Recovery:
         del self._segments[keep + 1 :]
         cut.segment.file.truncate(cut.position)
         cut.segment.size = cut.position
+        # What was cut must not come back with the next crash: others may have been told that it is gone.
+        cut.segment.file.sync()
+        self._fs.sync_folder(self._folder)
 
     def _check_nothing_is_missing(self, what: str) -> None:
         if self._next_offset < self._recovery_point:
@@ -341,6 +356,8 @@ class Recovery:
         self._epochs.truncate_end(log_end)
         self._epochs.truncate_start(log_start)
         bases = {segment.base_offset for segment in self._segments}
+        for offset, data in self._fresh_snapshots.items():
+            self._snapshots.put(offset, data)
         self._snapshots.keep_only(
             offset for offset in self._snapshots.offsets if offset in bases or offset == log_end
         )

@@ -164,8 +164,8 @@ class Segment:
                 self.note_batch(position, header, interval)
         except BadBatch:
             pass  # whoever reads at that place is told; the recovery and `verify` say more
-        self._finish_time_index()
-        self.save_indexes()
+        self._note_largest_timestamp()
+        self.save_indexes(sync=True)  # nothing will tell the next flush about these files
         return indexes
 
     def note_batch(self, position: int, header: BatchHeader, interval: int) -> None:
@@ -189,20 +189,16 @@ class Segment:
 
     def _note_largest_timestamp(self) -> None:
         timestamp, offset = self.largest_timestamp
-        if timestamp >= 0:
-            self.time_index.append(timestamp, offset - self.base_offset)
+        times = self.time_index
+        if timestamp >= 0 and not (times and times.timestamps[-1] >= timestamp):
+            times.append(timestamp, offset - self.base_offset)
+            self._unsaved = True
 
-    def _finish_time_index(self) -> None:
-        """Kafka ends a time index with the segment's largest timestamp, and reads it from there."""
-        self._note_largest_timestamp()
-        self._unsaved = True
-
-    def save_indexes(self) -> None:
+    def save_indexes(self, *, sync: bool = False) -> None:
         """Write the index files if they lack something."""
-        if self._unsaved and self._offset_index is not None and self._time_index is not None:
-            fs = self._fs
-            fs.write_atomic(self.path(names.OFFSET_INDEX), self._offset_index.to_bytes(), sync=False)
-            fs.write_atomic(self.path(names.TIME_INDEX), self._time_index.to_bytes(), sync=False)
+        if self._unsaved:
+            self._fs.write_atomic(self.path(names.OFFSET_INDEX), self.offset_index.to_bytes(), sync=sync)
+            self._fs.write_atomic(self.path(names.TIME_INDEX), self.time_index.to_bytes(), sync=sync)
             self._save_aborted()
             self._unsaved = False
 
@@ -212,8 +208,8 @@ class Segment:
             self.seal()
 
     def seal(self) -> None:
-        """Nothing will be appended any more."""
-        self._finish_time_index()
+        """Nothing will be appended any more. Kafka ends a time index with the largest timestamp."""
+        self._note_largest_timestamp()
         self.save_indexes()
 
     def indexes_are_full(self, index_bytes: int) -> bool:

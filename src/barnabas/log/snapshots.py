@@ -93,7 +93,10 @@ class SnapshotFiles:
 
     def take(self, producers: ProducerStates, offset: int) -> None:
         """Write what is known now, at the log end `offset`. It is synced with the next flush."""
-        self._fs.write_atomic(self.path(offset), encode_snapshot(producers), sync=False)
+        self.put(offset, encode_snapshot(producers))
+
+    def put(self, offset: int, data: bytes) -> None:
+        self._fs.write_atomic(self.path(offset), data, sync=False)
         self._unsynced.add(offset)
         if offset not in self.offsets:
             self.offsets.append(offset)

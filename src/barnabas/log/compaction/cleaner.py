@@ -1,0 +1,223 @@
+"""One compaction, in the worker process: find the last offset of every key, then copy what stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from barnabas.errors import KafkaError
+from barnabas.files import Bytes, FileSystem
+from barnabas.log import names
+from barnabas.log.compaction.choosing import Choice, Kept, keep_by_key, keep_by_place
+from barnabas.log.compaction.keys import KeyMap
+from barnabas.log.compaction.plan import NO_DATA, CleanedGroup, CompactionPlan, CompactionResult, Source
+from barnabas.log.compaction.rewriting import delete_horizon, empty_batch, rebuilt_batch
+from barnabas.log.compaction.transactions import Transactions
+from barnabas.log.compaction.writing import CleanedSegment
+from barnabas.log.scan import BadBatch, walk_batches
+from barnabas.log.transactions import AbortedTransaction, TransactionIndexError, decode_aborted
+from barnabas.records.batch import BatchHeader
+from barnabas.records.record import record_data
+
+PAUSE_EVERY = 1 << 20
+"""Bytes between two calls of `pause`: at most some ten milliseconds."""
+
+Pause = Callable[[int], None]
+"""Told how many bytes were read since the last call; waits or raises if it should go slower, or no further."""
+
+
+class CompactionFailed(Exception):  # noqa: N818 - the end of a compaction, which is not always an error
+    """The log cannot be compacted; it is as it was."""
+
+
+def compact(
+    plan: CompactionPlan, fs: FileSystem, pause: Pause, ready: Callable[[CleanedGroup], None]
+) -> CompactionResult:
+    """Compact a log. `ready` is told of each group whose new segment is complete and on the disk."""
+    return _Compaction(plan, fs, pause).run(ready)
+
+
+class _Compaction:
+    def __init__(self, plan: CompactionPlan, fs: FileSystem, pause: Pause) -> None:
+        self._plan = plan
+        self._fs = fs
+        self._pause = pause
+        self._keys = KeyMap(plan.key_memory_bytes)
+        self._cleaned_upto = plan.upper
+        self._last_offsets = {end.producer_id: end for end in plan.producers}
+        self._bytes_read = self._bytes_kept = 0
+        self._records_read = self._records_kept = 0
+        self._until_pause = PAUSE_EVERY
+
+    def run(self, ready: Callable[[CleanedGroup], None]) -> CompactionResult:
+        started = time.monotonic()
+        plan = self._plan
+        aborted = self._read_aborted()
+        self._collect_keys(Transactions(entry for entry in aborted if entry.last_offset >= plan.first_dirty))
+        self._transactions = Transactions(aborted)
+        for group in plan.groups():
+            if group[0].base_offset < self._cleaned_upto:
+                ready(CleanedGroup(group, self._clean(group)))
+        return CompactionResult(
+            self._cleaned_upto,
+            self._bytes_read,
+            self._bytes_kept,
+            self._records_read,
+            self._records_kept,
+            time.monotonic() - started,
+            self._keys.used,
+        )
+
+    def _read_aborted(self) -> list[AbortedTransaction]:
+        """Of all transactions that began below the upper bound; some of them end above."""
+        found = list(self._plan.aborted_in_active)
+        bases = [source.base_offset for source in self._plan.sources] + self._plan.later_segments
+        for base_offset in bases:
+            path = names.path_of(self._plan.folder, base_offset, names.TRANSACTION_INDEX)
+            if self._fs.exists(path):
+                try:
+                    found += decode_aborted(self._fs.read_bytes(path))
+                except TransactionIndexError as error:
+                    raise CompactionFailed(f"{path}: {error}") from error
+        return [entry for entry in found if entry.first_offset < self._plan.upper]
+
+    # -- the first pass -----------------------------------------------------------------------------
+
+    def _collect_keys(self, transactions: Transactions) -> None:
+        keys, first_dirty = self._keys, self._plan.first_dirty
+        for header, batch in self._dirty_batches():
+            if header.is_control:
+                transactions.is_done(header, batch)
+            elif header.last_offset >= first_dirty and not transactions.is_aborted(header):
+                if not keys.has_room_for(header.record_count):
+                    self._cleaned_upto = header.base_offset
+                    break
+                keys.note(record_data(batch, header), header.record_count, header.base_offset)
+        keys.finish()
+
+    def _dirty_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        sources = self._plan.sources
+        ends = [source.base_offset for source in sources[1:]] + [self._plan.upper]
+        for source, end in zip(sources, ends, strict=True):
+            if end > self._plan.first_dirty:
+                yield from self._batches(source)
+
+    def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every batch of a segment, its checksum checked; whoever fails on one is told which it was."""
+        path = names.path_of(self._plan.folder, source.base_offset, names.LOG)
+        file = self._fs.open(path)
+        position = 0
+        try:
+            for position, header, batch in walk_batches(file, 0, source.size):
+                yield header, batch
+                self._breathe(header.size)
+        except BadBatch as bad:
+            raise CompactionFailed(f"{bad} of {path}") from bad
+        finally:
+            file.close()
+
+    def _breathe(self, size: int) -> None:
+        self._until_pause -= size
+        if self._until_pause <= 0:
+            self._pause(PAUSE_EVERY - self._until_pause)
+            self._until_pause = PAUSE_EVERY
+
+    # -- the second pass ----------------------------------------------------------------------------
+
+    def _clean(self, group: list[Source]) -> int:
+        """Write what stays of some segments into a new one; its size."""
+        plan = self._plan
+        cleaned = CleanedSegment(self._fs, plan.folder, group[0].base_offset, plan.index_interval_bytes)
+        try:
+            for source in group:
+                for header, batch in self._batches(source):
+                    self._copy(header, batch, cleaned)
+            cleaned.finish(self._transactions.take_index())
+            self._fs.sync_folder(plan.folder)
+        except BaseException:
+            cleaned.discard()
+            raise
+        self._bytes_read += sum(source.size for source in group)
+        self._bytes_kept += cleaned.size
+        return cleaned.size
+
+    def _copy(self, header: BatchHeader, batch: memoryview, cleaned: CleanedSegment) -> None:
+        self._records_read += header.record_count
+        what_stays = self._what_stays(header, batch)
+        if what_stays is batch:
+            cleaned.append(batch, header)
+            self._records_kept += header.record_count
+        elif what_stays is not None:
+            cleaned.append(what_stays)
+        elif self._must_keep_header(header):
+            cleaned.append(empty_batch(header))
+
+    def _what_stays(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+        """The batch itself, or one with fewer records; None when no record stays."""
+        if header.is_control:
+            return self._what_stays_of_marker(header, batch)
+        if self._transactions.is_aborted(header) or not header.record_count:
+            return None
+        if header.base_offset >= self._cleaned_upto:
+            return batch
+        try:
+            return self._what_stays_of_records(header, batch)
+        except (IndexError, ValueError, KafkaError) as error:
+            raise CompactionFailed(f"the records at offset {header.base_offset}: {error}") from error
+
+    def _what_stays_of_marker(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+        is_done = self._transactions.is_done(header, batch)
+        if not header.record_count:
+            return None
+        horizon = delete_horizon(header)
+        if not is_done or (horizon is not None and horizon > self._plan.now_ms):
+            return batch
+        if horizon is not None:
+            return None
+        records = [record_data(batch, header)]  # a marker is one record
+        return self._rebuild(header, Kept(records, 0), self._new_horizon)
+
+    def _what_stays_of_records(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+        places = self._places(header)
+        if places is None:
+            return self._choose_by_key(header, batch)
+        if len(places) == header.record_count:
+            return batch
+        return self._rebuild(header, keep_by_place(record_data(batch, header), places)) if places else None
+
+    def _places(self, header: BatchHeader) -> list[int] | None:
+        """Where the last records of their keys stand in a batch of the first pass; None if it must be looked into."""
+        if header.base_offset < self._plan.first_dirty or header.base_offset in self._keys.irregular:
+            return None
+        return self._keys.survivors_in(header.base_offset, header.last_offset)
+
+    def _choose_by_key(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+        horizon = delete_horizon(header)
+        keeps_tombstones = horizon is None or self._plan.now_ms < horizon
+        choice = Choice(self._keys.latest, self._cleaned_upto, keeps_tombstones)
+        kept = keep_by_key(record_data(batch, header), header.record_count, header.base_offset, choice)
+        if not kept.records:
+            return None
+        needs_horizon = kept.has_tombstones and horizon is None
+        if len(kept.records) == header.record_count and not needs_horizon:
+            return batch
+        return self._rebuild(header, kept, self._new_horizon if needs_horizon else None)
+
+    def _rebuild(self, header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
+        self._records_kept += len(kept.records)
+        return rebuilt_batch(header, kept, horizon)
+
+    @property
+    def _new_horizon(self) -> int:
+        return self._plan.now_ms + self._plan.delete_retention_ms
+
+    def _must_keep_header(self, header: BatchHeader) -> bool:
+        """It ends the compacted part, or holds what is known of its producer: the last sequence, or the epoch."""
+        if header.next_offset == self._plan.upper:
+            return True
+        end = self._last_offsets.get(header.producer_id)
+        if end is None:
+            return False
+        if end.last_offset == NO_DATA:
+            return header.is_control and header.producer_epoch == end.epoch
+        return header.last_offset == end.last_offset
