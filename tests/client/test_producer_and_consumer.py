@@ -6,6 +6,7 @@ import pytest
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
+from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets
 from barnabas.client.opening import ConsumedRecord
@@ -134,6 +135,37 @@ def test_a_record_that_is_too_large_fails_alone(bootstrap: str, new_name: NewNam
                 await producer.send(topic, b"small")
             assert values(await read(client, topic, 1)) == [b"small"]
         assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_is_too_large_for_the_topic_is_split(bootstrap: str, new_name: NewName) -> None:
+    async def main() -> None:
+        topic, count = new_name(), 1000
+        async with Client(bootstrap) as client:
+            await admin.create_topic(client, topic, configs={"max.message.bytes": "2000"})
+            async with Producer(client) as producer:
+                promises = [await producer.enqueue(topic, b"%d" % number * 10) for number in range(count)]
+                offsets = [(await promise).offset for promise in promises]
+            records = await read(client, topic, count)
+        assert values(records) == [b"%d" % number * 10 for number in range(count)]
+        assert offsets == list(range(count))
+
+    asyncio.run(main())
+
+
+def test_closing_without_flushing_leaves_no_promise_open(bootstrap: str, new_name: NewName) -> None:
+    async def main() -> None:
+        topic = new_name()
+        async with Client(bootstrap) as client:
+            await admin.create_topic(client, topic)
+            producer = Producer(client, ProducerSettings(linger=60))
+            promise = await producer.enqueue(topic, b"x")
+            await producer.close(flush=False)
+            with pytest.raises(ClientError, match="was closed before"):
+                await promise
+            with pytest.raises(ClientError, match="is closed"):
+                await producer.send(topic, b"y")
 
     asyncio.run(main())
 

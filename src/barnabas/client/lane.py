@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.backoff import Backoff, Deadline
 from barnabas.client.cluster import is_retriable
 from barnabas.client.errors import ClientError, error_code
-from barnabas.client.outbox import Outbox, PendingBatch
+from barnabas.client.outbox import Outbox, PendingBatch, Placed
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
@@ -87,18 +87,21 @@ class Lane:
 
     async def _deliver(self, batch: PendingBatch) -> None:
         try:
-            base_offset, log_append_time = await self._append(batch)
+            batch.resolve(await self._append(batch))
         except (KafkaError, ClientError) as error:
+            if _is_too_large(error) and len(batch.records) > 1:
+                for half in batch.split():
+                    await self._deliver(half)
+                return
             # Its sequence numbers may or may not be in the log: nothing can follow them under this identity.
             self._producer.forget_identity(self._identity)
+            self._producer.note_failure(error)
             batch.fail(error)
         except asyncio.CancelledError:
             batch.fail(ClientError(f"the producer was closed before {self.partition} took the record"))
             raise
-        else:
-            batch.resolve(base_offset, log_append_time)
 
-    async def _append(self, batch: PendingBatch) -> tuple[int, int]:
+    async def _append(self, batch: PendingBatch) -> Placed:
         deadline, backoff = Deadline(self._producer.settings.delivery_timeout), Backoff()
         data = b""
         while True:
@@ -138,7 +141,7 @@ class Lane:
         )
         return bytes(built)
 
-    async def _send(self, data: bytes, deadline: Deadline) -> tuple[int, int]:
+    async def _send(self, data: bytes, deadline: Deadline) -> Placed:
         leader = await self._client.leader(self.partition)
         settings = self._producer.settings
         topic = TopicProduceData(
@@ -150,15 +153,20 @@ class Lane:
         request = ProduceRequest(acks=settings.acks, timeout_ms=int(wait * 1000), topic_data=[topic])
         if settings.acks == 0:
             await (await self._client.connection_to(leader)).send_without_answer(request)
-            return -1, -1
+            return Placed(-1, -1)
         response: ProduceResponse = await self._client.send_to_broker(leader, request, wait)
         return self._check(response.responses[0].partition_responses[0])
 
-    def _check(self, answer: PartitionProduceResponse) -> tuple[int, int]:
+    def _check(self, answer: PartitionProduceResponse) -> Placed:
         code = error_code(answer.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             raise KafkaError(code, _explain(self.partition, answer))
-        return answer.base_offset, answer.log_append_time_ms
+        return Placed(answer.base_offset, answer.log_append_time_ms)
+
+
+def _is_too_large(error: Exception) -> bool:
+    too_large = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+    return isinstance(error, KafkaError) and error.code in too_large
 
 
 def _explain(partition: TopicPartition, answer: PartitionProduceResponse) -> str:

@@ -20,6 +20,20 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
+class Placed(NamedTuple):
+    """Where a whole batch went."""
+
+    base_offset: int
+    log_append_time: int
+
+
+class Split(NamedTuple):
+    """A batch that was too large for the topic travels as two."""
+
+    first: PendingBatch
+    second: PendingBatch
+
+
 class PendingBatch:
     """Records that travel together and share one future: one for each would cost more than sending it."""
 
@@ -31,16 +45,23 @@ class PendingBatch:
         self.bytes = 0
         self.opened = time.monotonic()
         self.ready = asyncio.Event()  # nothing more will be added, so there is no point in lingering
-        self.done: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Placed | Split] = asyncio.get_running_loop().create_future()
 
-    def resolve(self, base_offset: int, log_append_time: int) -> None:
+    def resolve(self, placed: Placed) -> None:
         if not self.done.done():
-            self.done.set_result((base_offset, log_append_time))
+            self.done.set_result(placed)
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(error)
             self.done.exception()  # seen: whoever does not await a record learns it from flush()
+
+    def split(self) -> Split:
+        half = len(self.records) // 2
+        halves = Split(PendingBatch(self.partition), PendingBatch(self.partition))
+        halves.first.records, halves.second.records = self.records[:half], self.records[half:]
+        self.done.set_result(halves)
+        return halves
 
 
 class Delivery:
@@ -53,10 +74,19 @@ class Delivery:
         self._index = index
 
     def __await__(self) -> Generator[Any, None, Delivered]:
-        base_offset, log_append_time = yield from asyncio.shield(self._batch.done).__await__()
-        offset = base_offset + self._index if base_offset >= 0 else -1
-        timestamp = self._batch.records[self._index].timestamp if log_append_time < 0 else log_append_time
+        while isinstance(outcome := (yield from asyncio.shield(self._batch.done).__await__()), Split):
+            self._follow(outcome)
+        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+        given = self._batch.records[self._index].timestamp
+        timestamp = given if outcome.log_append_time < 0 else outcome.log_append_time
         return Delivered(self._batch.partition, offset, timestamp)
+
+    def _follow(self, split: Split) -> None:
+        in_first = len(split.first.records)
+        if self._index < in_first:
+            self._batch = split.first
+        else:
+            self._batch, self._index = split.second, self._index - in_first
 
 
 class Outbox:
@@ -98,6 +128,10 @@ class Outbox:
     def stop_lingering(self) -> None:
         for batch in self._waiting:
             batch.ready.set()
+
+    def fail_all(self, error: Exception) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail(error)
 
     def _open(self) -> PendingBatch:
         batch = PendingBatch(self._partition)

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import ClientError
 from barnabas.client.lane import Identity, Lane
 from barnabas.client.outbox import Delivered, Delivery, PendingBatch
 from barnabas.errors import ErrorCode, KafkaError
@@ -57,6 +58,7 @@ class Producer:
         self._buffered = 0
         self._changed = asyncio.Event()  # a batch was finished: there is room, or nothing left to flush
         self._failure: Exception | None = None
+        self._closed = False
         self._identity: Identity | None = None
         self._identity_lock = asyncio.Lock()
 
@@ -99,6 +101,8 @@ class Producer:
         headers: Iterable[Header] = (),
     ) -> Delivery:
         """Take a record in. Awaiting the result tells where it went; `flush` waits for all of them."""
+        if self._closed:
+            raise ClientError("the producer is closed")
         now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
         record = Record(0, now, key, value, tuple(headers))
         size = largest_encoded_size(record)
@@ -126,6 +130,7 @@ class Producer:
             raise failure
 
     async def close(self, *, flush: bool = True) -> None:
+        self._closed = True
         try:
             if flush:
                 await self.flush()
@@ -134,6 +139,10 @@ class Producer:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._tasks.clear()
+            for lane in self._lanes.values():
+                lane.outbox.fail_all(
+                    ClientError(f"the producer was closed before {lane.partition} took the record")
+                )
 
     async def identity(self) -> Identity:
         """The id under which brokers recognise repetitions; none if acks is less than all."""
@@ -148,11 +157,13 @@ class Producer:
         if identity == self._identity:
             self._identity = None
 
+    def note_failure(self, error: Exception) -> None:
+        """For the next flush to raise."""
+        if self._failure is None:
+            self._failure = error
+
     def batch_finished(self, batch: PendingBatch) -> None:
         self._buffered -= batch.bytes
-        if not batch.done.cancelled() and batch.done.done() and self._failure is None:
-            error = batch.done.exception()
-            self._failure = error if isinstance(error, Exception) else None
         self._changed.set()
 
     async def _ask_for_identity(self) -> Identity:
