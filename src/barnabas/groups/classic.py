@@ -72,7 +72,8 @@ class ClassicGroup:
         """Somebody joined during the initial delay, which is extended for that."""
         self.subscribed: frozenset[str] | None = None
         """The topics that the members consume; None when they are not consumers, or cannot be understood."""
-        self.is_written = False
+        self.written_generation = NO_GENERATION
+        """The last generation that is in the log; an empty one that could not be written is in force all the same."""
         self.reasons: list[str] = []
         """Why the rebalance under way was started: written down with the generation that comes out of it."""
         self._supporters: Counter[str] = Counter()
@@ -91,8 +92,8 @@ class ClassicGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing would be lost by forgetting this group (its offsets aside)."""
-        return self.state is State.EMPTY and not self.is_written and not self.pending_joins
+        """There never was a generation, and nobody is about to begin one (its offsets are another matter)."""
+        return self.state is State.EMPTY and self.generation == 0 and not self.pending_joins
 
     @property
     def all_have_joined(self) -> bool:
@@ -287,7 +288,9 @@ class ClassicGroup:
         """The present generation has been written down, and with that it is in force."""
         for written in value.members:
             self.members[written.member_id].assignment = written.assignment
-        self._settle(value)
+        if self.state is State.COMPLETING_REBALANCE:
+            self.transition(State.STABLE, value.current_state_timestamp)
+        self.written_generation = value.generation
 
     @classmethod
     def from_value(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
@@ -309,15 +312,12 @@ class ClassicGroup:
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol
         group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
-        group._learn_subscriptions()
-        group._settle(value)
-        return group
-
-    def _settle(self, value: GroupMetadataValue) -> None:
-        self.is_written = True
-        self.state = State.STABLE if value.members else State.EMPTY
+        group.written_generation = value.generation
+        group.state = State.STABLE if value.members else State.EMPTY
         if value.current_state_timestamp >= 0:
-            self.state_since_ms = value.current_state_timestamp
+            group.state_since_ms = value.current_state_timestamp
+        group._learn_subscriptions()
+        return group
 
 
 def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:

@@ -228,7 +228,8 @@ class GroupShard:
 
     def _replay_group(self, group_id: str, value: object) -> None:
         if not isinstance(value, GroupMetadataValue):
-            self.groups.pop(group_id, None)
+            if group := self.groups.pop(group_id, None):
+                group.transition(State.DEAD, self._clock.now_ms())
             return
         if self._is_live and group_id in self.groups:
             self.groups[group_id].confirm(value)
@@ -250,6 +251,7 @@ class GroupShard:
     def unloaded(self) -> None:
         self._deadlines.clear()
         for group in self.groups.values():
+            group.transition(State.DEAD, self._clock.now_ms())
             for member in group.members.values():
                 if member.awaiting_join is not None:
                     member.awaiting_join(join_error(member.member_id, ErrorCode.NOT_COORDINATOR))

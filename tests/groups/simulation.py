@@ -1,0 +1,243 @@
+"""A group coordinator on a log in memory, with a clock that tests move, and clients that remember what they heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.clock import ManualClock
+from barnabas.cluster.image import PartitionState
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.coordination.deadlines import Deadlines
+from barnabas.coordination.loading import Loading
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.members import Client
+from barnabas.groups.membership import Joining
+from barnabas.groups.offsets import Committed, Offsets
+from barnabas.groups.phases import Deadline
+from barnabas.groups.settings import GroupSettings
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step
+from barnabas.metrics.topics import TopicCounters
+from barnabas.protocol.messages.groups import (
+    JoinGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from barnabas.replication.partition import Partition
+from barnabas.testing.files import FaultyFileSystem
+from barnabas.types import TopicPartition
+from tests.groups.conversations import join_request
+from tests.log.support import TOPIC_ID, new_log
+
+GROUP = "group"
+BROKER_ID = 1
+SETTLED = (State.STABLE, State.EMPTY)
+
+
+class Machine:
+    """Stands in for the broker. While `holding`, nothing becomes safe: as if a disk or a follower were slow."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.timers = clock
+        self.holding = False
+        self._soon: list[Callable[[], None]] = []
+        self._held: list[tuple[Partition, int, Callable[[ErrorCode], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def run_soon(self) -> None:
+        while self._soon:
+            self._soon.pop(0)()
+
+    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        if self.holding:
+            self._held.append((partition, offset, callback))
+        else:
+            partition.when_committed(offset, callback)
+
+    def release(self) -> None:
+        self.holding = False
+        held, self._held = self._held, []
+        for partition, offset, callback in held:
+            partition.when_committed(offset, callback)
+
+
+class Answer:
+    """What came back: nothing yet, or one response."""
+
+    def __init__(self) -> None:
+        self.response: Any = None
+
+    def __call__(self, response: Any) -> None:
+        assert self.response is None, f"answered twice: {self.response!r}, then {response!r}"
+        self.response = response
+
+    @property
+    def error(self) -> ErrorCode | None:
+        return None if self.response is None else ErrorCode(self.response.error_code)
+
+
+class Simulation:
+    def __init__(self, **settings: int) -> None:
+        self.clock = ManualClock()
+        self.files = FaultyFileSystem()
+        self.machine = Machine(self.clock)
+        self.settings = GroupSettings(**settings)
+        self.log = new_log("/data/__consumer_offsets-0", fs=self.files)
+        self.partition = Partition(
+            CONSUMER_OFFSETS, 0, TOPIC_ID, self.log, BROKER_ID, TopicCounters(CONSUMER_OFFSETS)
+        )
+        self._epoch = 0
+        self.coordinator = self._start()
+
+    def _start(self) -> GroupCoordinator:
+        coordinator = GroupCoordinator(self.settings, self.machine, lambda: 1)
+        coordinator.start()
+        self.partition.apply(PartitionState((1,), (1,), BROKER_ID, self._epoch))
+        coordinator.runtime.elected(self.partition)
+        self.machine.run_soon()
+        return coordinator
+
+    def restart(self) -> None:
+        """The coordinator goes, and another one reads its log."""
+        self.coordinator.stop()
+        self._epoch += 1
+        self.coordinator = self._start()
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, version: int = 9, client_id: str = "client") -> Answer:
+        answer = Answer()
+        joining = Joining(request, Client(client_id, "/127.0.0.1"), version, answer)
+
+        def refuse(error: ErrorCode) -> None:
+            answer(SyncGroupResponse(error_code=error))
+
+        self.coordinator.perform(request.group_id, lambda shard, step: shard.join(joining, step), refuse)
+        return answer
+
+    def join_both_steps(self, group: str = GROUP, **fields: Any) -> Answer:
+        first = self.join(join_request(group, **fields))
+        return self.join(join_request(group, first.response.member_id, **fields))
+
+    def sync(
+        self, member: str, generation: int, assignments: dict[str, bytes] | None = None, group: str = GROUP
+    ) -> Answer:
+        rows = [SyncGroupRequestAssignment(*pair) for pair in (assignments or {}).items()]
+        request = SyncGroupRequest(group, generation, member, assignments=rows)
+        answer = Answer()
+
+        def refuse(error: ErrorCode) -> None:
+            answer(SyncGroupResponse(error_code=error))
+
+        self.coordinator.perform(group, lambda shard, step: shard.sync(request, answer, step), refuse)
+        return answer
+
+    def heartbeat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
+        heard: list[ErrorCode] = []
+
+        def done(outcome: ErrorCode | KafkaError) -> None:
+            heard.append(outcome.code if isinstance(outcome, KafkaError) else outcome)
+
+        self.coordinator.read(GROUP, lambda shard: shard.heartbeat(GROUP, member, instance, generation), done)
+        (error,) = heard
+        return error
+
+    def leave(self, *members: str) -> list[ErrorCode]:
+        answer = Answer()
+        leavers = [MemberIdentity(member) for member in members]
+
+        def act(shard: GroupShard, step: Step) -> None:
+            step.answer(answer, LeaveGroupResponse(members=shard.leave(GROUP, leavers, step)))
+
+        def refuse(error: ErrorCode) -> None:
+            answer(LeaveGroupResponse(error_code=error))
+
+        self.coordinator.perform(GROUP, act, refuse)
+        if answer.error:
+            return [answer.error for _ in members]
+        return [ErrorCode(member.error_code) for member in answer.response.members]
+
+    def commit(
+        self, offset: int, member: str = "", generation: int = -1, place: TopicPartition | None = None
+    ) -> ErrorCode | None:
+        """The outcome; None while it is not safe."""
+        heard: list[ErrorCode] = []
+        committed = Committed(offset, -1, "", self.clock.now_ms())
+
+        def act(shard: GroupShard, step: Step) -> None:
+            shard.check_commit(GROUP, member, None, generation, in_transaction=False)
+            shard.commit(GROUP, [(place or TopicPartition("orders", 0), committed)], step)
+
+        self.coordinator.perform_simple(GROUP, act, heard.append)
+        return heard[0] if heard else None
+
+    def delete(self, group: str = GROUP) -> ErrorCode:
+        heard: list[ErrorCode] = []
+        self.coordinator.perform_simple(
+            group, lambda shard, step: shard.delete_group(group, step), heard.append
+        )
+        return heard[0]
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    @property
+    def shard(self) -> GroupShard:
+        return next(shard for _, shard in self.coordinator.runtime.shards())
+
+    @property
+    def group(self) -> ClassicGroup:
+        return self.shard.groups[GROUP]
+
+    def offsets(self, group: str = GROUP) -> Offsets:
+        return self.shard.committed(group)
+
+    def replayed(self) -> GroupShard:
+        """What somebody who knows only the log would make of it."""
+        deadlines: Deadlines[Deadline] = Deadlines(self.clock, self.clock, lambda deadline: None)
+        shard = GroupShard(self.settings, self.clock, deadlines)
+        loading = Loading(self.log, shard, self.clock)
+        while not loading.run_slice():
+            pass
+        return shard
+
+    def check_that_replay_equals_memory(self) -> None:
+        live, replayed = self.shard, self.replayed()
+        assert replayed.offsets.snapshot() == live.offsets.snapshot()
+        for group_id, group in live.groups.items():
+            if group.written_generation == group.generation and group.state in SETTLED:
+                assert written_view(replayed.groups[group_id]) == written_view(group)
+        for group_id in replayed.groups:
+            assert group_id in live.groups
+
+
+def written_view(group: ClassicGroup) -> dict[str, Any]:
+    """What the log says of a group."""
+    members = {
+        member.member_id: (
+            member.instance_id,
+            member.client,
+            member.timeouts,
+            member.metadata(group.protocol),
+            member.assignment,
+        )
+        for member in group.members.values()
+    }
+    return {
+        "state": group.state,
+        "since": group.state_since_ms,
+        "generation": group.generation,
+        "protocol": (group.protocol_type, group.protocol),
+        "leader": group.leader,
+        "static": group.static_members,
+        "subscribed": group.subscribed,
+        "members": members,
+    }

@@ -1,0 +1,229 @@
+"""Committed offsets: kept, expired, deleted, and pending in transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.coordination.shard import Producer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.offsets import Committed
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step
+from barnabas.records.control import EndTransactionMarker
+from barnabas.types import TopicPartition
+from tests.groups.conversations import join_request, subscription
+from tests.groups.simulation import GROUP, Simulation
+
+RETENTION_MS = 60_000
+PLACE = TopicPartition("orders", 0)
+OTHER = TopicPartition("bills", 0)
+PRODUCER = Producer(7, 0)
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(
+        offsets_retention_ms=RETENTION_MS, offsets_retention_check_ms=1000, initial_rebalance_delay_ms=0
+    )
+
+
+def joined_member(simulation: Simulation, *topics: str) -> str:
+    answer = simulation.join_both_steps(session=1_000_000, protocols={"range": subscription(*topics)})
+    simulation.clock.advance(10)
+    member: str = answer.response.member_id
+    simulation.sync(member, answer.response.generation_id, {member: b"x"})
+    return member
+
+
+def commit_in_transaction(simulation: Simulation, offset: int, producer: Producer = PRODUCER) -> ErrorCode:
+    heard: list[ErrorCode] = []
+    committed = Committed(offset, -1, "", simulation.clock.now_ms())
+
+    def act(shard: GroupShard, step: Step) -> None:
+        shard.check_commit(GROUP, "", None, -1, in_transaction=True)
+        shard.commit(GROUP, [(PLACE, committed)], step)
+
+    simulation.coordinator.perform_simple(GROUP, act, heard.append, producer=producer)
+    return heard[0]
+
+
+def end_transaction(simulation: Simulation, *, committed: bool, producer: Producer = PRODUCER) -> None:
+    heard: list[KafkaError | None] = []
+    marker = EndTransactionMarker(committed, 0)
+    simulation.coordinator.complete_transaction(0, producer, marker, heard.append)
+    assert heard == [None]
+
+
+def offset(simulation: Simulation, place: TopicPartition = PLACE) -> int | None:
+    committed = simulation.offsets().get(place)
+    return committed.offset if committed else None
+
+
+# -- retention -------------------------------------------------------------------------------------------
+
+
+def test_offsets_of_a_consumer_without_a_group_expire_after_their_commit(simulation: Simulation) -> None:
+    simulation.commit(1)
+    simulation.clock.advance(RETENTION_MS - 2000)
+    simulation.commit(2, place=OTHER)
+    simulation.clock.advance(3000)
+    assert (offset(simulation), offset(simulation, OTHER)) == (None, 2)
+    simulation.clock.advance(RETENTION_MS)
+    assert GROUP not in simulation.shard.groups
+    simulation.check_that_replay_equals_memory()
+
+
+def test_offsets_of_a_group_are_kept_as_long_as_it_has_members(simulation: Simulation) -> None:
+    member = joined_member(simulation, "orders")
+    simulation.commit(1, member, 1)
+    simulation.clock.advance(5 * RETENTION_MS)
+    assert offset(simulation) == 1
+    simulation.leave(member)
+    simulation.clock.advance(RETENTION_MS - 2000)
+    assert offset(simulation) == 1
+    simulation.clock.advance(3000)
+    assert GROUP not in simulation.shard.groups
+    simulation.check_that_replay_equals_memory()
+
+
+def test_offsets_of_topics_that_no_member_consumes_expire(simulation: Simulation) -> None:
+    member = joined_member(simulation, "orders")
+    simulation.commit(1, member, 1, PLACE)
+    simulation.commit(2, member, 1, OTHER)
+    simulation.clock.advance(RETENTION_MS + 2000)
+    assert (offset(simulation), offset(simulation, OTHER)) == (1, None)
+
+
+def test_offsets_of_members_that_cannot_be_understood_are_kept(simulation: Simulation) -> None:
+    answer = simulation.join_both_steps(session=1_000_000, protocols={"range": b"\x00"})
+    simulation.clock.advance(10)
+    member = answer.response.member_id
+    simulation.sync(member, 1, {})
+    simulation.commit(2, member, 1, OTHER)
+    simulation.clock.advance(RETENTION_MS + 2000)
+    assert offset(simulation, OTHER) == 2
+
+
+def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
+    committed = Committed(5, -1, "", simulation.clock.now_ms(), simulation.clock.now_ms() + 5000)
+    heard: list[ErrorCode] = []
+    simulation.coordinator.perform_simple(
+        GROUP, lambda shard, step: shard.commit(GROUP, [(PLACE, committed)], step), heard.append
+    )
+    simulation.check_that_replay_equals_memory()
+    simulation.clock.advance(4000)
+    assert offset(simulation) == 5
+    simulation.clock.advance(3000)
+    assert GROUP not in simulation.shard.groups
+
+
+def test_offsets_of_a_deleted_topic_are_dropped(simulation: Simulation) -> None:
+    simulation.commit(1)
+    simulation.commit(2, place=OTHER)
+    simulation.coordinator.topics_deleted(["orders"])
+    assert (offset(simulation), offset(simulation, OTHER)) == (None, 2)
+    simulation.check_that_replay_equals_memory()
+
+
+def test_a_deleted_group_leaves_nothing(simulation: Simulation) -> None:
+    simulation.commit(1)
+    commit_in_transaction(simulation, 9)
+    assert simulation.delete() is ErrorCode.NONE
+    assert simulation.delete() is ErrorCode.GROUP_ID_NOT_FOUND
+    end_transaction(simulation, committed=True)
+    assert offset(simulation) is None
+    simulation.check_that_replay_equals_memory()
+
+
+# -- transactions ----------------------------------------------------------------------------------------
+
+
+def test_an_offset_in_a_transaction_counts_when_it_is_committed(simulation: Simulation) -> None:
+    simulation.commit(1)
+    assert commit_in_transaction(simulation, 5) is ErrorCode.NONE
+    assert offset(simulation) == 1
+    assert simulation.shard.offsets.is_pending(GROUP, PLACE)
+    simulation.check_that_replay_equals_memory()
+    end_transaction(simulation, committed=True)
+    assert offset(simulation) == 5
+    assert not simulation.shard.offsets.is_pending(GROUP, PLACE)
+    simulation.check_that_replay_equals_memory()
+
+
+def test_an_offset_in_an_aborted_transaction_never_counts(simulation: Simulation) -> None:
+    commit_in_transaction(simulation, 5)
+    end_transaction(simulation, committed=False)
+    assert offset(simulation) is None
+    simulation.check_that_replay_equals_memory()
+
+
+def test_a_plain_commit_after_one_in_a_transaction_has_the_last_word(simulation: Simulation) -> None:
+    commit_in_transaction(simulation, 5)
+    simulation.commit(7)
+    end_transaction(simulation, committed=True)
+    assert offset(simulation) == 7
+    simulation.check_that_replay_equals_memory()
+
+
+def test_a_pending_offset_does_not_expire(simulation: Simulation) -> None:
+    simulation.commit(1)
+    commit_in_transaction(simulation, 5)
+    simulation.clock.advance(3 * RETENTION_MS)
+    assert offset(simulation) == 1
+    end_transaction(simulation, committed=False)
+    simulation.clock.advance(2000)
+    assert GROUP not in simulation.shard.groups
+
+
+def test_pending_offsets_survive_a_move_of_the_coordinator(simulation: Simulation) -> None:
+    other = Producer(8, 3)
+    commit_in_transaction(simulation, 5)
+    commit_in_transaction(simulation, 6, other)
+    simulation.restart()
+    end_transaction(simulation, committed=True, producer=other)
+    assert offset(simulation) == 6
+    end_transaction(simulation, committed=True)
+    assert offset(simulation) == 6, "the later record counts, not the later marker"
+    simulation.check_that_replay_equals_memory()
+
+
+# -- who may commit --------------------------------------------------------------------------------------
+
+
+def test_a_stranger_may_not_commit_for_a_group_with_members(simulation: Simulation) -> None:
+    member = joined_member(simulation, "orders")
+    assert simulation.commit(1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert simulation.commit(1, "stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert simulation.commit(1, member, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert offset(simulation) is None
+    simulation.leave(member)
+    assert simulation.commit(1) is ErrorCode.NONE
+
+
+def test_a_commit_between_join_and_sync_has_to_wait(simulation: Simulation) -> None:
+    answer = simulation.join_both_steps(session=10_000)
+    simulation.clock.advance(10)
+    assert simulation.commit(1, answer.response.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simulation) -> None:
+    heard: list[ErrorCode] = []
+    simulation.machine.holding = True
+    committed = Committed(5, -1, "", 0)
+    simulation.coordinator.perform_simple(
+        GROUP, lambda shard, step: shard.commit(GROUP, [(PLACE, committed)], step), heard.append
+    )
+    assert heard == []
+    simulation.clock.advance(10_001)
+    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    simulation.machine.release()
+    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_a_join_answers_while_commits_wait_in_their_own_order(simulation: Simulation) -> None:
+    simulation.machine.holding = True
+    assert simulation.commit(1) is None
+    first = simulation.join(join_request(GROUP, session=10_000))
+    assert first.response is None, "an answer must not overtake what it may depend on"
+    simulation.machine.release()
+    assert first.error is ErrorCode.MEMBER_ID_REQUIRED
