@@ -77,7 +77,7 @@ def _append_all(batch: _Appending, message: ProduceRequest) -> ProduceResponse |
     if acks == NO_ACKNOWLEDGEMENT:
         _answer_nothing(request, responses)
         return None
-    response = ProduceResponse(responses=responses)
+    response = ProduceResponse(responses)
     if batch.unsafe:
         Acknowledgement(request, response, batch.unsafe).wait(broker, message.timeout_ms)
         return None
@@ -102,16 +102,13 @@ class _Appending:
         replicas = self.broker.replicas
         by_id = topic.topic_id != ZERO_UUID
         partitions = replicas.by_id.get(topic.topic_id) if by_id else replicas.by_name.get(topic.name)
-        return TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[
-                self._append(partition, data)
-                if partitions is not None and (partition := partitions.get(data.index)) is not None
-                else self._missing(topic, data)
-                for data in topic.partition_data
-            ],
-        )
+        answers = [
+            self._append(partition, data)
+            if partitions is not None and (partition := partitions.get(data.index)) is not None
+            else self._missing(topic, data)
+            for data in topic.partition_data
+        ]
+        return TopicProduceResponse(topic.name, topic.topic_id, answers)  # by position: it is half the cost
 
     def _missing(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         error = self.broker.replicas.why_missing(topic.name, topic.topic_id, data.index)
@@ -131,15 +128,12 @@ class _Appending:
         except KafkaError as error:
             partition.counters.failed_produces.value += 1
             return _failure(partition, data.index, error, self.request.version)
+        log = partition.log
         response = PartitionProduceResponse(
-            index=data.index,
-            base_offset=result.first_offset,
-            log_append_time_ms=result.log_append_time,
-            log_start_offset=partition.log.log_start_offset,
+            data.index, ErrorCode.NONE, result.first_offset, result.log_append_time, log.log_start_offset
         )
         if self.acks == ALL_REPLICAS:
             end = result.last_offset + 1
-            log = partition.log
             if log.high_watermark < end or (self.broker.must_flush(partition) and log.flushed_offset < end):
                 self.unsafe.append((partition, end, response))
         return response
