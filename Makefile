@@ -12,6 +12,10 @@ KAFKA_VERSION := 4.3.1
 JARS          := .cache/kafka-$(KAFKA_VERSION)/libs
 JARS_STAMP    := $(JARS)/.stamp
 
+ZOOKEEPER_VERSION := 3.9.5
+ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
+ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
+
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
 BENCH ?=
@@ -60,11 +64,16 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 bench: $(STAMP) $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
-java: $(JARS_STAMP)  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark
+java: $(JARS_STAMP) $(ZOOKEEPER_STAMP)  ## fetch the jars of Apache Kafka and ZooKeeper with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(JARS)"
+	@touch $@
+
+$(ZOOKEEPER_STAMP): tests/java/zookeeper/pom.xml
+	mvn --quiet --batch-mode --file tests/java/zookeeper/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(ZOOKEEPER_JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.

@@ -1,0 +1,45 @@
+"""One ZooKeeper for all tests of this folder; each test gets a root of its own in it."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.cluster.zookeeper_process import NoZooKeeperError, ZooKeeperProcess, find_jars, find_java
+from tests.kafka_jars import in_ci
+
+_roots = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """Skips where there is no Java or no jars; in CI that is a failure."""
+    require_zookeeper()
+    with ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper")) as process:
+        yield process
+
+
+@pytest.fixture
+def root(zookeeper: ZooKeeperProcess) -> str:
+    """`HOST:PORT/path` where nothing is yet."""
+    return f"{zookeeper.address}/test-{next(_roots)}"
+
+
+@pytest.fixture
+def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
+    """One that the test may stop, wipe and start again; not started yet."""
+    require_zookeeper()
+    process = ZooKeeperProcess(tmp_path / "zookeeper")
+    yield process
+    process.stop()
+
+
+def require_zookeeper() -> None:
+    try:
+        find_java()
+        find_jars()
+    except NoZooKeeperError as missing:
+        if in_ci():
+            pytest.fail(f"CI must not skip this: {missing}", pytrace=False)
+        pytest.skip(str(missing))
