@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
+from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.records.batch import (
     CONTROL_BIT,
@@ -20,6 +21,7 @@ from barnabas.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    crc_is_right,
 )
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
@@ -88,6 +90,32 @@ def check_create_time(header: BatchHeader, latest: int) -> None:
             f"timestamp {header.max_timestamp} is further ahead of the broker's clock than "
             "message.timestamp.after.max.ms allows",
         )
+
+
+def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:
+    """What a follower checks of a batch that its leader sent."""
+    if header.base_offset < log_end:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the leader sent offset {header.base_offset} to a log that already ends at {log_end}",
+        )
+    if not crc_is_right(batch, 0, header.size):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} was damaged on its way"
+        )
+
+
+def too_large(size: int, config: LogConfig) -> KafkaError:
+    """Why a batch of this size is refused."""
+    if size > config.max_message_bytes:
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes; max.message.bytes allows {config.max_message_bytes}",
+        )
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"a batch of {size} bytes does not fit into a segment of {config.segment_bytes} bytes",
+    )
 
 
 def _too_short(batch: memoryview, size: int) -> KafkaError:

@@ -9,6 +9,7 @@ from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
 from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.flushing import Unsynced
 from barnabas.log.gate import Gate
 from barnabas.log.log import Log, LogParts
 from barnabas.log.open_segments import OpenSegments
@@ -53,8 +54,7 @@ def create_log(
         producers=ProducerStates(),
         epochs=LeaderEpochs(),
         snapshots=snapshots,
-        unsynced_folders=[folder, os.path.dirname(folder)],
-        unsynced_files=[metadata],
+        unsynced=Unsynced([folder, os.path.dirname(folder)], [metadata]),
     )
     return Log(
         fs,

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.files import File, FileSystem
+from barnabas.log import names
+from barnabas.log.checkpoints import encode_epochs
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+
+class Unsynced:
+    """Files beside the segments, and folders, that the next flush has to sync.
+
+    What is in here may be lost by a crash, so the recovery point must not move above what depends on it: the
+    indexes of a sealed segment, the name of a new one, the disappearance of an old one.
+    """
+
+    __slots__ = ("files", "folders")
+
+    def __init__(self, folders: Iterable[str] = (), files: Iterable[str] = ()) -> None:
+        self.folders = dict.fromkeys(folders)
+        self.files = list(files)
+
+    def add(self, folder: str, files: Iterable[str] = ()) -> None:
+        self.folders[folder] = None
+        self.files += files
+
+    def take(self) -> tuple[list[str], list[str]]:
+        """(files, folders), which are the caller's business from now on."""
+        taken = self.files, list(self.folders)
+        self.files, self.folders = [], {}
+        return taken
 
 
 class FlushJob(NamedTuple):
@@ -35,3 +65,37 @@ class FlushJob(NamedTuple):
             file.sync()
         finally:
             file.close()
+
+
+def flush_job(log: Log) -> FlushJob:
+    """See `Log.prepare_flush`."""
+    unflushed = log.segments[log.segment_number(log.recovery_point) :]
+    if log.recovery_point == log.log_end_offset and not log.unsynced.folders:
+        unflushed = []
+    log.unsynced.files += log.snapshots.take_unsynced()
+    if log.epochs.dirty:
+        log.unsynced.files.append(save_epochs(log))
+    if log.unsynced.files:
+        log.unsynced.folders[log.folder] = None
+    files = [segment.file for segment in unflushed]
+    paths, folders = log.unsynced.take()
+    return FlushJob(log.fs, files, paths, folders, log.log_end_offset, log.generation)
+
+
+def save_epochs(log: Log) -> str:
+    """Every batch carries its epoch, so this file may be written late: with the flush of those batches."""
+    path = f"{log.folder}/{names.LEADER_EPOCHS}"
+    log.fs.write_atomic(path, encode_epochs(log.epochs.entries), sync=False)
+    log.epochs.dirty = False
+    return path
+
+
+def closing_job(log: Log) -> FlushJob:
+    """See `Log.prepare_close`."""
+    known = log.log_end_offset in log.snapshots.offsets
+    if not known and (log.size_bytes or len(log.producers)):
+        log.snapshots.take(log.producers, log.log_end_offset)
+    for segment in log.segments:
+        segment.seal_if_unsaved()
+    log.unsynced.files += log.active.existing_paths()[1:]
+    return flush_job(log)

@@ -17,47 +17,53 @@ one thread; only `FlushJob.run` may run elsewhere.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import KafkaError
 from barnabas.files import File, FileSystem
-from barnabas.log import inspection, names
-from barnabas.log.checkpoints import encode_epochs
-from barnabas.log.checks import check_create_time, check_from_client, check_in_transaction, checked_header
+from barnabas.log import inspection
+from barnabas.log.checks import (
+    check_create_time,
+    check_follows,
+    check_from_client,
+    check_in_transaction,
+    checked_header,
+    too_large,
+)
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
-from barnabas.log.flushing import FlushJob
+from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.gate import Gate
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.producers import ProducerStates, RememberedBatch
+from barnabas.log.reading import out_of_range, read_slice
 from barnabas.log.replay import replay_batch, transaction_marker
-from barnabas.log.retention import count_deletable
+from barnabas.log.retention import apply_retention
 from barnabas.log.scan import BadBatch
-from barnabas.log.searching import FoundRecord, aborted_between, first_at_or_after, latest
+from barnabas.log.searching import (
+    FoundRecord,
+    aborted_between,
+    first_at_or_after,
+    latest,
+    number_in,
+)
 from barnabas.log.segment import MAX_RELATIVE_OFFSET, Segment
 from barnabas.log.slices import EMPTY, FileSlice, Slice
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.log.tail import Tail
-from barnabas.log.truncation import cut_segments, find_cut, rebuild_producers, remove_segment_now
-from barnabas.records.batch import (
-    BatchHeader,
-    crc_is_right,
-    iterate_headers,
-    stamp,
-)
+from barnabas.log.truncation import start_over, truncate
+from barnabas.records.batch import BatchHeader, iterate_headers, stamp
 from barnabas.types import TopicPartition, Uuid
 
 __all__ = ["EMPTY", "AppendResult", "FileSlice", "FlushJob", "Log", "LogParts", "Origin"]
 
 NO_APPEND_TIME = -1
 
-_base_offset = attrgetter("base_offset")
+T = TypeVar("T")
 
 
 class Origin(Enum):
@@ -85,8 +91,7 @@ class LogParts(NamedTuple):
     producers: ProducerStates
     epochs: LeaderEpochs
     snapshots: SnapshotFiles
-    unsynced_folders: list[str]  # whose names are not yet known to survive a crash
-    unsynced_files: list[str]
+    unsynced: Unsynced
 
 
 class Log:
@@ -128,12 +133,11 @@ class Log:
         """Told before bytes are cut, with the new recovery point in place: it must be on disk first."""
         self.garbage: list[tuple[int, str]] = []
         """(when, path) of files to be removed later."""
-        self._gate = gate
-        self._open_segments = open_segments
+        self.gate = gate
+        self.open_segments = open_segments
         self._roll_jitter = roll_jitter
-        self._tail = Tail(parts.log_end)
-        self._unsynced_folders = parts.unsynced_folders
-        self._unsynced_files = parts.unsynced_files
+        self.tail = Tail(parts.log_end)
+        self.unsynced = parts.unsynced
         self.producers.high_watermark_moved(self.high_watermark)
         self.update_config(config)
 
@@ -146,9 +150,10 @@ class Log:
         # With Kafka's defaults a segment is full long before its indexes are: no need to look at every append.
         most_entries = config.segment_bytes // max(config.index_interval_bytes, 1) + 1
         self._indexes_can_fill = most_entries >= config.segment_index_bytes // 12 - 1
-        self._roll_after_ms = config.segment_ms - int(
-            self._roll_jitter * min(config.segment_jitter_ms, config.segment_ms)
-        )
+        roll_ms = config.segment_ms
+        if config.compacted:  # the active segment is never compacted, so it must not wait for too long
+            roll_ms = min(roll_ms, config.max_compaction_lag_ms)
+        self._roll_after_ms = roll_ms - int(self._roll_jitter * min(config.segment_jitter_ms, roll_ms))
 
     # -- appending ----------------------------------------------------------------------------------
 
@@ -156,7 +161,7 @@ class Log:
         self, batch: memoryview, leader_epoch: int, now_ms: int, *, origin: Origin = Origin.CLIENT
     ) -> AppendResult:
         """Give the batch its offsets and append it. Its bytes are stamped in place and not kept."""
-        gate = self._gate
+        gate = self.gate
         if gate.error is not None or now_ms >= gate.check_at_ms:
             gate.check(now_ms)
         header = checked_header(batch)
@@ -165,9 +170,10 @@ class Log:
         elif origin is Origin.TRANSACTION:
             check_in_transaction(header)
         if len(batch) > self._largest_batch:
-            raise self._too_large(len(batch))
+            raise too_large(len(batch), self.config)
         if self._inspects:
-            batch, header = inspection.inspect(batch, header, self.config, now_ms)
+            ours = origin is Origin.COORDINATOR  # nobody needs to check records that we have just built
+            batch, header = inspection.inspect(batch, header, self.config, now_ms, trusted=ours)
         else:
             check_create_time(header, now_ms + self.config.message_timestamp_after_max_ms)
         if header.producer_id >= 0:
@@ -211,8 +217,8 @@ class Log:
         try:
             segment.append(batch, size, last_offset, max_timestamp, self.config.index_interval_bytes)
         except OSError as error:
-            raise self._failed(error) from error
-        self._tail.add(last_offset, position)
+            raise self.failed(error) from error
+        self.tail.add(last_offset, position)
         self.log_end_offset = last_offset + 1
         self.size_bytes += size
         if last_offset - self.recovery_point >= self.config.flush_messages and self.on_flush_wanted:
@@ -220,11 +226,11 @@ class Log:
 
     def append_as_follower(self, batches: memoryview, now_ms: int = 0) -> AppendResult:
         """Append batches as the leader sent them: offsets, epochs and timestamps are its own."""
-        self._gate.check(now_ms)
+        self.gate.check(now_ms)
         first_offset = self.log_end_offset
         for position, header in iterate_headers(batches):
             batch = batches[position : position + header.size]
-            self._check_follows(batch, header)
+            check_follows(batch, header, self.log_end_offset)
             marker = (
                 transaction_marker(batch, header) if header.is_control and header.producer_id >= 0 else None
             )
@@ -234,44 +240,9 @@ class Log:
                 replay_batch(self.producers, self.active, header, header.base_offset, marker)
         return AppendResult(first_offset, self.log_end_offset - 1, NO_APPEND_TIME, False)
 
-    def _check_follows(self, batch: memoryview, header: BatchHeader) -> None:
-        if header.base_offset < self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"the leader sent offset {header.base_offset} for {self.topic_partition}, "
-                f"which already ends at {self.log_end_offset}",
-            )
-        if not crc_is_right(batch, 0, header.size):
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} was damaged on its way"
-            )
-
     def _duplicate(self, original: RememberedBatch) -> AppendResult:
         append_time = original.timestamp if self._stamps_time else NO_APPEND_TIME
         return AppendResult(original.first_offset, original.last_offset, append_time, True)
-
-    def _too_large(self, size: int) -> KafkaError:
-        if size > self.config.max_message_bytes:
-            return KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a batch of {size} bytes; max.message.bytes allows {self.config.max_message_bytes}",
-            )
-        return KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {size} bytes does not fit into a segment of {self.config.segment_bytes} bytes",
-        )
-
-    def place_on_disk(self, offset: int) -> tuple[File, int] | None:
-        """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
-        if offset >= self._tail.start:
-            return None
-        segment = self.segments[self.segment_number(offset)]
-        with self._disk():
-            return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
-
-    def index_is_loaded(self, offset: int) -> bool:
-        """Would a read at `offset` find its index in memory?"""
-        return offset >= self._tail.start or self.segments[self.segment_number(offset)].is_loaded
 
     # -- rolling ------------------------------------------------------------------------------------
 
@@ -292,17 +263,14 @@ class Log:
         """Seal the active segment and start a new one at the log end. An empty one goes on as it is."""
         if self.active.size == 0 and self.active.base_offset == self.log_end_offset:
             return
-        try:
+        with self.disk():
             self.snapshots.take(self.producers, self.log_end_offset)
             self.active.seal()
-            fresh = Segment.create(self.fs, self.folder, self.log_end_offset, self._open_segments, now_ms)
-        except OSError as error:
-            raise self._failed(error) from error
-        self._unsynced_files += self.active.existing_paths()[1:]
-        self._unsynced_folders = [self.folder]
+            fresh = Segment.create(self.fs, self.folder, self.log_end_offset, self.open_segments, now_ms)
+        self.unsynced.add(self.folder, self.active.existing_paths()[1:])
         self.segments.append(fresh)
         self.active = fresh
-        self._tail.restart(self.log_end_offset)
+        self.tail.restart(self.log_end_offset)
         if self.on_flush_wanted:
             self.on_flush_wanted(self)
 
@@ -312,60 +280,25 @@ class Log:
         """The bytes from the batch that holds `offset` on, below `upper_offset`, from one segment.
 
         At most `max_bytes`, except that the first batch is whole if `at_least_one`. The last one may be cut.
+        OFFSET_OUT_OF_RANGE outside of [log start, log end]; nothing at `upper_offset` and above.
         """
-        log_end = self.log_end_offset
-        if not self.log_start_offset <= offset <= log_end:
-            raise self._out_of_range(offset)
-        if offset >= upper_offset or offset == log_end:
-            return EMPTY
-        if offset >= self._tail.start:
-            segment = self.active
-            position, size = self._tail.find(offset, segment.size)
-        else:
-            found = self._locate(offset)
-            if found is None:
-                return EMPTY
-            segment, position, size = found
-        length = self._end_position(segment, upper_offset) - position
-        if length > max_bytes:
-            length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
-        return FileSlice(segment.file, position, length) if length > 0 else EMPTY
+        return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
 
-    def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
-        """Segment, position and size of the first batch that ends at `offset` or later."""
-        for segment in self.segments[self.segment_number(offset) :]:
-            found = self._locate_in(segment, offset)
-            if found is not None:
-                position, header = found
-                return segment, position, header.size
-        return None
+    def place_on_disk(self, offset: int) -> tuple[File, int] | None:
+        """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
+        if offset >= self.tail.start:
+            return None
+        segment = self.segments[self.segment_number(offset)]
+        with self.disk():
+            return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
 
-    def _locate_in(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
-        try:
-            return segment.locate(offset)
-        except BadBatch as damage:
-            raise DamagedLog(self.folder, f"{damage} of {segment.path(names.LOG)}") from damage
-        except OSError as error:
-            raise self._failed(error) from error
+    def index_is_loaded(self, offset: int) -> bool:
+        """Would a read at `offset` find its index in memory?"""
+        return offset >= self.tail.start or self.segments[self.segment_number(offset)].is_loaded
 
     def segment_number(self, offset: int) -> int:
         """The index of the segment that `offset` belongs to."""
-        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
-
-    def _end_position(self, segment: Segment, upper_offset: int) -> int:
-        """Where the first batch starts that must not be read any more."""
-        if upper_offset >= self.log_end_offset:
-            return segment.size
-        if segment is self.active and upper_offset >= self._tail.start:
-            return self._tail.find(upper_offset, segment.size)[0]
-        found = self._locate_in(segment, upper_offset)
-        return found[0] if found is not None else segment.size
-
-    def _out_of_range(self, offset: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{self.topic_partition} holds the offsets {self.log_start_offset} to {self.log_end_offset}, not {offset}",
-        )
+        return number_in(self.segments, offset)
 
     # -- offsets ------------------------------------------------------------------------------------
 
@@ -402,17 +335,23 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """(offset, timestamp, leader epoch) of the first record as late as `timestamp`."""
-        with self._disk():
-            return first_at_or_after(self.segments, timestamp, self.log_start_offset)
+        return self._look_up(lambda segments: first_at_or_after(segments, timestamp, self.log_start_offset))
 
     def max_timestamp_offset(self) -> FoundRecord | None:
         """(offset, timestamp, leader epoch) of the first record with the largest timestamp."""
-        with self._disk():
-            return latest(self.segments, self.log_start_offset)
+        return self._look_up(lambda segments: latest(segments, self.log_start_offset))
+
+    def _look_up(self, search: Callable[[list[Segment]], T]) -> T:
+        """Search in any thread; once more when a segment was removed or replaced meanwhile."""
+        with self.disk():
+            try:
+                return search(list(self.segments))
+            except FileNotFoundError:
+                return search(list(self.segments))
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips."""
-        with self._disk():
+        with self.disk():
             return aborted_between(self.segments[self.segment_number(start) :], start, end)
 
     # -- moving the start and the end -----------------------------------------------------------------
@@ -420,102 +359,32 @@ class Log:
     def advance_log_start(self, offset: int) -> None:
         """DeleteRecords: nothing below `offset` is read any more. Whole segments go with the next retention."""
         if offset > self.high_watermark:
-            raise self._out_of_range(offset)
+            raise out_of_range(self, offset)
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset)
 
     def delete_old_segments(self, now_ms: int) -> list[Segment]:
         """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms."""
-        count = count_deletable(self, now_ms)
-        if count == len(self.segments):
-            self.roll(now_ms)
-        removed = self.segments[:count]
-        with self._disk():
-            for segment in removed:
-                self._retire(segment, now_ms)
-        if removed:
-            self.advance_log_start(min(self.segments[0].base_offset, self.high_watermark))
-            self.snapshots.keep_only(
-                offset for offset in self.snapshots.offsets if offset >= self.segments[0].base_offset
-            )
-        return removed
-
-    def _retire(self, segment: Segment, now_ms: int) -> None:
-        segment.forget()
-        for path in segment.existing_paths():
-            self.fs.rename(path, path + names.DELETED)
-            self.garbage.append((now_ms + self.config.file_delete_delay_ms, path + names.DELETED))
-        self.segments.remove(segment)
-        self.size_bytes -= segment.size
-        # If a crash brought it back once the recovery point is above it, it would be believed.
-        self._unsynced_folders = [self.folder]
+        with self.disk():
+            return apply_retention(self, now_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""
-        if offset >= self.log_end_offset:
-            return
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        with self._disk(harmless=()):
-            cut = find_cut(self.segments[: self.segment_number(offset) + 1], offset)
-            self._announce_cut(cut.log_end)
-            cut_segments(self, cut)
-            self.log_end_offset = cut.log_end
-            self._after_cut()
-            self.snapshots.remove_from(self.log_end_offset)
-            rebuild_producers(self.producers, self.snapshots, self.segments, self.log_end_offset)
-            self.producers.high_watermark_moved(self.high_watermark)
+        with self.disk(harmless=()):
+            truncate(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log goes on, empty, at `offset`."""
-        self._announce_cut(self.segments[0].base_offset)
-        with self._disk(harmless=()):
-            while self.segments:
-                remove_segment_now(self, self.segments.pop())
-            fresh = Segment.create(self.fs, self.folder, offset, self._open_segments, self.active.created_ms)
-            self.fs.sync_folder(self.folder)
-            self.segments.append(fresh)
-            self.log_start_offset = self.log_end_offset = offset
-            self.epochs.clear()
-            self._after_cut()
-            self.snapshots.keep_only(())
-            self.producers.clear()
-
-    def _announce_cut(self, log_end: int) -> None:
-        self.generation += 1
-        self.recovery_point = min(self.recovery_point, log_end)
-        self.log_start_offset = min(self.log_start_offset, log_end)
-        if self.before_truncation:
-            self.before_truncation(self)
-
-    def _after_cut(self) -> None:
-        self.active = self.segments[-1]
-        self.size_bytes = sum(segment.size for segment in self.segments)
-        self.high_watermark = max(min(self.high_watermark, self.log_end_offset), self.log_start_offset)
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self.epochs.truncate_end(self.log_end_offset)
-        self._tail.restart(self.log_end_offset)
-        self._unsynced_folders = [self.folder]
+        with self.disk(harmless=()):
+            start_over(self, offset)
 
     # -- flushing and closing -----------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushJob:
         """What to sync for everything appended until now; `complete_flush` follows when it has been run."""
-        unflushed = self.segments[self.segment_number(self.recovery_point) :]
-        if self.recovery_point == self.log_end_offset and not self._unsynced_folders:
-            unflushed = []
-        try:
-            paths = [*self._unsynced_files, *self.snapshots.take_unsynced()]
-            if self.epochs.dirty:
-                paths.append(self.save_epochs())
-            files = [segment.file for segment in unflushed]
-        except OSError as error:
-            raise self._failed(error) from error
-        folders = self._unsynced_folders or ([self.folder] if paths else [])
-        self._unsynced_files, self._unsynced_folders = [], []
-        return FlushJob(self.fs, files, paths, folders, self.log_end_offset, self.generation)
+        with self.disk():
+            return flush_job(self)
 
     def complete_flush(self, job: FlushJob, now_ms: int = 0) -> None:
         """The job has been run: move the recovery point, unless the log was cut meanwhile."""
@@ -526,17 +395,9 @@ class Log:
     def flush(self) -> None:
         """All three steps at once, in this thread."""
         job = self.prepare_flush()
-        try:
+        with self.disk():
             job.run()
-        except OSError as error:
-            raise self._failed(error) from error
         self.complete_flush(job)
-
-    def save_epochs(self) -> str:
-        path = f"{self.folder}/{names.LEADER_EPOCHS}"
-        self.fs.write_atomic(path, encode_epochs(self.epochs.entries), sync=False)
-        self.epochs.dirty = False
-        return path
 
     def flush_is_due(self, now_ms: int) -> bool:
         """Do flush.ms or flush.messages ask for a flush?"""
@@ -547,17 +408,12 @@ class Log:
 
     def prepare_close(self) -> FlushJob:
         """A clean end: everything is written and, once the job has run, synced. Nothing may follow."""
-        with self._disk():
-            if self.log_end_offset not in self.snapshots.offsets and (self.size_bytes or len(self.producers)):
-                self.snapshots.take(self.producers, self.log_end_offset)
-            for segment in self.segments:
-                segment.seal_if_unsaved()
-            self._unsynced_files += self.active.existing_paths()[1:]
-        return self.prepare_flush()
+        with self.disk():
+            return closing_job(self)
 
     def close(self) -> None:
         job = self.prepare_close()
-        with self._disk():
+        with self.disk():
             job.run()
         self.complete_flush(job)
         self.abandon()
@@ -568,21 +424,21 @@ class Log:
             segment.forget()
 
     @contextmanager
-    def _disk(self, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> Iterator[None]:
+    def disk(self, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> Iterator[None]:
         """Turn what the disk says into errors of ours."""
         try:
             yield
         except BadBatch as damage:
             raise DamagedLog(self.folder, str(damage)) from damage
         except OSError as error:
-            raise self._failed(error, harmless) from error
+            raise self.failed(error, harmless) from error
 
-    def _failed(self, cause: OSError, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> KafkaError:
+    def failed(self, cause: OSError, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> KafkaError:
         """The error to raise for a failed call; one that ends the log dir closes its gate for all."""
         if cause.errno in harmless:
             return DiskFull(self.folder, cause)
         error = LogDirError(self.folder, cause)
-        self._gate.fail(error)
+        self.gate.fail(error)
         return error
 
     def __repr__(self) -> str:

@@ -25,6 +25,7 @@ from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
+from barnabas.log.flushing import Unsynced
 from barnabas.log.leftovers import resolve_leftovers
 from barnabas.log.log import LogParts
 from barnabas.log.open_segments import OpenSegments
@@ -376,16 +377,16 @@ class Recovery:
             self._producers,
             epochs,
             self._snapshots,
-            unsynced_folders=[] if clean else [self._folder, os.path.dirname(self._folder)],
-            unsynced_files=[] if clean else self._possibly_unsynced(segments),
+            Unsynced() if clean else self._possibly_unsynced(segments),
         )
 
-    def _possibly_unsynced(self, segments: list[Segment]) -> list[str]:
+    def _possibly_unsynced(self, segments: list[Segment]) -> Unsynced:
         """After an unclean stop nobody knows what has reached the disk; the next flush makes sure of it."""
         scanned = [segment for segment in segments if segment.base_offset >= self._scanned_from]
         files = [path for segment in scanned for path in segment.existing_paths()[1:]]
         files += [self._snapshots.path(offset) for offset in self._snapshots.offsets]
-        return [*files, f"{self._folder}/{names.PARTITION_METADATA}", f"{self._folder}/{names.LEADER_EPOCHS}"]
+        files += [f"{self._folder}/{names.PARTITION_METADATA}", f"{self._folder}/{names.LEADER_EPOCHS}"]
+        return Unsynced([self._folder, os.path.dirname(self._folder)], files)
 
     def _restart_at(self, log_start: int) -> LogParts:
         """Records were deleted up to here, and nothing above reached the disk: go on, empty."""

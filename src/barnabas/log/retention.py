@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from barnabas.log import names
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
@@ -13,6 +14,33 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 UNLIMITED = -1
+
+
+def apply_retention(log: Log, now_ms: int) -> list[Segment]:
+    """Remove the segments that are no longer wanted, the oldest first."""
+    count = count_deletable(log, now_ms)
+    if count == len(log.segments):
+        log.roll(now_ms)
+    removed = log.segments[:count]
+    for segment in removed:
+        retire(log, segment, now_ms)
+    if removed:
+        start = log.segments[0].base_offset
+        log.advance_log_start(min(start, log.high_watermark))
+        log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset >= start)
+    return removed
+
+
+def retire(log: Log, segment: Segment, now_ms: int) -> None:
+    """Take a segment out of the log: its files are renamed now and removed later, as a fetch may read them."""
+    due_ms = now_ms + log.config.file_delete_delay_ms
+    for path in segment.retire():
+        log.fs.rename(path, path + names.DELETED)
+        log.garbage.append((due_ms, path + names.DELETED))
+    log.segments.remove(segment)
+    log.size_bytes -= segment.size
+    # If a crash brought it back once the recovery point is above it, it would be believed.
+    log.unsynced.add(log.folder)
 
 
 def count_deletable(log: Log, now_ms: int) -> int:

@@ -1,20 +1,36 @@
-"""Finding records by time, and aborted transactions by offset."""
+"""Finding places by offset, records by time, and aborted transactions by offset."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
+from barnabas.files import File
 from barnabas.log.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 from barnabas.records.record import Record, iterate_records
+
+_base_offset = attrgetter("base_offset")
 
 
 class FoundRecord(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+def number_in(segments: list[Segment], offset: int) -> int:
+    """The index of the segment that `offset` belongs to."""
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+
+def place_in(segments: list[Segment], offset: int) -> tuple[File, int]:
+    """Where a search for `offset` starts to walk."""
+    segment = segments[number_in(segments, offset)]
+    return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
 
 
 def first_at_or_after(segments: list[Segment], timestamp: int, log_start: int) -> FoundRecord | None:

@@ -29,6 +29,7 @@ class Segment:
         "_largest",
         "_offset_index",
         "_open_segments",
+        "_retired",
         "_time_index",
         "_unsaved",
         "base_offset",
@@ -55,6 +56,7 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._aborted: list[AbortedTransaction] | None = None
         self._unsaved = False
+        self._retired = ""
         self._bytes_since_index_entry = 0
         self._largest: tuple[int, int] | None = None
 
@@ -73,7 +75,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> str:
-        return names.path_of(self.folder, self.base_offset, suffix)
+        return names.path_of(self.folder, self.base_offset, suffix) + self._retired
 
     @property
     def end_of_range(self) -> int:
@@ -256,10 +258,14 @@ class Segment:
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
         """How long the segment has been filled, by the records' own clock if they have one (segment.ms)."""
-        first = self.first_timestamp
-        if first is None:
-            first = self._load_first_timestamp()
+        first = self.earliest_timestamp
         return timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    @property
+    def earliest_timestamp(self) -> int:
+        """The largest timestamp of the first batch, as Kafka reckons it; -1 when there is none."""
+        first = self.first_timestamp
+        return first if first is not None else self._load_first_timestamp()
 
     def _load_first_timestamp(self) -> int:
         first = next(walk_headers(self.file, 0, self.size), None)
@@ -364,6 +370,17 @@ class Segment:
         self._unsaved = False
         self._open_segments.discard(self)
         self.release()
+
+    def retire(self) -> list[str]:
+        """The log goes on without this segment: its files, which whoever still reads finds as `.deleted`."""
+        paths = self.existing_paths()
+        self._retired = names.DELETED
+        self.forget()
+        return paths
+
+    def replacement(self, size: int) -> Segment:
+        """The segment that takes the place of this one, from files under the same names."""
+        return Segment(self._fs, self.folder, self.base_offset, self._open_segments, size)
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"

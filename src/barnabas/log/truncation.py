@@ -14,6 +14,56 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 
+def truncate(log: Log, offset: int) -> None:
+    """See `Log.truncate_to`."""
+    if offset >= log.log_end_offset:
+        return
+    if offset < log.segments[0].base_offset:
+        start_over(log, offset)
+        return
+    cut = find_cut(log.segments[: log.segment_number(offset) + 1], offset)
+    _announce(log, cut.log_end)
+    cut_segments(log, cut)
+    log.log_end_offset = cut.log_end
+    _settle(log)
+    log.snapshots.remove_from(log.log_end_offset)
+    rebuild_producers(log.producers, log.snapshots, log.segments, log.log_end_offset)
+    log.producers.high_watermark_moved(log.high_watermark)
+
+
+def start_over(log: Log, offset: int) -> None:
+    """See `Log.truncate_fully_and_start_at`."""
+    _announce(log, log.segments[0].base_offset)
+    while log.segments:
+        remove_segment_now(log, log.segments.pop())
+    fresh = Segment.create(log.fs, log.folder, offset, log.open_segments, log.active.created_ms)
+    log.fs.sync_folder(log.folder)  # the name of the segment is all that tells where the log goes on
+    log.segments.append(fresh)
+    log.log_start_offset = log.log_end_offset = offset
+    log.epochs.clear()
+    _settle(log)
+    log.snapshots.keep_only(())
+    log.producers.clear()
+
+
+def _announce(log: Log, log_end: int) -> None:
+    """Nothing may be cut before the recovery point on disk is below it: it would look like damage."""
+    log.generation += 1
+    log.recovery_point = min(log.recovery_point, log_end)
+    log.log_start_offset = min(log.log_start_offset, log_end)
+    if log.before_truncation:
+        log.before_truncation(log)
+
+
+def _settle(log: Log) -> None:
+    log.active = log.segments[-1]
+    log.size_bytes = sum(segment.size for segment in log.segments)
+    log.high_watermark = max(min(log.high_watermark, log.log_end_offset), log.log_start_offset)
+    log.epochs.truncate_end(log.log_end_offset)
+    log.tail.restart(log.log_end_offset)
+    log.unsynced.add(log.folder)
+
+
 class EndCut(NamedTuple):
     """Where a log is going to end: at `position` of the segment that starts at `base_offset`."""
 
