@@ -150,6 +150,15 @@ def test_an_offset_in_a_transaction_counts_when_it_is_committed(simulation: Simu
     simulation.check_that_replay_equals_memory()
 
 
+def test_a_transaction_may_commit_the_same_offset_several_times(simulation: Simulation) -> None:
+    for number in range(3):
+        assert commit_in_transaction(simulation, number) is ErrorCode.NONE
+    end_transaction(simulation, committed=True)
+    assert commit_in_transaction(simulation, 7) is ErrorCode.NONE
+    assert offset(simulation) == 2
+    simulation.check_that_replay_equals_memory()
+
+
 def test_an_offset_in_an_aborted_transaction_never_counts(simulation: Simulation) -> None:
     commit_in_transaction(simulation, 5)
     end_transaction(simulation, committed=False)

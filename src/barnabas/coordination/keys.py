@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+REMEMBERED_KEYS = 10_000  # the same groups commit again and again
 _SMALLEST_INT = -(1 << 31)
 
 
@@ -14,6 +17,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(REMEMBERED_KEYS)
 def partition_for(key: str, partitions: int) -> int:
     """The smallest int has no positive twin; Kafka sends it to partition 0."""
     value = java_hash(key)

@@ -232,8 +232,12 @@ class Coordinator(Generic[S]):
         else:
             batch = build_batch(stamped, **producer._asdict(), transactional=True)
         result = active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
-        for offset, record in enumerate(stamped, result.first_offset):
-            active.shard.replay(record._replace(offset=offset), producer)
+        for offset, record in enumerate(records, result.first_offset):
+            if record.effect is not None:
+                record.effect(offset, producer)
+            else:
+                written = Record(offset, now_ms, record.key, record.value, record.headers)
+                active.shard.replay(written, producer)
 
     # -- waiting ------------------------------------------------------------------------------------
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from barnabas.records.record import Header, Record
-
-
-class CoordinatorRecord(NamedTuple):
-    """One change of state, as it stands in the internal topic; without a value it is a tombstone."""
-
-    key: bytes
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
 
 
 class Producer(NamedTuple):
@@ -20,6 +13,22 @@ class Producer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
+
+
+Effect = Callable[[int, Producer | None], None]
+
+
+class CoordinatorRecord(NamedTuple):
+    """One change of state, as it stands in the internal topic; without a value it is a tombstone.
+
+    `effect` does what a replay of the record would do, given its offset and producer: it spares the
+    hot path from decoding what it has just encoded.
+    """
+
+    key: bytes
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    effect: Effect | None = None
 
 
 class Shard(Protocol):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination.keys import REMEMBERED_KEYS
+from barnabas.coordination.shard import CoordinatorRecord, Effect
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 
@@ -36,7 +38,9 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(encode_key(GroupMetadataKey(group=group_id)), None)
 
 
-def offset_record(group_id: str, place: TopicPartition, committed: Committed) -> CoordinatorRecord:
+def offset_record(
+    group_id: str, place: TopicPartition, committed: Committed, effect: Effect
+) -> CoordinatorRecord:
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -46,12 +50,13 @@ def offset_record(group_id: str, place: TopicPartition, committed: Committed) ->
         topic_id=committed.topic_id,
     )
     version = OFFSET_VERSION if committed.expire_ms < 0 else OFFSET_VERSION_WITH_EXPIRY
-    return CoordinatorRecord(_offset_key(group_id, place), encode_versioned(value, version))
+    return CoordinatorRecord(_offset_key(group_id, place), encode_versioned(value, version), effect=effect)
 
 
 def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
     return CoordinatorRecord(_offset_key(group_id, place), None)
 
 
+@lru_cache(REMEMBERED_KEYS)
 def _offset_key(group_id: str, place: TopicPartition) -> bytes:
     return encode_key(OffsetCommitKey(group=group_id, topic=place.topic, partition=place.partition))

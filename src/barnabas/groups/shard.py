@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
@@ -140,7 +141,10 @@ class GroupShard:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def commit(self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]], step: Step) -> None:
-        step.records += [offset_record(group_id, place, committed) for place, committed in offsets]
+        step.records += [
+            offset_record(group_id, place, committed, partial(self._store, group_id, place, committed))
+            for place, committed in offsets
+        ]
 
     def committed(self, group_id: str) -> Offsets:
         return self.offsets.of_group(group_id)
@@ -213,8 +217,6 @@ class GroupShard:
         if not isinstance(value, OffsetCommitValue):
             self.offsets.remove(key.group, place)
             return
-        if key.group not in self.groups:
-            self.groups[key.group] = ClassicGroup(key.group, self._clock.now_ms())
         committed = Committed(
             value.offset,
             value.leader_epoch,
@@ -222,9 +224,20 @@ class GroupShard:
             value.commit_timestamp,
             value.expire_timestamp,
             value.topic_id,
-            log_offset,
         )
-        self.offsets.store(key.group, place, committed, producer)
+        self._store(key.group, place, committed, log_offset, producer)
+
+    def _store(
+        self,
+        group_id: str,
+        place: TopicPartition,
+        committed: Committed,
+        log_offset: int,
+        producer: Producer | None,
+    ) -> None:
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id, self._clock.now_ms())
+        self.offsets.store(group_id, place, committed._replace(log_offset=log_offset), producer)
 
     def _replay_group(self, group_id: str, value: object) -> None:
         if not isinstance(value, GroupMetadataValue):
