@@ -10,6 +10,7 @@ from barnabas.types import TopicPartition, Uuid, uuid_from_text, uuid_to_text
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 

@@ -2,8 +2,11 @@
 
 .tmp       a checkpoint or index that was not finished: the old one still stands
 .deleted   removed from the log, waiting for file.delete.delay.ms
-.cleaned   the cleaner had not finished it
-.swap      the cleaner had finished it, and its sources were about to be removed: that is completed
+.cleaned   the cleaner had not finished the segment
+.swap      the cleaner had finished it, and it was about to replace its sources: that is completed
+
+A cleaned segment counts as finished once its `.log` is called `.log.swap` (log/compaction/swap.py); what is
+still called `.cleaned` beside it, or already has no suffix, belongs to it too.
 """
 
 from __future__ import annotations
@@ -12,32 +15,46 @@ from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_headers
 
-_DROPPED = (names.TEMPORARY, names.DELETED, names.CLEANED)
+_DROPPED = (names.TEMPORARY, names.DELETED)
+_FINISHED = names.LOG + names.SWAP
 
 
 def resolve_leftovers(fs: FileSystem, folder: str) -> list[str]:
     """Bring the folder into one of its regular states; the names that are in it then."""
     present = fs.list(folder)
-    dropped = [name for name in present if name.endswith(_DROPPED)]
-    swaps = [name for name in present if name.endswith(names.SWAP)]
-    if not dropped and not swaps:
+    leftovers = (*_DROPPED, names.CLEANED, names.SWAP)
+    if not any(name.endswith(leftovers) for name in present):
         return present
-    for name in dropped:
-        fs.remove(f"{folder}/{name}")
-    for name in swaps:
-        if name.endswith(names.LOG + names.SWAP):
-            _remove_replaced(fs, folder, name, present)
-    for name in swaps:
-        fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
+    finished = {names.offset_in_name(name) for name in present if name.endswith(_FINISHED)}
+    for name in present:
+        if name.endswith(_DROPPED) or (
+            name.endswith(names.CLEANED) and names.offset_in_name(name) not in finished
+        ):
+            fs.remove(f"{folder}/{name}")
+    for offset in finished:
+        if offset is not None:
+            _finish_swap(fs, folder, offset)
+    for name in fs.list(folder):
+        if name.endswith(names.SWAP):  # the indexes of a segment whose own file was in place already
+            fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
     return fs.list(folder)
 
 
-def _remove_replaced(fs: FileSystem, folder: str, swap: str, present: list[str]) -> None:
+def _finish_swap(fs: FileSystem, folder: str, first: int) -> None:
+    """Go through the steps of log/compaction/swap.py again; those that were done find nothing to do."""
+    path = names.path_of(folder, first, "")
+    for suffix in names.SEGMENT_SUFFIXES:
+        if fs.exists(path + suffix + names.CLEANED):
+            fs.rename(path + suffix + names.CLEANED, path + suffix + names.SWAP)
+    _remove_replaced(fs, folder, first, _next_offset(fs, path + _FINISHED, first))
+    for suffix in names.SEGMENT_SUFFIXES:
+        if fs.exists(path + suffix + names.SWAP):
+            fs.rename(path + suffix + names.SWAP, path + suffix)
+
+
+def _remove_replaced(fs: FileSystem, folder: str, first: int, end: int) -> None:
     """Remove the segments whose batches the finished one holds."""
-    first = names.offset_in_name(swap)
-    assert first is not None
-    end = _next_offset(fs, f"{folder}/{swap}", first)
-    for name in present:
+    for name in fs.list(folder):
         offset = names.offset_in_name(name)
         if offset is not None and first <= offset < end and name.endswith(names.SEGMENT_SUFFIXES):
             fs.remove(f"{folder}/{name}")

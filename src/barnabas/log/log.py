@@ -50,6 +50,7 @@ from barnabas.log.searching import (
     first_at_or_after,
     latest,
     number_in,
+    place_in,
 )
 from barnabas.log.segment import MAX_RELATIVE_OFFSET, Segment
 from barnabas.log.slices import EMPTY, FileSlice, Slice
@@ -288,9 +289,7 @@ class Log:
         """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
         if offset >= self.tail.start:
             return None
-        segment = self.segments[self.segment_number(offset)]
-        with self.disk():
-            return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
+        return self._look_up(lambda segments: place_in(segments, offset))
 
     def index_is_loaded(self, offset: int) -> bool:
         """Would a read at `offset` find its index in memory?"""

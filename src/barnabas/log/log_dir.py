@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from barnabas.files import File, FileSystem
 from barnabas.log.checkpoints import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -56,6 +57,8 @@ class LogDir:
         self.folder = folder
         self.gate = Gate(fs, folder, reserve_bytes)
         self.kept = Checkpoints({}, {}, {})
+        self.cleaned: dict[TopicPartition, int] = {}
+        """How far the logs that are compacted have been. Never above the end of a log, or keys would be missed."""
         self._lock_file: File | None = None
         self._written: dict[str, bytes] = {}
         self._newest = 0
@@ -114,6 +117,11 @@ class LogDir:
         except CheckpointError:
             return {}
 
+    def read_cleaned(self, known: Iterable[TopicPartition]) -> None:
+        """Take over what was noted of the partitions that are still there."""
+        noted = self._read_offsets(CLEANED_OFFSETS)
+        self.cleaned = {partition: noted[partition] for partition in known if partition in noted}
+
     def read_damaged(self) -> set[TopicPartition]:
         data = read_if_there(self.fs, f"{self.folder}/{DAMAGED_PARTITIONS}")
         if data is None:
@@ -148,6 +156,7 @@ class LogDir:
             RECOVERY_POINTS: encode_offsets(self.kept.recovery_points | points),
             LOG_STARTS: encode_offsets(self.kept.log_starts | starts),
             HIGH_WATERMARKS: encode_offsets(self.kept.high_watermarks | marks),
+            CLEANED_OFFSETS: encode_offsets(self.cleaned),
         }
         return CheckpointJob(self, self._newest, contents)
 
@@ -158,7 +167,7 @@ class LogDir:
                 kept[partition] = offsets[partition]
 
     def forget(self, partition: TopicPartition) -> None:
-        for kept in self.kept:
+        for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
     def write_checkpoint(self, job: CheckpointJob) -> None:

@@ -28,7 +28,7 @@ from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob
 from barnabas.log.housekeeping import Housekeeping
 from barnabas.log.log import Log
-from barnabas.log.log_dir import Checkpoints, LogDir
+from barnabas.log.log_dir import CheckpointJob, Checkpoints, LogDir
 from barnabas.log.open_segments import OpenSegments, sensible_limit
 from barnabas.log.properties import (
     MetaProperties,
@@ -188,6 +188,7 @@ class LogManager:
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_log(log_dir, partition, how, checkpoints, expected, report)
         damaged = [partition for partition in report.damaged if self._dir_of[partition] is log_dir]
+        log_dir.read_cleaned(partition for partition, place in self._dir_of.items() if place is log_dir)
         # In this order: a crash in between must not make the next start believe too much.
         log_dir.write_damaged(damaged)
         log_dir.write_checkpoint(log_dir.checkpoint(self.in_folder(log_dir.folder)))
@@ -387,9 +388,27 @@ class LogManager:
 
     def _before_truncation(self, log: Log) -> None:
         log_dir = self._dir_of[log.topic_partition]
+        cleaned = log_dir.cleaned.get(log.topic_partition, 0)
+        if cleaned > log.recovery_point:
+            log_dir.cleaned[log.topic_partition] = log.recovery_point
         self._checkpoint(log_dir)
         if log_dir.gate.error is not None:
             raise log_dir.gate.error
+
+    # -- compaction ---------------------------------------------------------------------------------
+
+    def cleaned_upto(self, log: Log) -> int | None:
+        """How far a log has been compacted; None when it never was."""
+        return self._dir_of[log.topic_partition].cleaned.get(log.topic_partition)
+
+    def note_cleaned(self, log: Log, offset: int) -> None:
+        """A log is compact below `offset`, and that is on the disk. The next checkpoint says so."""
+        self._dir_of[log.topic_partition].cleaned[log.topic_partition] = offset
+
+    def checkpoint_job(self, log: Log) -> CheckpointJob:
+        """What writes the checkpoints of the log's dir, in any thread."""
+        log_dir = self._dir_of[log.topic_partition]
+        return log_dir.checkpoint(self.in_folder(log_dir.folder))
 
     # -- stopping -----------------------------------------------------------------------------------
 

@@ -258,7 +258,9 @@ class Segment:
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
         """How long the segment has been filled, by the records' own clock if they have one (segment.ms)."""
-        first = self.earliest_timestamp
+        first = self.first_timestamp
+        if first is None:
+            first = self._load_first_timestamp()
         return timestamp - first if first >= 0 else now_ms - self.created_ms
 
     @property

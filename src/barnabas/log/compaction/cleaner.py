@@ -30,6 +30,14 @@ class CompactionFailed(Exception):  # noqa: N818 - the end of a compaction, whic
     """The log cannot be compacted; it is as it was."""
 
 
+MALFORMED = (IndexError, ValueError, KafkaError)
+"""What those who read records raise when the records make no sense."""
+
+
+def _failure(header: BatchHeader, error: Exception) -> CompactionFailed:
+    return CompactionFailed(f"the batch at offset {header.base_offset} cannot be read: {error}")
+
+
 def compact(
     plan: CompactionPlan, fs: FileSystem, pause: Pause, ready: Callable[[CleanedGroup], None]
 ) -> CompactionResult:
@@ -48,6 +56,7 @@ class _Compaction:
         self._bytes_read = self._bytes_kept = 0
         self._records_read = self._records_kept = 0
         self._until_pause = PAUSE_EVERY
+        self._changed = False
 
     def run(self, ready: Callable[[CleanedGroup], None]) -> CompactionResult:
         started = time.monotonic()
@@ -56,8 +65,8 @@ class _Compaction:
         self._collect_keys(Transactions(entry for entry in aborted if entry.last_offset >= plan.first_dirty))
         self._transactions = Transactions(aborted)
         for group in plan.groups():
-            if group[0].base_offset < self._cleaned_upto:
-                ready(CleanedGroup(group, self._clean(group)))
+            if group[0].base_offset < self._cleaned_upto and (size := self._clean(group)) is not None:
+                ready(CleanedGroup(group, size))
         return CompactionResult(
             self._cleaned_upto,
             self._bytes_read,
@@ -92,8 +101,14 @@ class _Compaction:
                 if not keys.has_room_for(header.record_count):
                     self._cleaned_upto = header.base_offset
                     break
-                keys.note(record_data(batch, header), header.record_count, header.base_offset)
+                self._note_keys(header, batch)
         keys.finish()
+
+    def _note_keys(self, header: BatchHeader, batch: memoryview) -> None:
+        try:
+            self._keys.note(record_data(batch, header), header.record_count, header.base_offset)
+        except MALFORMED as error:
+            raise _failure(header, error) from error
 
     def _dirty_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         sources = self._plan.sources
@@ -103,12 +118,11 @@ class _Compaction:
                 yield from self._batches(source)
 
     def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch of a segment, its checksum checked; whoever fails on one is told which it was."""
+        """Every batch of a segment, its checksum checked."""
         path = names.path_of(self._plan.folder, source.base_offset, names.LOG)
         file = self._fs.open(path)
-        position = 0
         try:
-            for position, header, batch in walk_batches(file, 0, source.size):
+            for _, header, batch in walk_batches(file, 0, source.size):
                 yield header, batch
                 self._breathe(header.size)
         except BadBatch as bad:
@@ -124,33 +138,43 @@ class _Compaction:
 
     # -- the second pass ----------------------------------------------------------------------------
 
-    def _clean(self, group: list[Source]) -> int:
-        """Write what stays of some segments into a new one; its size."""
+    def _clean(self, group: list[Source]) -> int | None:
+        """Write what stays of some segments into a new one; its size, or None when the old one may stay."""
         plan = self._plan
         cleaned = CleanedSegment(self._fs, plan.folder, group[0].base_offset, plan.index_interval_bytes)
+        self._changed = len(group) > 1
         try:
             for source in group:
                 for header, batch in self._batches(source):
                     self._copy(header, batch, cleaned)
-            cleaned.finish(self._transactions.take_index())
-            self._fs.sync_folder(plan.folder)
+            aborted = self._transactions.take_index()
+            if self._changed:
+                cleaned.finish(aborted)
+                self._fs.sync_folder(plan.folder)
         except BaseException:
             cleaned.discard()
             raise
         self._bytes_read += sum(source.size for source in group)
         self._bytes_kept += cleaned.size
-        return cleaned.size
+        if not self._changed:
+            cleaned.discard()
+        return cleaned.size if self._changed else None
 
     def _copy(self, header: BatchHeader, batch: memoryview, cleaned: CleanedSegment) -> None:
         self._records_read += header.record_count
-        what_stays = self._what_stays(header, batch)
+        try:
+            what_stays = self._what_stays(header, batch)
+        except MALFORMED as error:
+            raise _failure(header, error) from error
         if what_stays is batch:
             cleaned.append(batch, header)
             self._records_kept += header.record_count
-        elif what_stays is not None:
+            return
+        if what_stays is None and self._must_keep_header(header):
+            what_stays = empty_batch(header)
+        if what_stays is not None:
             cleaned.append(what_stays)
-        elif self._must_keep_header(header):
-            cleaned.append(empty_batch(header))
+        self._changed = self._changed or what_stays != batch
 
     def _what_stays(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         """The batch itself, or one with fewer records; None when no record stays."""
@@ -160,10 +184,7 @@ class _Compaction:
             return None
         if header.base_offset >= self._cleaned_upto:
             return batch
-        try:
-            return self._what_stays_of_records(header, batch)
-        except (IndexError, ValueError, KafkaError) as error:
-            raise CompactionFailed(f"the records at offset {header.base_offset}: {error}") from error
+        return self._what_stays_of_records(header, batch)
 
     def _what_stays_of_marker(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         is_done = self._transactions.is_done(header, batch)
@@ -174,8 +195,8 @@ class _Compaction:
             return batch
         if horizon is not None:
             return None
-        records = [record_data(batch, header)]  # a marker is one record
-        return self._rebuild(header, Kept(records, 0), self._new_horizon)
+        marker = keep_by_place(record_data(batch, header), [0])
+        return self._rebuild(header, marker, self._new_horizon)
 
     def _what_stays_of_records(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         places = self._places(header)

@@ -1,0 +1,132 @@
+"""Which logs are worth compacting now, and the plan for one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.log.compaction.plan import NO_DATA, CompactionPlan, ProducerEnd, Source
+from barnabas.log.log import Log
+from barnabas.log.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class Effort(NamedTuple):
+    """What the broker allows one compaction: log.cleaner.dedupe.buffer.size and .io.max.bytes.per.second."""
+
+    key_memory_bytes: int
+    bytes_per_second: float
+
+
+class Candidate(NamedTuple):
+    """A log with something to compact. Sizes are of whole segments."""
+
+    log: Log
+    first_dirty: int
+    upper: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.dirty_bytes > 0 and (
+            self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+        )
+
+
+def examine(log: Log, cleaned_upto: int | None, now_ms: int) -> Candidate | None:
+    """What there is to compact in a log that is compact up to `cleaned_upto`; None when there is nothing."""
+    if not log.config.compacted or len(log.segments) == 1:
+        return None
+    first_dirty = _first_dirty(log, cleaned_upto)
+    upper = _upper_bound(log, first_dirty, now_ms)
+    if upper <= first_dirty:
+        return None
+    sealed = log.segments[:-1]
+    dirty = [
+        segment
+        for segment, following in zip(sealed, log.segments[1:], strict=True)
+        if following.base_offset > first_dirty and segment.base_offset < upper
+    ]
+    clean = [segment for segment in sealed if segment.base_offset < first_dirty]
+    return Candidate(log, first_dirty, upper, _size(clean), _size(dirty), _is_overdue(log, dirty, now_ms))
+
+
+def _first_dirty(log: Log, cleaned_upto: int | None) -> int:
+    if cleaned_upto is None or cleaned_upto < log.log_start_offset:
+        return log.log_start_offset
+    if cleaned_upto > log.log_end_offset:
+        logger.warning(
+            "%s ends at %d but is noted as compact up to %d: it is compacted from its start",
+            log.topic_partition,
+            log.log_end_offset,
+            cleaned_upto,
+        )
+        return log.log_start_offset
+    return cleaned_upto
+
+
+def _upper_bound(log: Log, first_dirty: int, now_ms: int) -> int:
+    """The start of the first segment that must not be touched.
+
+    Above the recovery point recovery takes a gap for a loss, so what is not yet on the disk must wait.
+    """
+    limit = min(log.last_stable_offset, log.recovery_point, log.active.base_offset)
+    upper = log.segments[log.segment_number(limit)].base_offset
+    lag = log.config.min_compaction_lag_ms
+    if lag > 0:
+        for segment in log.segments[log.segment_number(first_dirty) : -1]:
+            if segment.base_offset >= upper:
+                break
+            if segment.largest_timestamp[0] > now_ms - lag:
+                return segment.base_offset
+    return upper
+
+
+def _is_overdue(log: Log, dirty: Iterable[Segment], now_ms: int) -> bool:
+    longest_wait = log.config.max_compaction_lag_ms
+    if now_ms - longest_wait <= 0:  # the default is as good as never
+        return False
+    return any(0 < segment.earliest_timestamp < now_ms - longest_wait for segment in dirty)
+
+
+def _size(segments: Iterable[Segment]) -> int:
+    return sum(segment.size for segment in segments)
+
+
+def make_plan(candidate: Candidate, effort: Effort, now_ms: int) -> CompactionPlan:
+    log, config = candidate.log, candidate.log.config
+    sealed = log.segments[:-1]
+    return CompactionPlan(
+        folder=log.folder,
+        sources=[
+            Source(each.base_offset, each.size) for each in sealed if each.base_offset < candidate.upper
+        ],
+        later_segments=[each.base_offset for each in sealed if each.base_offset >= candidate.upper],
+        aborted_in_active=list(log.active.aborted),
+        first_dirty=candidate.first_dirty,
+        upper=candidate.upper,
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        producers=list(_producer_ends(log, candidate.upper)),
+        key_memory_bytes=effort.key_memory_bytes,
+        bytes_per_second=effort.bytes_per_second,
+    )
+
+
+def _producer_ends(log: Log, upper: int) -> Iterable[ProducerEnd]:
+    for producer in log.producers:
+        last_offset = producer.last_offset if producer.batches else NO_DATA
+        if last_offset < upper:
+            yield ProducerEnd(producer.producer_id, last_offset, producer.epoch)
