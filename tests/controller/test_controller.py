@@ -8,7 +8,6 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import (
     FileMetadataStore,
     MemoryMetadataStore,
-    MetadataStoreError,
     StaleControllerError,
 )
 from barnabas.controller.controller import Controller
@@ -143,7 +142,7 @@ def test_a_restarted_controller_finds_what_it_wrote_even_after_snapshots(tmp_pat
             await first.submit(count_up)
         await first.stop()
         assert (tmp_path / "metadata.snapshot").exists()
-        with pytest.raises(MetadataStoreError):
+        with pytest.raises(StaleControllerError):
             await first.submit(count_up)
         second = Controller(FileMetadataStore(LocalFileSystem(), str(tmp_path)), 1)
         image = await second.start()

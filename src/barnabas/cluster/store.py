@@ -25,6 +25,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
 
 T = TypeVar("T")
+OnEntry = Callable[[int, list[Delta]], None]
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,14 @@ class MetadataStore(Protocol):
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
         """Make one more entry durable and return its offset. It follows the image at `image_offset`:
         when the head is elsewhere, or a newer controller has written, `StaleControllerError` is raised."""
+        ...
+
+    async def head(self) -> int:
+        """The offset of the newest entry, whoever wrote it."""
+        ...
+
+    def follow(self, on_entry: OnEntry) -> None:
+        """Tell every entry after the loaded image, in order and once, whoever wrote it."""
         ...
 
     @property
@@ -118,6 +127,7 @@ class FileMetadataStore:
         self._head = _Head()
         self._file: File | None = None
         self._failure: str | None = None
+        self._followers: list[OnEntry] = []
 
     async def load(self) -> MetadataImage:
         self._make_folder()
@@ -136,7 +146,15 @@ class FileMetadataStore:
         frame = encode_entry(entry)
         await self._run_blocking(lambda: self._write(frame))
         self._head.move(entry.offset, controller_epoch)
+        for tell in self._followers:
+            tell(entry.offset, deltas)
         return entry.offset
+
+    async def head(self) -> int:
+        return self._head.offset
+
+    def follow(self, on_entry: OnEntry) -> None:
+        self._followers.append(on_entry)
 
     @property
     def wants_snapshot(self) -> bool:
@@ -251,6 +269,7 @@ class MemoryMetadataStore:
         self.fail_next: KafkaError | None = None
         self.snapshots: list[MetadataImage] = []
         self._head = _Head()
+        self._followers: list[OnEntry] = []
 
     async def load(self) -> MetadataImage:
         image = EMPTY_IMAGE
@@ -267,7 +286,15 @@ class MemoryMetadataStore:
             raise failure
         self.entries.append(Entry(image_offset + 1, controller_epoch, list(deltas)))
         self._head.move(image_offset + 1, controller_epoch)
+        for tell in self._followers:
+            tell(image_offset + 1, deltas)
         return image_offset + 1
+
+    async def head(self) -> int:
+        return self._head.offset
+
+    def follow(self, on_entry: OnEntry) -> None:
+        self._followers.append(on_entry)
 
     @property
     def wants_snapshot(self) -> bool:

@@ -3,45 +3,79 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.following import CommitCallback, MetadataFollower
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.store import MetadataStore, StaleControllerError
 from barnabas.cluster.turns import Turns
 from barnabas.controller.decision import Decision
+from barnabas.errors import KafkaError
 
 T = TypeVar("T")
-CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], Awaitable[None] | None]
 
 logger = logging.getLogger(__name__)
+
+NOT_ELECTED = -1
 
 
 class Controller:
     """Takes decisions one after the other: each sees the image that the one before it left.
 
-    A decision that is in the log is applied to the image and told to every `on_commit` callback, in
-    order, before its result is returned: whoever awaited `submit` finds the broker acting on it.
+    Every broker has one; it decides only from `take_over` to `resign`. A decision that is in the log has been
+    applied on this broker, and every `on_commit` callback has acted on it, before its result is returned:
+    whoever awaited `submit` finds the broker acting on it.
     """
 
-    def __init__(self, store: MetadataStore, node_id: int) -> None:
-        self.image: MetadataImage = EMPTY_IMAGE
-        self.on_commit: list[CommitCallback] = []
+    def __init__(self, store: MetadataStore, node_id: int, metadata: MetadataFollower | None = None) -> None:
+        self.metadata = metadata or MetadataFollower(store)
+        self.on_commit: list[CommitCallback] = self.metadata.on_commit
         self._store = store
         self._node_id = node_id
-        self._epoch = 0
+        self._epoch = NOT_ELECTED
+        self._in_doubt = False
         self._turns = Turns()
 
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    @property
+    def is_active(self) -> bool:
+        """Are decisions taken here?"""
+        return self._epoch != NOT_ELECTED
+
     async def start(self) -> MetadataImage:
-        """Load the log and begin a controller epoch of our own."""
-        self.image = await self._store.load()
-        self._epoch = self.image.controller_epoch + 1
-        await self.submit(lambda image: ([ControllerElected(self._node_id, self._epoch)], None))
+        """Load the log and begin a controller epoch of our own: what a node alone does."""
+        await self.metadata.start()
+        await self.take_over(self.image.controller_epoch + 1)
         return self.image
 
     async def stop(self) -> None:
-        await self._turns.run(self._store.close)
+        await self._turns.run(self._close)
+
+    async def _close(self) -> None:
+        self.resign()
+        self.metadata.stop()
+        await self._store.close()
+
+    async def take_over(self, epoch: int) -> None:
+        """This broker was elected: catch up with the log, and say so in it."""
+        await self._turns.run(lambda: self._take_over(epoch))
+
+    async def _take_over(self, epoch: int) -> None:
+        await self._catch_up()
+        self._epoch = epoch
+        try:
+            await self._commit([ControllerElected(self._node_id, epoch)])
+        except BaseException:
+            self.resign()
+            raise
+
+    def resign(self) -> None:
+        """Somebody else is the controller, or nobody: decide nothing more."""
+        self._epoch = NOT_ELECTED
 
     async def submit(self, decision: Decision[T]) -> T:
         """Decide on the newest image, store what was decided, and return the result.
@@ -51,26 +85,28 @@ class Controller:
         return await self._turns.run(lambda: self._decide(decision))
 
     async def _decide(self, decision: Decision[T]) -> T:
+        if not self.is_active:
+            raise StaleControllerError("this broker is not the controller")
+        if self._in_doubt:
+            await self._catch_up()
         deltas, result = decision(self.image)
         if deltas:
             await self._commit(deltas)
         return result
 
+    async def _catch_up(self) -> None:
+        await self.metadata.reached(await self._store.head())
+        self._in_doubt = False
+
     async def _commit(self, deltas: list[Delta]) -> None:
         # Applied before it is stored: deltas that do not fit the image must never get into the log.
-        image = apply(self.image, deltas)
-        await self._store.append(self.image.offset, self._epoch, deltas)
-        self.image = image
-        await self._tell(deltas)
+        apply(self.image, deltas)
+        try:
+            offset = await self._store.append(self.image.offset, self._epoch, deltas)
+        except KafkaError:
+            # It may be in the log all the same, or somebody else's entry is: look before the next decision.
+            self._in_doubt = True
+            raise
+        image = await self.metadata.reached(offset)
         if self._store.wants_snapshot:
             await self._store.save_snapshot(image)
-
-    async def _tell(self, deltas: list[Delta]) -> None:
-        for callback in self.on_commit:
-            try:
-                acting = callback(self.image, deltas)
-                if acting is not None:
-                    await acting
-            except Exception:
-                # What is committed stays committed; the other callbacks must still hear of it.
-                logger.exception("a change of the metadata could not be acted on")

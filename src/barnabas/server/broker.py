@@ -6,18 +6,20 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
-from barnabas.cluster.deltas import Delta
+from barnabas.cluster.deltas import Delta, TopicDeleted
+from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
+from barnabas.cluster.membership import BrokerInfo, Coordination, LocalMembership
 from barnabas.cluster.peers import LocalPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig, topic_log_config
 from barnabas.config.validation import check_topic_configs
-from barnabas.controller.brokers import Registration, create_cluster, register
 from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
 from barnabas.controller.producer_ids import allocate_producer_ids
@@ -34,9 +36,10 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.server.background import ThreadBackground
 from barnabas.server.connection import Connection
+from barnabas.server.control import ClusterControl
 from barnabas.server.coordinators import Coordinators
 from barnabas.server.dispatch import Dispatcher
-from barnabas.server.features import SUPPORTED_FEATURES, initial_features
+from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
@@ -61,8 +64,14 @@ class Broker:
     """Handlers get this object. Everything here belongs to one event loop, the one that ran `start`."""
 
     def __init__(
-        self, config: BrokerConfig, *, files: FileSystem | None = None, clock: Clock | None = None
+        self,
+        config: BrokerConfig,
+        *,
+        files: FileSystem | None = None,
+        clock: Clock | None = None,
+        coordination: Coordination | None = None,
     ) -> None:
+        self._coordination = coordination
         self.static_config = config
         self.config = config
         self.files = files or LocalFileSystem()
@@ -88,6 +97,9 @@ class Broker:
         self._fsync: str = config["barnabas.acks.all.fsync"]
         self._default_log_config = topic_log_config(config, {})
         self._housekeeper: asyncio.TimerHandle | None = None
+        self._left_dirs: set[str] = set()
+        self.on_all_dirs_failed: Callable[[], None] = lambda: None
+        """Told when no disk is left. Kafka ends its process then, for others to take over."""
 
     @property
     def listeners(self) -> list[Listener]:
@@ -126,7 +138,7 @@ class Broker:
         self.logs.use_background(self._in_background)
         await self._start_controller()
         found = self.logs.load(self._expected_log)
-        await self._register(clean=Stop.CRASHED not in found.stops.values())
+        await self._join(clean=Stop.CRASHED not in found.stops.values())
         self.replicas.load(self.image)
         self.peers: Peers = LocalPeers(self.node_id, lambda message: answer(self, message))
         self.coordinators = Coordinators(self)
@@ -143,6 +155,8 @@ class Broker:
         await self.monitoring.stop()
         await self.sockets.stop()
         self.coordinators.stop()
+        self._control.stop()
+        await self._membership.leave()
         await self.controller.stop()
         self._flushing.close()
         self._disk.close()
@@ -150,22 +164,36 @@ class Broker:
         self.logs.close()
 
     async def _start_controller(self) -> None:
-        folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
-        store = FileMetadataStore(self.files, folder)
-        self.controller = Controller(store, self.node_id)
-        image = await self.controller.start()
-        if not image.cluster_id:
-            cluster_id = (
-                self.logs.cluster_id or self.config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
-            )
-            found = adopt(self.files, self.config.log_dirs, self.node_id)
-            await self.controller.submit(lambda image: create_cluster(image, cluster_id, initial_features()))
-            await self.controller.submit(lambda image: (found, None))
-        self._use(self.controller.image)
+        """Follow the metadata, stand for election, and wait until there is a cluster."""
+        store, self._membership = self._coordination or self._alone()
+        self.metadata = MetadataFollower(store)
+        self.controller = Controller(store, self.node_id, self.metadata)
+        await self.metadata.start()
+        self._control = ClusterControl(
+            self.controller, self._membership, lambda: self.policy, self._found_cluster, self._balance_seconds
+        )
+        self._control.start()
+        self._use(await self.metadata.until(lambda image: bool(image.cluster_id)))
         self.logs.claim(self.cluster_id, self.node_id)
 
-    async def _register(self, clean: bool) -> None:
-        registration = Registration(
+    def _alone(self) -> Coordination:
+        folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
+        store = FileMetadataStore(self.files, folder)
+        return Coordination(store, LocalMembership(lambda: self.metadata.image))
+
+    def _found_cluster(self) -> tuple[str, list[Delta]]:
+        """The id of a new cluster, and what is in our folders already when it begins."""
+        cluster_id = self.logs.cluster_id or self.config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
+        return cluster_id, adopt(self.files, self.config.log_dirs, self.node_id)
+
+    def _balance_seconds(self) -> float | None:
+        if not self.config["auto.leader.rebalance.enable"]:
+            return None
+        return float(self.config["leader.imbalance.check.interval.seconds"])
+
+    async def _join(self, clean: bool) -> None:
+        """Be alive, and wait until the controller has registered us."""
+        info = BrokerInfo(
             self.node_id,
             host=self.config["barnabas.host"] or "",
             rack=self.config["broker.rack"],
@@ -175,18 +203,22 @@ class Broker:
             features=SUPPORTED_FEATURES,
             clean=clean,
         )
-        self.broker_epoch = await self.controller.submit(
-            lambda image: register(image, registration, self.policy)
-        )
-        self._use(self.controller.image)
+        epoch = self.broker_epoch = await self._membership.join(info)
+        self._use(await self.metadata.until(lambda image: _is_registered(image, self.node_id, epoch)))
 
     # -- metadata -----------------------------------------------------------------------------------
 
-    def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
+    async def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
+        new = self.replicas.new_partitions(image, deltas)
+        if len(new) > CREATED_ON_THE_LOOP:
+            await self.in_thread(self.logs.prepare(new))
         before = self.image
         self._use(image)
         self.replicas.apply(image, deltas)
         self.coordinators.applied(before, deltas)
+        for delta in deltas:
+            if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
+                self.topic_metrics.remove(topic.name)
 
     def _use(self, image: MetadataImage) -> None:
         if image.configs is not self.image.configs:
@@ -270,10 +302,19 @@ class Broker:
         partition.when_committed(offset, committed)
 
     def _flush_failed(self, log: Log, error: Exception) -> None:
-        cause = error if isinstance(error, OSError) else OSError(str(error))
-        folder = self.logs.take_offline(log, cause)
-        self.replicas.take_offline(lambda other: other.folder.startswith(folder + os.sep), str(error))
-        self.coordinators.follow()
+        self.logs.take_offline(log, error if isinstance(error, OSError) else OSError(str(error)))
+        self._leave_failed_dirs()
+
+    def _leave_failed_dirs(self) -> None:
+        """Serve nothing any more that lies in a log dir which failed; the other dirs go on."""
+        failed = self.logs.offline_dirs
+        for folder in failed.keys() - self._left_dirs:
+            self._left_dirs.add(folder)
+            self.replicas.take_offline(partial(_lies_in, folder), failed[folder])
+            self.coordinators.follow()
+            if len(failed) == len(self.logs.dirs):
+                logger.critical("no log dir is left: this broker cannot go on")
+                self.on_all_dirs_failed()
 
     # -- by the clock -------------------------------------------------------------------------------
 
@@ -281,6 +322,7 @@ class Broker:
         self._housekeeper = asyncio.get_running_loop().call_later(HOUSEKEEPING_SECONDS, self._keep_house)
         for log in self.logs.housekeeping(self.clock.now_ms()):
             self.flusher.flush(log)
+        self._leave_failed_dirs()
 
     def _in_background(self, work: Callable[[], None]) -> None:
         """Removing files and the like: nobody waits for it."""
@@ -289,6 +331,10 @@ class Broker:
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run something that may wait for the disk."""
         return await self._disk.call(work)
+
+
+def _lies_in(folder: str, log: Log) -> bool:
+    return log.folder.startswith(folder + os.sep)
 
 
 def _listeners(config: BrokerConfig) -> list[Listener]:
@@ -303,6 +349,11 @@ def _listeners(config: BrokerConfig) -> list[Listener]:
         )
         for spec in config.listeners
     ]
+
+
+def _is_registered(image: MetadataImage, broker_id: int, epoch: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.epoch >= epoch
 
 
 def _registered_address(listener: Listener) -> tuple[str, int]:

@@ -1,0 +1,98 @@
+"""Who is alive, and who is the controller: the second half of what a coordinator such as ZooKeeper gives.
+
+`LocalMembership` is that of one node: always elected, nobody else. `memory.py` has one that several brokers of one
+process share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from barnabas.cluster.image import Endpoint, MetadataImage
+from barnabas.cluster.store import MetadataStore
+
+
+class BrokerInfo(msgspec.Struct, frozen=True):
+    """What a broker says of itself when it joins. The membership gives the epoch, one for each life.
+
+    `clean` says that it lost nothing since it last served (controller/brokers.py has the rule).
+    """
+
+    id: int
+    host: str = ""
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    features: dict[str, tuple[int, int]] = {}
+    clean: bool = True
+    epoch: int = -1
+
+
+Brokers: TypeAlias = dict[int, BrokerInfo]
+Elected: TypeAlias = Callable[[int], None]
+Told: TypeAlias = Callable[[], None]
+
+
+class Membership(Protocol):
+    """All callbacks come on the event loop, in order."""
+
+    async def join(self, info: BrokerInfo) -> int:
+        """Be alive for the others; the broker epoch. Called again after `on_fenced`, it waits for a new session."""
+        ...
+
+    async def leave(self) -> None:
+        """Be gone at once, without waiting for a timeout."""
+        ...
+
+    def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
+        """Become the controller whenever nobody else is; `on_elected` gets the controller epoch."""
+        ...
+
+    def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
+        """Tell who is alive: soon, and at every change."""
+        ...
+
+    def on_fenced(self, callback: Told) -> None:
+        """Tell when the session has been lost for longer than its timeout, by our own monotonic clock."""
+        ...
+
+    @property
+    def is_fenced(self) -> bool: ...
+
+
+class Coordination(NamedTuple):
+    """What a broker needs to be part of a cluster."""
+
+    store: MetadataStore
+    membership: Membership
+
+
+class LocalMembership:
+    """One node: it is elected as soon as it asks, and nobody else comes or goes."""
+
+    is_fenced = False
+
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        self._image = image
+        self._tell_brokers: Callable[[Brokers], None] | None = None
+
+    async def join(self, info: BrokerInfo) -> int:
+        # Greater than every epoch before: the entry that registers the broker has this offset or a later one.
+        epoch = self._image().offset + 1
+        if self._tell_brokers is not None:
+            self._tell_brokers({info.id: msgspec.structs.replace(info, epoch=epoch)})
+        return epoch
+
+    async def leave(self) -> None:
+        """Nobody is left to be told."""
+
+    def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
+        on_elected(self._image().controller_epoch + 1)
+
+    def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
+        self._tell_brokers = callback
+
+    def on_fenced(self, callback: Told) -> None:
+        """A node alone cannot lose its session."""

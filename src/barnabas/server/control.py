@@ -1,0 +1,136 @@
+"""What the controller does of its own accord while this broker is elected: it follows who is alive.
+
+A broker that has joined is registered, one that is gone is fenced; leadership goes back to preferred replicas
+from time to time. Requests of clients and of other brokers reach the controller through their handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.membership import BrokerInfo, Brokers, Membership
+from barnabas.controller.balance import balance_leaders
+from barnabas.controller.brokers import Registration, create_cluster, fence, register
+from barnabas.controller.controller import Controller
+from barnabas.controller.decision import Decided
+from barnabas.controller.policy import Policy
+from barnabas.errors import KafkaError
+from barnabas.server.features import initial_features
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5  # after a decision that could not be stored
+
+
+class ClusterControl:
+    """One task while elected: register and fence, then wait for the next change or the next time to balance."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        membership: Membership,
+        policy: Callable[[], Policy],
+        found_cluster: Callable[[], tuple[str, list[Delta]]],
+        balance_seconds: Callable[[], float | None],
+    ) -> None:
+        self._controller = controller
+        self._membership = membership
+        self._policy = policy
+        self._found_cluster = found_cluster
+        self._balance_seconds = balance_seconds
+        self._brokers: Brokers | None = None
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._membership.on_brokers_changed(self._brokers_changed)
+        self._membership.campaign(self._elected, self._resigned)
+
+    def stop(self) -> None:
+        self._resigned()
+
+    def _elected(self, epoch: int) -> None:
+        self._resigned()
+        logger.info("this broker is the controller, epoch %d", epoch)
+        self._task = asyncio.ensure_future(self._control(epoch))
+
+    def _resigned(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        self._controller.resign()
+
+    def _brokers_changed(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._changed.set()
+
+    # -- while elected ------------------------------------------------------------------------------
+
+    async def _control(self, epoch: int) -> None:
+        while True:
+            try:
+                await self._begin(epoch)
+                while True:
+                    await self._one_round()
+            except KafkaError as error:
+                logger.warning("the controller cannot go on and tries again: %s", error)
+                self._controller.resign()
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                logger.exception("the controller failed and tries again")
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _begin(self, epoch: int) -> None:
+        await self._controller.take_over(epoch)
+        if not self._controller.image.cluster_id:
+            cluster_id, adopted = self._found_cluster()
+            await self._controller.submit(lambda image: create_cluster(image, cluster_id, initial_features()))
+            await self._controller.submit(lambda image: (adopted, None))
+        self._changed.set()
+
+    async def _one_round(self) -> None:
+        if not await self._wait_for_change():
+            await self._controller.submit(lambda image: balance_leaders(image, self._policy()))
+            return
+        self._changed.clear()
+        if self._brokers is not None:
+            await self._follow(self._brokers)
+
+    async def _wait_for_change(self) -> bool:
+        """True when brokers came or went, False when it is time to balance."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._balance_seconds()):
+                await self._changed.wait()
+        return self._changed.is_set()
+
+    async def _follow(self, alive: Brokers) -> None:
+        policy = self._policy()
+        for broker_id, known in list(self._controller.image.brokers.items()):
+            if not known.fenced and broker_id not in alive:
+                logger.warning("broker %d is gone: others take over what it led", broker_id)
+                await self._controller.submit(_fencing(broker_id, policy))
+        for info in alive.values():
+            await self._controller.submit(_registering(info, policy))
+
+
+def _fencing(broker_id: int, policy: Policy) -> Callable[[MetadataImage], Decided[None]]:
+    return lambda image: fence(image, broker_id, policy)
+
+
+def _registering(info: BrokerInfo, policy: Policy) -> Callable[[MetadataImage], Decided[int]]:
+    registration = Registration(
+        info.id, info.host, info.rack, info.endpoints, info.features, info.clean, info.epoch
+    )
+
+    def decide(image: MetadataImage) -> Decided[int]:
+        known = image.brokers.get(info.id)
+        if known is not None and known.epoch >= info.epoch:
+            return [], known.epoch
+        return register(image, registration, policy)
+
+    return decide
