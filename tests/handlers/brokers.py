@@ -24,6 +24,8 @@ class MetadataBroker:
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.config = BrokerConfig.load(settings or {})
+        self.node_id = 1
+        self.replicas = SimpleNamespace(offline={})
         self.store = MemoryMetadataStore()
         self.controller = Controller(self.store, 1)
         self.policy = Policy(

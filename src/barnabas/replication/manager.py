@@ -58,14 +58,20 @@ class ReplicaManager:
 
     def why_missing(self, topic: str, topic_id: Uuid, index: int) -> ErrorCode:
         """What to answer for a partition, named by topic or by topic id, that is not found here."""
-        if topic_id != ZERO_UUID:
-            known = self.by_id.get(topic_id)
+        if topic_id != ZERO_UUID or not topic:
+            known = self._name_of(topic_id)
             if known is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
-            topic = next(iter(known.values())).topic if known else topic
+            topic = known
         if TopicPartition(topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _name_of(self, topic_id: Uuid) -> str | None:
+        partitions = self.by_id.get(topic_id)
+        if not partitions:  # unknown, or all of it is offline
+            return next((name for name, each in self.by_name.items() if each is partitions), None)
+        return next(iter(partitions.values())).topic
 
     @property
     def offline(self) -> dict[TopicPartition, str]:
@@ -117,14 +123,14 @@ class ReplicaManager:
         config = self._log_config(image, topic.name)
         for index, state in states:
             if self._broker_id in state.replicas:
+                # A topic of which nothing can be opened is known all the same: clients hear why.
+                self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
                 partition = partitions.get(index) or self._open(topic, index, config)
                 if partition is not None:
                     partitions[index] = partition
                     partition.apply(state)
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
-        if partitions:
-            self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
 
     def _open(self, topic: TopicState, index: int, config: LogConfig) -> Partition | None:
         place = TopicPartition(topic.name, index)
@@ -134,17 +140,30 @@ class ReplicaManager:
             logger.error("%s is offline: %s", place, error)
             self._offline[place] = str(error)
             return None
+        self._offline.pop(place, None)
         return Partition(topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name))
 
     def _delete(self, topic_id: Uuid) -> None:
-        partitions = self.by_id.pop(topic_id, {})
-        for partition in partitions.values():
-            self.by_name.pop(partition.topic, None)
+        name = self._name_of(topic_id)
+        if name is None:
+            return
+        del self.by_name[name]
+        for partition in self.by_id.pop(topic_id).values():
             self._remove(partition)
+        for place in [place for place in self._offline if place.topic == name]:
+            del self._offline[place]
+            self._delete_log(place)
 
     def _remove(self, partition: Partition) -> None:
         partition.retire()
-        self._logs.delete(partition.topic_partition)
+        self._delete_log(partition.topic_partition)
+
+    def _delete_log(self, place: TopicPartition) -> None:
+        try:
+            self._logs.delete(place)
+        except KafkaError as error:
+            # It is gone from the image all the same; what is left of it is set aside at the next start.
+            logger.error("the files of %s cannot be removed: %s", place, error)
 
     def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> None:
         if delta.resource_type == ResourceType.TOPIC:
@@ -167,4 +186,4 @@ class ReplicaManager:
                 if broken(partition.log):
                     self._offline[TopicPartition(name, index)] = reason
                     del partitions[index]
-                    partition.retire()
+                    partition.retire(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -93,10 +93,10 @@ class Partition:
             self._follow_isr()
         self._changed(0)
 
-    def retire(self) -> None:
-        """The partition leaves this broker (topic deleted, replica moved): nobody waits for it any longer."""
+    def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+        """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
         self.is_leader = False
-        self._fail_waiting(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._fail_waiting(why)
         self._changed(0)
 
     def leadership_error(self, epoch: int) -> ErrorCode:

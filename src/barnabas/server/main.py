@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `announce` is called once the broker answers clients."""
+    """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
     asyncio.run(_serve(config, announce))
 
 
@@ -24,8 +24,11 @@ async def _serve(config: BrokerConfig, announce: Callable[[Broker], None]) -> No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     broker = Broker(config)
+    broker.on_all_dirs_failed = stop.set
     await broker.start()
     announce(broker)
     await stop.wait()
     logger.info("stopping: finishing requests, flushing logs")
     await broker.stop()
+    if len(broker.logs.offline_dirs) == len(broker.logs.dirs):
+        raise SystemExit("every log dir has failed; what the disks said is in the log above")

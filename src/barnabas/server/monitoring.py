@@ -84,7 +84,9 @@ def declare_cluster_metrics(registry: Registry, broker: Broker) -> None:
         catalogue.ACTIVE_CONTROLLER: lambda: int(broker.image.controller_id == broker.node_id),
         catalogue.TOPIC_COUNT: lambda: len(broker.image.topics),
         catalogue.ALL_PARTITIONS: lambda: sum(1 for _ in states()),
-        catalogue.OFFLINE_PARTITIONS: lambda: sum(state.leader < 0 for state in states()),
+        catalogue.OFFLINE_PARTITIONS: lambda: (
+            sum(state.leader < 0 for state in states()) + len(broker.replicas.offline)
+        ),
         catalogue.PREFERRED_IMBALANCE: lambda: sum(
             state.leader != state.preferred_leader for state in states()
         ),

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.log import Log
-
 from barnabas.clock import Timer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -29,7 +28,6 @@ from barnabas.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
-
     from barnabas.server.dispatch import Request
 
 READ_COMMITTED = 1
@@ -139,10 +137,7 @@ class Fetching:
         self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
     ) -> PartitionData:
         if partition is None:
-            known = self._session.uses_topic_ids and entry.topic_id not in self._broker.replicas.by_id
-            return _error(
-                entry, ErrorCode.UNKNOWN_TOPIC_ID if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
+            return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.index))
         problem = partition.leadership_error(entry.leader_epoch)
         if problem:
             return _not_here(entry, partition, problem, self._request.version)
@@ -175,7 +170,11 @@ class Fetching:
     def _answer(self, found: list[tuple[FetchEntry, Partition | None, PartitionData]]) -> FetchResponse:
         session = self._session
         topics: dict[str | Uuid, FetchableTopicResponse] = {}
-        for entry, _, data in found:
+        for entry, partition, data in found:
+            if partition is not None:
+                partition.counters.fetches.value += 1
+                if data.error_code:
+                    partition.counters.failed_fetches.value += 1
             news = _is_news(entry, data)
             if news or session.full:
                 key = key_of(entry)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from barnabas.log.log import Log
-
 from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -18,7 +18,6 @@ from barnabas.protocol.messages.cluster import (
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
-
     from barnabas.server.dispatch import Request
 
 
@@ -40,14 +39,16 @@ def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]]
 
 def _describe(broker: Broker, folder: str, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
     if folder in broker.logs.offline_dirs:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder)
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(folder)
+        )
     total, usable = broker.files.capacity(folder)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in broker.logs.in_folder(folder):
         if wanted is None or log.topic_partition in wanted:
             topics.setdefault(log.topic_partition.topic, []).append(_partition(log))
     return DescribeLogDirsResult(
-        log_dir=folder,
+        log_dir=os.path.abspath(folder),
         topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
         total_bytes=total,
         usable_bytes=usable,

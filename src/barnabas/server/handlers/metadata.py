@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Container, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
@@ -105,7 +105,7 @@ def _answer(
 ) -> MetadataResponse:
     image = broker.image
     endpoints = broker.endpoints_for(request.connection)
-    view = PartitionView(image, frozenset(broker_id for broker_id, *_ in endpoints), request.version)
+    view = view_of(broker, [broker_id for broker_id, *_ in endpoints], request.version)
     operations = ALL_OF_TOPIC if message.include_topic_authorized_operations else NOT_ASKED_FOR
     if message.topics is None or (request.version == 0 and not message.topics):
         topics = [_known(view, topic, operations) for topic in image.topics.values()]
@@ -157,7 +157,10 @@ def _known(view: PartitionView, topic: TopicState, operations: int) -> MetadataR
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[view.describe(index, partition) for index, partition in enumerate(topic.partitions)],
+        partitions=[
+            view.at(topic.name, index).describe(index, partition)
+            for index, partition in enumerate(topic.partitions)
+        ],
         topic_authorized_operations=operations,
     )
 
@@ -169,13 +172,42 @@ def unknown_topic_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-class PartitionView:
-    """How partitions look to one client: which brokers it can reach, and which version it speaks."""
+def view_of(broker: Broker, reachable: Iterable[int], version: int) -> PartitionView:
+    """How partitions look to a client that can reach these brokers and speaks this version of Metadata."""
+    image, brokers = broker.image, frozenset(reachable)
+    failed = frozenset([broker.node_id])
+    view = PartitionView(image, brokers, version)
+    view.behind_failed_disks = broker.replicas.offline
+    view.without_this_broker = PartitionView(image, brokers - failed, version, failed)
+    return view
 
-    def __init__(self, image: MetadataImage, reachable: frozenset[int], version: int) -> None:
+
+class PartitionView:
+    """Which brokers a client can reach, which version it speaks, and which brokers' disks have failed.
+
+    A partition whose files this broker cannot use has no leader here, whatever the image says: a client that
+    is told otherwise comes again and again.
+    """
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        reachable: frozenset[int],
+        version: int,
+        failed: frozenset[int] = frozenset(),
+    ) -> None:
         self.image = image
+        self.behind_failed_disks: Container[tuple[str, int]] = ()
+        self.without_this_broker = self
         self._reachable = reachable
         self._version = version
+        self._failed = failed
+
+    def at(self, topic: str, index: int) -> PartitionView:
+        """The view that holds for one partition."""
+        if self.behind_failed_disks and (topic, index) in self.behind_failed_disks:
+            return self.without_this_broker
+        return self
 
     def describe(self, index: int, partition: PartitionState) -> MetadataResponsePartition:
         return MetadataResponsePartition(
@@ -194,7 +226,8 @@ class PartitionView:
     def leader_error(self, partition: PartitionState) -> ErrorCode:
         if partition.leader in self._reachable:
             return ErrorCode.NONE
-        if self.image.can_lead(partition.leader) and self._version > 5:
+        hidden = partition.leader not in self._failed and self.image.can_lead(partition.leader)
+        if hidden and self._version > 5:
             return ErrorCode.LISTENER_NOT_FOUND
         return ErrorCode.LEADER_NOT_AVAILABLE
 

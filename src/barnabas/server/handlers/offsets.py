@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.log.log import Log
-
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log
 from barnabas.protocol.messages.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -36,7 +35,6 @@ from barnabas.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
-
     from barnabas.server.dispatch import Request
 
 LATEST = -1

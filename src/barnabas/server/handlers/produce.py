@@ -115,8 +115,10 @@ class _Appending:
         return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
 
     def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        counters = partition.counters
+        counters.produces.value += 1
         try:
-            if partition.counters.is_internal and self.request.client_id != INTERNAL_WRITER:
+            if counters.is_internal and self.request.client_id != INTERNAL_WRITER:
                 raise KafkaError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to internal topics"
                 )
@@ -153,6 +155,7 @@ class _AppendingAdmitted(_Appending):
     def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
         refusal = self._admission.refusal(partition)
         if refusal is not None:
+            partition.counters.produces.value += 1
             partition.counters.failed_produces.value += 1
             return _failure(partition, data.index, refusal, self.request.version)
         return super()._append(partition, data)

@@ -20,7 +20,7 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from barnabas.server.handlers.metadata import PartitionView, unknown_topic_error
+from barnabas.server.handlers.metadata import PartitionView, unknown_topic_error, view_of
 from barnabas.server.operations import ALL_OF_TOPIC
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def describe_topic_partitions(
     if cursor.partition_index < 0 or (named and message.cursor and cursor.topic_name not in named):
         return _all_refused(message)
     limit = min(message.response_partition_limit, broker.config["max.request.partition.size.limit"])
-    reachable = frozenset(broker_id for broker_id, *_ in broker.endpoints_for(request.connection))
-    page = _Page(PartitionView(broker.image, reachable, NEWEST_METADATA), max(1, limit))
+    reachable = [broker_id for broker_id, *_ in broker.endpoints_for(request.connection)]
+    page = _Page(view_of(broker, reachable, NEWEST_METADATA), max(1, limit))
     for name in sorted(named or broker.image.topics):
         if name >= cursor.topic_name:
             page.add(name, cursor.partition_index if name == cursor.topic_name else 0)
@@ -82,25 +82,31 @@ class _Page:
                 name=name,
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
-                partitions=[self._describe(index, state) for index, state in enumerate(shown, first)],
+                partitions=[
+                    _describe(self._view.at(name, index), index, state)
+                    for index, state in enumerate(shown, first)
+                ],
                 topic_authorized_operations=ALL_OF_TOPIC,
             )
         )
         if first + len(shown) < len(topic.partitions):
             self.next_cursor = Cursor(name, first + len(shown))
 
-    def _describe(self, index: int, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
-        return DescribeTopicPartitionsResponsePartition(
-            error_code=self._view.leader_error(partition),
-            partition_index=index,
-            leader_id=self._view.leader(partition),
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=list(partition.replicas),
-            isr_nodes=list(partition.isr),
-            eligible_leader_replicas=list(partition.elr),
-            last_known_elr=list(partition.last_known_elr),
-            offline_replicas=self._view.offline(partition),
-        )
+
+def _describe(
+    view: PartitionView, index: int, partition: PartitionState
+) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=view.leader_error(partition),
+        partition_index=index,
+        leader_id=view.leader(partition),
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=view.offline(partition),
+    )
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
