@@ -23,12 +23,19 @@ Checking and remembering are two calls, so that a write that fails in between le
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.transactions import CompletedTransaction
-from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from barnabas.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
 
 REMEMBERED_BATCHES = 5  # max.in.flight.requests.per.connection of an idempotent producer is at most this
 MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
@@ -62,6 +69,7 @@ class Producer:
         "epoch",
         "last_timestamp",
         "marker_offset",
+        "next_sequence",
         "producer_id",
         "transaction_start",
     )
@@ -69,7 +77,8 @@ class Producer:
     def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
-        self.batches: list[RememberedBatch] = []
+        self.batches: deque[RememberedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         self.transaction_start: int | None = None
@@ -94,20 +103,21 @@ class Producer:
         return None
 
     def remember(self, epoch: int, batch: RememberedBatch) -> None:
-        self.bump_epoch(epoch)
+        if epoch != self.epoch:
+            self.bump_epoch(epoch)
         self.batches.append(batch)
-        if len(self.batches) > REMEMBERED_BATCHES:
-            del self.batches[0]
-        self.last_timestamp = batch.timestamp
+        self.next_sequence = (batch[0] + 1) & _SEQUENCE_MASK
+        self.last_timestamp = batch[3]
 
     def bump_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
+            self.next_sequence = 0
 
 
 class ProducerStates:
-    """All producers of one partition, the least recently active first."""
+    """All producers of one partition."""
 
     def __init__(self, limit: int = MOST_PRODUCERS) -> None:
         self._limit = limit
@@ -131,6 +141,15 @@ class ProducerStates:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
+        if (
+            header.base_sequence == producer.next_sequence
+            and header.producer_epoch == producer.epoch
+            and producer.transaction_start is None
+        ):
+            return None  # what nearly every batch is
+        return self._check_unusual(producer, header)
+
+    def _check_unusual(self, producer: Producer, header: BatchHeader) -> RememberedBatch | None:
         self.check_epoch(producer, header.producer_epoch)
         if header.base_sequence == NO_SEQUENCE:
             return None  # offsets that a coordinator writes for the producer are not numbered
@@ -138,7 +157,7 @@ class ProducerStates:
             duplicate = producer.duplicate_of(header)
             if duplicate is not None:
                 return duplicate
-            expected = (producer.last_sequence + 1) & _SEQUENCE_MASK
+            expected = producer.next_sequence
         else:
             expected = 0
         if header.base_sequence != expected and producer.epoch != NO_PRODUCER_EPOCH:
@@ -179,38 +198,37 @@ class ProducerStates:
 
     def remember(self, header: BatchHeader, first_offset: int) -> None:
         """Take note of a batch that is now in the log."""
-        producer = self._active(header.producer_id)
+        producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
         delta = header.last_offset_delta
-        last_sequence = NO_SEQUENCE if header.base_sequence == NO_SEQUENCE else header.last_sequence
+        sequence = header.base_sequence
+        if sequence != NO_SEQUENCE:
+            sequence = (sequence + delta) & _SEQUENCE_MASK
         producer.remember(
             header.producer_epoch,
-            RememberedBatch(last_sequence, first_offset + delta, delta, header.max_timestamp),
+            RememberedBatch(sequence, first_offset + delta, delta, header.max_timestamp),
         )
-        if header.is_transactional and producer.transaction_start is None:
+        if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
             producer.transaction_start = first_offset
             self._open[header.producer_id] = first_offset
 
-    def _active(self, producer_id: int) -> Producer:
-        """The producer, moved to the end of the order; a new one may push out the longest silent."""
-        producer = self._producers.pop(producer_id, None)
-        if producer is None:
-            producer = Producer(producer_id)
-            if len(self._producers) >= self._limit:
-                self._evict()
-        self._producers[producer_id] = producer
+    def _new(self, producer_id: int) -> Producer:
+        if len(self._producers) >= self._limit:
+            self._evict()
+        producer = self._producers[producer_id] = Producer(producer_id)
         return producer
 
     def _evict(self) -> None:
-        for producer_id, producer in self._producers.items():
-            if producer.transaction_start is None:
-                del self._producers[producer_id]
-                return
+        """Forget the tenth that has been silent longest: rarely, so that one flood of ids costs one sort."""
+        idle = [producer for producer in self._producers.values() if producer.transaction_start is None]
+        idle.sort(key=lambda producer: producer.last_offset)
+        for producer in idle[: max(self._limit // 10, 1)]:
+            del self._producers[producer.producer_id]
 
     def end_transaction(
         self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, *, aborted: bool
     ) -> CompletedTransaction | None:
         """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
-        producer = self._active(header.producer_id)
+        producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset
@@ -264,9 +282,8 @@ class ProducerStates:
 
     def restore(self, producers: Iterable[Producer]) -> None:
         """Replace everything by what a snapshot says."""
-        ordered = sorted(producers, key=lambda producer: producer.last_timestamp)
-        self._producers = {producer.producer_id: producer for producer in ordered}
-        opened = [(p.transaction_start, p.producer_id) for p in ordered if p.transaction_start is not None]
+        self._producers = {producer.producer_id: producer for producer in producers}
+        opened = [(p.transaction_start, p.producer_id) for p in self if p.transaction_start is not None]
         self._open = {producer_id: start for start, producer_id in sorted(opened)}
         self._decided = []
 

@@ -70,7 +70,7 @@ def _decode_entry(fields: tuple[int, ...]) -> Producer:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = fields
     producer = Producer(producer_id, epoch)
     if sequence != NO_SEQUENCE:
-        producer.batches.append(RememberedBatch(sequence, offset, delta, timestamp))
+        producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp))
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_start = None if transaction == _NO_OFFSET else transaction
