@@ -197,7 +197,7 @@ class Transactions(RuleBasedStateMachine):
         assert present.epoch == model.epoch
         assert present.is_ongoing == (model.open is not None)
         assert present.is_decided == model.writing
-        assert not present.is_ongoing or present.partitions == model.open
+        assert not present.is_ongoing or set(present.partitions) == model.open
         assert not present.is_at_rest or present.partitions == frozenset()
         if model.writing:
             assert (present.state is S.PREPARE_COMMIT) == model.outcome

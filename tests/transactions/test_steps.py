@@ -78,7 +78,7 @@ def test_only_a_decided_transaction_can_be_completed(before: TransactionState) -
 @pytest.mark.parametrize("version", [V1, V2])
 def test_fencing_aborts_and_raises_the_epoch_by_one(version: int) -> None:
     fenced = at(S.ONGOING).fenced(version, NOW)
-    assert (fenced.state, fenced.epoch, fenced.partitions) == (S.PREPARE_ABORT, 4, {PLACE})
+    assert (fenced.state, fenced.epoch, fenced.partitions) == (S.PREPARE_ABORT, 4, frozenset({PLACE}))
 
 
 @pytest.mark.parametrize("before", [state for state in S if state is not S.ONGOING])

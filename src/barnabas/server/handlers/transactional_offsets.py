@@ -145,6 +145,8 @@ class _TransactionalCommit:
         )
 
     def _finish(self, error: ErrorCode) -> None:
+        if error is ErrorCode.GROUP_ID_NOT_FOUND:
+            error = ErrorCode.ILLEGAL_GENERATION  # no version of this API knows the other
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._request.version < KNOWS_LOADING:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for answer in self._answers:
