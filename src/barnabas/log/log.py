@@ -57,7 +57,7 @@ from barnabas.log.slices import EMPTY, FileSlice, Slice
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.log.tail import Tail
 from barnabas.log.truncation import start_over, truncate
-from barnabas.records.batch import BatchHeader, iterate_headers, stamp
+from barnabas.records.batch import CONTROL_BIT, BatchHeader, iterate_headers, stamp
 from barnabas.types import TopicPartition, Uuid
 
 __all__ = ["EMPTY", "AppendResult", "FileSlice", "FlushJob", "Log", "LogParts", "Origin"]
@@ -184,15 +184,21 @@ class Log:
     def _append_of_producer(
         self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> AppendResult:
-        marker = None
-        if header.is_control:
-            marker = transaction_marker(batch, header)
-            if marker is not None:
-                self.producers.check_marker(header, marker.coordinator_epoch)
-        else:
-            original = self.producers.check(header)
-            if original is not None:
-                return self._duplicate(original)
+        if header.attributes & CONTROL_BIT:
+            return self._append_marker(batch, header, leader_epoch, now_ms)
+        original = self.producers.check(header)
+        if original is not None:
+            return self._duplicate(original)
+        result = self._append_next(batch, header, leader_epoch, now_ms)
+        self.producers.remember(header, result.first_offset)
+        return result
+
+    def _append_marker(
+        self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        marker = transaction_marker(batch, header)
+        if marker is not None:
+            self.producers.check_marker(header, marker.coordinator_epoch)
         result = self._append_next(batch, header, leader_epoch, now_ms)
         replay_batch(self.producers, self.active, header, result.first_offset, marker)
         return result

@@ -1,0 +1,125 @@
+"""How long one append and one read of the log take, beside the system call that cannot be avoided.
+
+    python -m benchmarks.micro_log [FOLDER ...]
+
+The floor is one checksum and one pwrite of the same bytes; what the log adds is Python.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from barnabas.config.topic import LogConfig
+from barnabas.files import LocalFileSystem
+from barnabas.log.creation import create_log
+from barnabas.log.gate import Gate
+from barnabas.log.log import Log
+from barnabas.log.open_segments import OpenSegments
+from barnabas.records.batch import CRC_START
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record
+from barnabas.types import TopicPartition, new_uuid
+
+ROUNDS = 5
+BATCHES = 4000
+SIZES = (100, 16 * 1024)
+OVERHEAD = 70  # of a batch with one record
+
+
+def new_log(folder: str) -> Log:
+    fs = LocalFileSystem()
+    fs.make_folders(folder)
+    return create_log(
+        fs,
+        folder,
+        TopicPartition("bench", 0),
+        new_uuid(),
+        LogConfig(),
+        gate=Gate(fs, folder),
+        open_segments=OpenSegments(),
+        now_ms=0,
+    )
+
+
+def batches(size: int, now_ms: int, producer: bool) -> list[memoryview]:
+    records = [Record(0, now_ms, None, b"x" * (size - OVERHEAD))]
+    if not producer:
+        return [memoryview(build_batch(records)) for _ in range(BATCHES)]
+    return [
+        memoryview(build_batch(records, producer_id=7, producer_epoch=0, base_sequence=number))
+        for number in range(BATCHES)
+    ]
+
+
+def best(measure: Callable[[int], float]) -> float:
+    """Microseconds per operation, the best of some rounds: the others were disturbed."""
+    return min(measure(number) for number in range(ROUNDS)) / BATCHES * 1e6
+
+
+def append(folder: str, size: int, producer: bool) -> float:
+    def measure(number: int) -> float:
+        now_ms = time.time_ns() // 1_000_000
+        log, data = new_log(f"{folder}/{size}-{producer}-{number}"), batches(size, now_ms, producer)
+        start = time.perf_counter()
+        for batch in data:
+            log.append_as_leader(batch, 0, now_ms)
+        return time.perf_counter() - start
+
+    return best(measure)
+
+
+def floor(folder: str, size: int) -> float:
+    def measure(number: int) -> float:
+        data = batches(size, 0, False)
+        fd = os.open(f"{folder}/floor-{size}-{number}", os.O_RDWR | os.O_CREAT)
+        start, position = time.perf_counter(), 0
+        for batch in data:
+            crc32c(batch[CRC_START:])
+            position += os.pwrite(fd, batch, position)
+        elapsed = time.perf_counter() - start
+        os.close(fd)
+        return elapsed
+
+    return best(measure)
+
+
+def read(folder: str, at_tail: bool) -> float:
+    now_ms = time.time_ns() // 1_000_000
+    log = new_log(f"{folder}/read-{at_tail}")
+    for batch in batches(100, now_ms, False):
+        log.append_as_leader(batch, 0, now_ms)
+    end = log.log_end_offset
+    offsets = [end - 1 - number % 32 if at_tail else number for number in range(BATCHES)]
+
+    def measure(number: int) -> float:
+        start = time.perf_counter()
+        for offset in offsets:
+            log.read(offset, 1 << 20, end)
+        return time.perf_counter() - start
+
+    return best(measure)
+
+
+def main() -> None:
+    print(f"{'folder':<12}{'what':<34}{'us':>8}{'floor us':>10}")
+    for place in sys.argv[1:] or ["/dev/shm", tempfile.gettempdir()]:
+        folder = tempfile.mkdtemp(dir=place)
+        try:
+            for size in SIZES:
+                least = floor(folder, size)
+                for producer in (False, True):
+                    what = f"append {size} B{', idempotent' if producer else ''}"
+                    print(f"{place:<12}{what:<34}{append(folder, size, producer):>8.2f}{least:>10.2f}")
+            print(f"{place:<12}{'find a slice at the tail':<34}{read(folder, True):>8.2f}")
+            print(f"{place:<12}{'find a slice by the index':<34}{read(folder, False):>8.2f}")
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
