@@ -13,7 +13,7 @@ CHECK_EVERY_MS = (
 class Gate:
     """Shared by all logs of a log dir. `error` is set once and for all when the disk has failed."""
 
-    __slots__ = ("_folder", "_fs", "_refusal", "check_at_ms", "error", "reserve_bytes")
+    __slots__ = ("_folder", "_fs", "_look_at_ms", "_refusal", "check_at_ms", "error", "reserve_bytes")
 
     def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
         self._fs = fs
@@ -21,24 +21,27 @@ class Gate:
         self.reserve_bytes = reserve_bytes
         self.error: KafkaError | None = None
         self.check_at_ms = 0
+        """Before this time nothing can have changed: the hot path compares it with its own now."""
+        self._look_at_ms = 0
         self._refusal: KafkaError | None = None
 
     def check(self, now_ms: int) -> None:
         """Raises when nothing may be written; asks the disk at most once a second."""
         if self.error is not None:
             raise self.error
-        if now_ms >= self.check_at_ms or self.check_at_ms - now_ms > CHECK_EVERY_MS:
+        if not 0 < self._look_at_ms - now_ms <= CHECK_EVERY_MS:
             self._look(now_ms)
         if self._refusal is not None:
             raise self._refusal
 
     def _look(self, now_ms: int) -> None:
-        self.check_at_ms = now_ms + CHECK_EVERY_MS
+        self.check_at_ms = self._look_at_ms = now_ms + CHECK_EVERY_MS
         self._refusal = None
         if not self.reserve_bytes:
             return
         free = self._fs.free_bytes(self._folder)
         if free < self.reserve_bytes:
+            self.check_at_ms = 0  # every append asks, until there is room again
             self._refusal = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{self._folder} has {free} bytes left and barnabas.disk.reserve.bytes keeps "

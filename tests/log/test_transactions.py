@@ -1,0 +1,175 @@
+"""Transactions as far as a partition is concerned: what is stable, what was aborted, who may end what."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.config.topic import LogConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log, Origin
+from barnabas.log.transactions import (
+    AbortedTransaction,
+    TransactionIndexError,
+    decode_aborted,
+    encode_aborted,
+)
+from barnabas.testing.files import FaultyFileSystem
+from tests.log.support import (
+    NOW,
+    PARTITION,
+    TOPIC_ID,
+    append,
+    batch,
+    end_transaction,
+    get,
+    loaded,
+    marker,
+    new_log,
+    produced,
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return new_log(tmp_path / "orders-0", LogConfig(segment_bytes=400))
+
+
+def in_transaction(log: Log, producer_id: int, sequence: int = 0, epoch: int = 0) -> int:
+    return append(log, produced(producer_id, epoch, sequence, b"x", transactional=True)).first_offset
+
+
+def test_the_last_stable_offset_stops_at_the_first_open_transaction(log: Log) -> None:
+    append(log, batch(b"a"))
+    assert log.last_stable_offset == 1
+    in_transaction(log, 7)
+    append(log, batch(b"b"))
+    in_transaction(log, 8)
+    assert (log.last_stable_offset, log.high_watermark) == (1, 4)
+    end_transaction(log, marker(7, 0, committed=True))
+    assert log.last_stable_offset == 3
+    end_transaction(log, marker(8, 0, committed=False))
+    assert log.last_stable_offset == log.high_watermark == 6
+
+
+def test_a_transaction_is_unstable_until_its_marker_is_below_the_high_watermark(log: Log) -> None:
+    in_transaction(log, 7)
+    log.append_as_leader(memoryview(marker(7, 0, committed=True)), 0, NOW, origin=Origin.COORDINATOR)
+    assert (log.high_watermark, log.last_stable_offset) == (1, 0)
+    log.advance_high_watermark(2)
+    assert log.last_stable_offset == 2
+
+
+def test_aborted_transactions_are_found_by_offsets(log: Log) -> None:
+    in_transaction(log, 7)  # 0
+    in_transaction(log, 8)  # 1
+    end_transaction(log, marker(8, 0, committed=False))  # 2
+    end_transaction(log, marker(7, 0, committed=False))  # 3
+    append(log, batch(b"a"))  # 4
+    in_transaction(log, 9)  # 5
+    end_transaction(log, marker(9, 0, committed=True))  # 6
+    in_transaction(log, 9, 1)  # 7
+    end_transaction(log, marker(9, 0, committed=False))  # 8
+    assert len(log.segments) > 1
+    assert log.aborted_transactions(0, 9) == [(7, 0), (8, 1), (9, 7)]
+    assert log.aborted_transactions(0, 5) == [(7, 0), (8, 1)]
+    assert log.aborted_transactions(3, 5) == [(7, 0)]
+    assert log.aborted_transactions(4, 7) == []
+    assert log.aborted_transactions(8, 9) == [(9, 7)]
+
+
+def test_a_marker_without_a_transaction_ends_nothing(log: Log) -> None:
+    end_transaction(log, marker(7, 0, committed=False))
+    assert log.aborted_transactions(0, 1) == []
+    assert log.last_stable_offset == 1
+
+
+def test_an_old_epoch_cannot_end_a_transaction(log: Log) -> None:
+    in_transaction(log, 7, epoch=3)
+    with pytest.raises(KafkaError) as refusal:
+        end_transaction(log, marker(7, 2, committed=True))
+    assert refusal.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_an_old_coordinator_cannot_end_a_transaction(log: Log) -> None:
+    in_transaction(log, 7)
+    end_transaction(log, marker(7, 0, committed=True, coordinator_epoch=5))
+    in_transaction(log, 7, 1)
+    with pytest.raises(KafkaError) as refusal:
+        end_transaction(log, marker(7, 0, committed=True, coordinator_epoch=4))
+    assert refusal.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_marker_of_a_new_epoch_fences_the_old_one(log: Log) -> None:
+    in_transaction(log, 7)
+    end_transaction(log, marker(7, 1, committed=False))
+    with pytest.raises(KafkaError) as refusal:
+        in_transaction(log, 7, 1, epoch=0)
+    assert refusal.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert in_transaction(log, 7, 0, epoch=1) == 2
+
+
+def test_a_batch_outside_of_the_open_transaction_is_refused(log: Log) -> None:
+    in_transaction(log, 7)
+    with pytest.raises(KafkaError) as refusal:
+        append(log, produced(7, 0, 1, b"x"))
+    assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("how", ["clean", "killed", "crashed"])
+def test_open_and_aborted_transactions_survive_a_restart(how: str) -> None:
+    config = LogConfig(segment_bytes=400)
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs, config)
+    log = logs.create(PARTITION, TOPIC_ID, config)
+    in_transaction(log, 7)
+    for _ in range(8):
+        append(log, batch(b"between"))
+    in_transaction(log, 8)
+    end_transaction(log, marker(7, 0, committed=False))
+    if how == "clean":
+        logs.close()
+    else:
+        fs = fs.crash(lose_unsynced=False)
+    logs, _ = loaded(fs, config, boot="boot-2" if how == "crashed" else "boot-1")
+    log = get(logs)
+    log.advance_high_watermark(log.log_end_offset)
+    assert log.aborted_transactions(0, log.log_end_offset) == [(7, 0)]
+    assert log.producers.open_transactions == {8: 9}
+    assert log.last_stable_offset == 9
+    end_transaction(log, marker(8, 0, committed=False))
+    assert log.aborted_transactions(0, log.log_end_offset) == [(7, 0), (8, 9)]
+
+
+@pytest.mark.parametrize("damage", [b"\x00\x07" + bytes(32), b"short"])
+def test_a_damaged_transaction_index_is_built_again(damage: bytes) -> None:
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    in_transaction(log, 7)
+    end_transaction(log, marker(7, 0, committed=False))
+    logs.close()
+    path = "/data/orders-0/00000000000000000000.txnindex"
+    sound = fs.read_bytes(path)
+    fs.overwrite(path, damage)
+    logs, _ = loaded(fs)
+    assert get(logs).aborted_transactions(0, 2) == [(7, 0)]
+    assert fs.read_bytes(path) == sound
+
+
+def test_a_truncation_brings_back_the_open_transaction(log: Log) -> None:
+    in_transaction(log, 7)
+    append(log, batch(b"a"))
+    end_transaction(log, marker(7, 0, committed=False))
+    log.truncate_to(2)
+    assert log.producers.open_transactions == {7: 0}
+    assert log.aborted_transactions(0, 2) == []
+    assert log.last_stable_offset == 0
+
+
+def test_the_file_is_kafkas() -> None:
+    entry = AbortedTransaction(producer_id=7, first_offset=1, last_offset=2, last_stable_offset=3)
+    data = encode_aborted([entry])
+    assert data == bytes(2) + b"".join(number.to_bytes(8, "big") for number in (7, 1, 2, 3))
+    assert decode_aborted(data) == [entry]
+    with pytest.raises(TransactionIndexError):
+        decode_aborted(data[:-1])
