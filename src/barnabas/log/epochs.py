@@ -15,12 +15,14 @@ UNDEFINED = -1
 class LeaderEpochs:
     """Entries (epoch, first offset), both ascending. `dirty` until the file has been written."""
 
-    __slots__ = ("_epochs", "_starts", "dirty", "latest")
+    __slots__ = ("_epochs", "_starts", "_unsaved_start", "dirty", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = UNDEFINED
+        self.dirty = False
+        self._unsaved_start = UNDEFINED
         for epoch, start in entries:
             self.assign(epoch, start)
         self.dirty = False
@@ -39,11 +41,17 @@ class LeaderEpochs:
         self._epochs.append(epoch)
         self._starts.append(start_offset)
         self.latest = epoch
+        if not self.dirty or start_offset < self._unsaved_start:
+            self._unsaved_start = start_offset
         self.dirty = True
 
     def _drop_last(self) -> None:
         self._epochs.pop()
         self._starts.pop()
+
+    def is_worth_saving(self, log_end: int) -> bool:
+        """Has something changed that matters? A new epoch does not before it has a batch: the next start drops it."""
+        return self.dirty and self._unsaved_start < log_end
 
     def at(self, offset: int) -> int:
         """The epoch of the batch at `offset`."""
@@ -65,7 +73,7 @@ class LeaderEpochs:
         """The log now ends at `offset`."""
         while self._starts and self._starts[-1] >= offset:
             self._drop_last()
-            self.dirty = True
+            self._changed()
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
 
     def truncate_start(self, offset: int) -> None:
@@ -74,10 +82,14 @@ class LeaderEpochs:
         if keep > 0 or (keep == 0 and self._starts[0] < offset):
             del self._epochs[:keep], self._starts[:keep]
             self._starts[0] = offset
-            self.dirty = True
+            self._changed()
 
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
         self.latest = UNDEFINED
+        self._changed()
+
+    def _changed(self) -> None:
         self.dirty = True
+        self._unsaved_start = UNDEFINED

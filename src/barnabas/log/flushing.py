@@ -73,7 +73,7 @@ def flush_job(log: Log) -> FlushJob:
     if log.recovery_point == log.log_end_offset and not log.unsynced.folders:
         unflushed = []
     log.unsynced.files += log.snapshots.take_unsynced()
-    if log.epochs.dirty:
+    if log.epochs.is_worth_saving(log.log_end_offset):
         log.unsynced.files.append(save_epochs(log))
     if log.unsynced.files:
         log.unsynced.folders[log.folder] = None
@@ -91,11 +91,14 @@ def save_epochs(log: Log) -> str:
 
 
 def closing_job(log: Log) -> FlushJob:
-    """See `Log.prepare_close`."""
+    """See `Log.prepare_close`. A log in which nothing has happened costs nothing: there may be thousands."""
+    if log.log_end_offset == 0 and log.generation == 0:
+        # It never had a record. Should a crash take its files, the next start makes them again.
+        return FlushJob(log.fs, [], [], [], 0, log.generation)
     known = log.log_end_offset in log.snapshots.offsets
     if not known and (log.size_bytes or len(log.producers)):
         log.snapshots.take(log.producers, log.log_end_offset)
     for segment in log.segments:
-        segment.seal_if_unsaved()
-    log.unsynced.files += log.active.existing_paths()[1:]
+        if segment.seal_if_unsaved():
+            log.unsynced.files += segment.existing_paths()[1:]
     return flush_job(log)

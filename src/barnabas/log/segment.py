@@ -145,6 +145,9 @@ class Segment:
             self._fs.remove(path)
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        if not self.size:
+            _ = self.file
+            return self.start_indexes()
         try:
             offsets = OffsetIndex.from_bytes(self._fs.read_bytes(self.path(names.OFFSET_INDEX)), self.size)
             times = TimeIndex.from_bytes(self._fs.read_bytes(self.path(names.TIME_INDEX)))
@@ -204,10 +207,12 @@ class Segment:
             self._save_aborted()
             self._unsaved = False
 
-    def seal_if_unsaved(self) -> None:
-        """Keep what recovery found when it walked through, or what was appended since."""
-        if self._unsaved:
-            self.seal()
+    def seal_if_unsaved(self) -> bool:
+        """Keep what recovery found when it walked through, or what was appended since; False if that was nothing."""
+        if not self._unsaved:
+            return False
+        self.seal()
+        return True
 
     def seal(self) -> None:
         """Nothing will be appended any more. Kafka ends a time index with the largest timestamp."""
@@ -227,7 +232,7 @@ class Segment:
         return largest
 
     def _last_time_entry(self) -> tuple[int, int]:
-        if self._time_index is None:
+        if self._time_index is None and self.size:
             return self._last_time_entry_on_disk()
         times = self._time_index
         if not times:
