@@ -241,7 +241,7 @@ def test_the_epoch_that_fences_the_last_one_belongs_to_nobody() -> None:
 
 # -- EndTxn -----------------------------------------------------------------------------------------------
 
-I, C, F, OK = (
+BAD, SOON, FENCED, OK = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.PRODUCER_FENCED,
@@ -252,12 +252,12 @@ I, C, F, OK = (
 @pytest.mark.parametrize(
     ("state", "commit", "abort"),
     [
-        (S.EMPTY, I, I),
+        (S.EMPTY, BAD, BAD),
         (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT),
-        (S.PREPARE_COMMIT, C, I),
-        (S.PREPARE_ABORT, I, C),
-        (S.COMPLETE_COMMIT, OK, I),
-        (S.COMPLETE_ABORT, I, OK),
+        (S.PREPARE_COMMIT, SOON, BAD),
+        (S.PREPARE_ABORT, BAD, SOON),
+        (S.COMPLETE_COMMIT, OK, BAD),
+        (S.COMPLETE_ABORT, BAD, OK),
     ],
 )
 def test_ends_of_transactions_v1(
@@ -270,20 +270,20 @@ def test_ends_of_transactions_v1(
 @pytest.mark.parametrize(
     ("state", "epoch", "commit", "abort"),
     [
-        (S.EMPTY, 3, I, S.PREPARE_ABORT),
-        (S.EMPTY, 2, F, F),
+        (S.EMPTY, 3, BAD, S.PREPARE_ABORT),
+        (S.EMPTY, 2, FENCED, FENCED),
         (S.ONGOING, 3, S.PREPARE_COMMIT, S.PREPARE_ABORT),
-        (S.ONGOING, 2, F, F),
-        (S.PREPARE_COMMIT, 2, C, I),
-        (S.PREPARE_COMMIT, 3, F, F),
-        (S.PREPARE_ABORT, 2, I, C),
-        (S.PREPARE_ABORT, 3, F, F),
-        (S.COMPLETE_COMMIT, 2, OK, I),
-        (S.COMPLETE_COMMIT, 3, I, S.PREPARE_ABORT),
-        (S.COMPLETE_COMMIT, 4, F, F),
-        (S.COMPLETE_ABORT, 2, I, OK),
-        (S.COMPLETE_ABORT, 3, I, S.PREPARE_ABORT),
-        (S.COMPLETE_ABORT, 1, F, F),
+        (S.ONGOING, 2, FENCED, FENCED),
+        (S.PREPARE_COMMIT, 2, SOON, BAD),
+        (S.PREPARE_COMMIT, 3, FENCED, FENCED),
+        (S.PREPARE_ABORT, 2, BAD, SOON),
+        (S.PREPARE_ABORT, 3, FENCED, FENCED),
+        (S.COMPLETE_COMMIT, 2, OK, BAD),
+        (S.COMPLETE_COMMIT, 3, BAD, S.PREPARE_ABORT),
+        (S.COMPLETE_COMMIT, 4, FENCED, FENCED),
+        (S.COMPLETE_ABORT, 2, BAD, OK),
+        (S.COMPLETE_ABORT, 3, BAD, S.PREPARE_ABORT),
+        (S.COMPLETE_ABORT, 1, FENCED, FENCED),
     ],
 )
 def test_ends_of_transactions_v2(
@@ -317,11 +317,11 @@ def test_v2_goes_on_with_another_producer_id_after_the_last_epoch() -> None:
     last = journal.instance()
     journal.end(True, last, V2)
     assert journal.get().epoch == LAST_EPOCH + 1  # of the markers
-    assert code_of(lambda: journal.end(True, last, V2)) is C
+    assert code_of(lambda: journal.end(True, last, V2)) is SOON
     journal.complete()
     assert journal.instance() == Instance(100, 0)
     assert code_of(lambda: journal.end(True, last, V2)) is OK  # the answer was lost
-    assert code_of(lambda: journal.end(False, last, V2)) is I
+    assert code_of(lambda: journal.end(False, last, V2)) is BAD
 
 
 def test_nobody_goes_on_with_the_epoch_that_fenced_the_last_one() -> None:
@@ -331,7 +331,7 @@ def test_nobody_goes_on_with_the_epoch_that_fenced_the_last_one() -> None:
     journal.run(journal.shard.abort_timed_out(NAME, V2, journal.now_ms))
     journal.complete()
     assert journal.get().epoch == LAST_EPOCH + 1
-    assert code_of(lambda: journal.end(False, last, V2)) is F
+    assert code_of(lambda: journal.end(False, last, V2)) is FENCED
     journal.initialize()
     assert journal.instance() == Instance(100, 0)
 
@@ -354,7 +354,7 @@ def test_a_v2_producer_may_abort_what_has_timed_out_and_go_on() -> None:
     late = journal.instance()
     journal.run(journal.shard.abort_timed_out(NAME, V2, NOW + TIMEOUT_MS + 1))
     journal.complete()
-    assert code_of(lambda: journal.end(True, late, V2)) is I
+    assert code_of(lambda: journal.end(True, late, V2)) is BAD
     assert code_of(lambda: journal.end(False, late, V2)) is OK
     assert journal.instance() == Instance(7, 4)
 

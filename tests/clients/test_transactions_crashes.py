@@ -1,0 +1,124 @@
+"""Transactions over kill -9 of the broker and of its clients."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.broker_process import BrokerProcess
+from tests.clients.conftest import consume, wait_for
+from tests.clients.test_transactions_confluent import end_offsets, transactional
+
+WORKER = Path(__file__).parent / "exactly_once_worker.py"
+TIMEOUT = 10.0
+COUNT = 300
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    settings = (
+        "auto.create.topics.enable=true",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
+        "offsets.topic.num.partitions=3",
+        "transaction.state.log.num.partitions=3",
+    )
+    broker = BrokerProcess(tmp_path / "data", *settings).start()
+    yield broker
+    broker.kill()
+
+
+def fill(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    values = [b"%d" % number for number in range(count)]
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(TIMEOUT) == 0
+    return values
+
+
+def start_worker(bootstrap: str, source: str, output: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(WORKER), bootstrap, source, output, str(COUNT)])
+
+
+def committed_offset(bootstrap: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"workers-{topic}", "log_level": 0})
+    try:
+        return max(consumer.committed([TopicPartition(topic, 0)], 2.0)[0].offset, 0)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+
+
+@pytest.mark.slow
+def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerProcess) -> None:
+    bootstrap = process.bootstrap_servers
+    values = fill(bootstrap, "input", COUNT)
+    worker = start_worker(bootstrap, "input", "output")
+    try:
+        for kill_broker, reached in (
+            (True, 1),
+            (False, COUNT // 5),
+            (True, COUNT // 2),
+            (False, COUNT * 3 // 4),
+        ):
+            wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress")  # type: ignore[misc]
+            if kill_broker:
+                process.kill()
+                process.start()
+            else:
+                worker.kill()
+                worker.wait()
+                worker = start_worker(bootstrap, "input", "output")
+        assert worker.wait(30) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    found = [
+        message.value() for message in consume(bootstrap, "output", COUNT, isolation_level="read_committed")
+    ]
+    assert found == values
+    low, high = end_offsets(bootstrap, "output", "read_committed")
+    assert (low, high) == end_offsets(bootstrap, "output", "read_uncommitted")  # nothing hangs
+
+
+def test_an_open_transaction_survives_a_crash_and_can_be_committed(process: BrokerProcess) -> None:
+    producer = transactional(process.bootstrap_servers, "steady")
+    producer.begin_transaction()
+    producer.produce("survivors", b"before", partition=0)
+    assert producer.flush(TIMEOUT) == 0
+    process.kill()
+    process.start()
+    assert end_offsets(process.bootstrap_servers, "survivors", "read_committed") == (0, 0)
+    producer.produce("survivors", b"after", partition=0)
+    producer.commit_transaction(TIMEOUT)
+    found = consume(process.bootstrap_servers, "survivors", 2, isolation_level="read_committed")
+    assert [message.value() for message in found] == [b"before", b"after"]
+
+
+def test_an_open_transaction_of_a_dead_client_is_aborted_after_a_crash(process: BrokerProcess) -> None:
+    producer = transactional(process.bootstrap_servers, "dead", transaction_timeout_ms=1000)
+    producer.begin_transaction()
+    producer.produce("leftovers", b"never committed", partition=0)
+    assert producer.flush(TIMEOUT) == 0
+    process.kill()
+    process.start()
+    wait_for(
+        lambda: end_offsets(process.bootstrap_servers, "leftovers", "read_committed") == (0, 2), "the abort"
+    )
+
+
+def test_a_zombie_stays_fenced_over_a_clean_restart(process: BrokerProcess) -> None:
+    zombie = transactional(process.bootstrap_servers, "fenced")
+    transactional(process.bootstrap_servers, "fenced")
+    process.stop()
+    process.start()
+    zombie.begin_transaction()
+    zombie.produce("fenced", b"too late", partition=0)
+    with pytest.raises(KafkaException):
+        zombie.commit_transaction(TIMEOUT)
