@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem
+from barnabas.log.failures import LogDirError
 
-CHECK_EVERY_MS = (
-    1000  # a disk does not fill up within a second: at 1 GB/s the reserve must be larger than 1 GB
-)
+CHECK_EVERY_MS = 1000
+"""A reserve must be larger than what can be written in this time."""
 
 
 class Gate:
@@ -39,7 +39,11 @@ class Gate:
         self._refusal = None
         if not self.reserve_bytes:
             return
-        free = self._fs.free_bytes(self._folder)
+        try:
+            free = self._fs.free_bytes(self._folder)
+        except OSError as error:
+            self.fail(LogDirError(self._folder, error))
+            raise LogDirError(self._folder, error) from error
         if free < self.reserve_bytes:
             self.check_at_ms = 0  # every append asks, until there is room again
             self._refusal = KafkaError(
