@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import cluster, configs, consume, log_files, perf, produce, serve, topics
+from barnabas.cli import cluster, configs, consume, log_files, perf, produce, serve, topics, transactions
 from barnabas.cli.group import FriendlyGroup
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
@@ -32,6 +32,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(log_files.app, name="log")
 app.add_typer(perf.app, name="perf")
+app.add_typer(transactions.app, name="transactions")
 app.add_typer(cluster.app, name="cluster")
 
 

@@ -1,0 +1,163 @@
+"""`barnabas transactions`: what is open, since when, and ending what its owner does not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.output import show_done, show_json, show_rows, show_table
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
+
+app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="ID", help="The producer's transactional.id.")]
+
+
+@app.command("list")
+def list_transactions(
+    states: Annotated[
+        list[str] | None, typer.Option("--state", "-s", help="Only in this state, such as Ongoing.")
+    ] = None,
+    longer_than: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Only what has been open for longer.")
+    ] = None,
+    pattern: Annotated[str | None, typer.Option(help="Only ids that match this expression.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show all transactional ids.
+
+    Examples:
+
+      barnabas transactions list
+
+      barnabas transactions list --state Ongoing --longer-than 60
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from barnabas.client import transactions
+
+        milliseconds = -1 if longer_than is None else round(longer_than * 1000)
+        found = await transactions.list_transactions(client, states or (), milliseconds, pattern)
+        return [
+            {
+                "id": one.transactional_id,
+                "state": one.transaction_state,
+                "producer_id": one.producer_id,
+                "coordinator": coordinator,
+            }
+            for coordinator, one in sorted(found, key=lambda pair: pair[1].transactional_id)
+        ]
+
+    show_rows(
+        output,
+        with_client(bootstrap, work),
+        ("id", "state", "producer_id", "coordinator"),
+        empty="There are no such transactions.",
+    )
+
+
+@app.command()
+def describe(
+    name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE
+) -> None:
+    """Show the state of a transactional id and the partitions of its open transaction.
+
+    Example:
+
+      barnabas transactions describe payments-1
+    """
+
+    async def work(client: Client) -> dict[str, Any]:
+        from barnabas.client import transactions
+
+        coordinator, state = await transactions.describe_transaction(client, name)
+        return {**_facts(state), "coordinator": coordinator}
+
+    facts = with_client(bootstrap, work)
+    if output is OutputFormat.JSON:
+        show_json(facts)
+        return
+    places = facts.pop("partitions")
+    show_table([facts], tuple(facts))
+    if places:
+        print("partitions: " + " ".join(places))
+
+
+def _facts(state: DescribeTransactionsTransactionState) -> dict[str, Any]:
+    is_open = state.transaction_start_time_ms >= 0 and bool(state.topics)
+    open_ms = time.time_ns() // 1_000_000 - state.transaction_start_time_ms
+    return {
+        "id": state.transactional_id,
+        "state": state.transaction_state,
+        "producer_id": state.producer_id,
+        "epoch": state.producer_epoch,
+        "timeout_ms": state.transaction_timeout_ms,
+        "open_ms": open_ms if is_open else None,
+        "partitions": [f"{topic.topic}-{index}" for topic in state.topics for index in topic.partitions],
+    }
+
+
+@app.command()
+def abort(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The producer's transactional.id.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Instead of an id: where a transaction hangs.")] = None,
+    partition: Annotated[int, typer.Option(min=0, help="The partition of --topic.")] = 0,
+    start_offset: Annotated[
+        int | None, typer.Option(min=0, help="Where the hanging transaction begins in that partition.")
+    ] = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Abort the transaction of an id, or one that hangs in a partition because nobody remembers its id.
+
+    The producer that has the id is shut out, as if a new instance of it had started.
+
+    Examples:
+
+      barnabas transactions abort payments-1
+
+      barnabas transactions abort --topic orders --partition 3 --start-offset 4711
+    """
+    if name is not None and topic is None:
+        confirm(f"Abort the transaction of {name} and shut out its producer?", yes)
+        _fence(bootstrap, name)
+        show_done(output, f"{name} has no open transaction now, and its producer is shut out.", {"id": name})
+    elif topic is not None and name is None and start_offset is not None:
+        confirm(f"Abort the transaction that begins at offset {start_offset} of {topic}-{partition}?", yes)
+        producer_id = _abort_hanging(bootstrap, topic, partition, start_offset)
+        text = f"The transaction of producer {producer_id} in {topic}-{partition} is aborted."
+        show_done(output, text, {"topic": topic, "partition": partition, "producer_id": producer_id})
+    else:
+        raise typer.BadParameter("give a transactional id, or --topic and --start-offset")
+
+
+def _fence(bootstrap: str, name: str) -> None:
+    async def work(client: Client) -> None:
+        from barnabas.client import transactions
+
+        await transactions.describe_transaction(client, name)  # an id that nobody uses is not brought to life
+        await transactions.fence(client, name)
+
+    with_client(bootstrap, work)
+
+
+def _abort_hanging(bootstrap: str, topic: str, partition: int, start_offset: int) -> int:
+    async def work(client: Client) -> int:
+        from barnabas.client import transactions
+        from barnabas.types import TopicPartition
+
+        place = TopicPartition(topic, partition)
+        return (await transactions.abort_hanging(client, place, start_offset)).producer_id
+
+    return with_client(bootstrap, work)

@@ -1,0 +1,122 @@
+"""Administration of transactions: who has one open, since when, and ending it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsTransactionState,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    ListTransactionsTransactionState,
+    ProducerState,
+    TopicRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from barnabas.types import TopicPartition
+
+TRANSACTION = 1  # the key type of FindCoordinator
+SHORTEST_TIMEOUT_MS = 1  # nobody will use the instance that fences the others
+
+
+async def list_transactions(
+    client: Client, states: Sequence[str] = (), longer_than_ms: int = -1, pattern: str | None = None
+) -> list[tuple[int, ListTransactionsTransactionState]]:
+    """(coordinator, transactional id) of all brokers; a KafkaError when one cannot answer."""
+    metadata = await client.refresh([])
+    request = ListTransactionsRequest(
+        state_filters=list(states), duration_filter=longer_than_ms, transactional_id_pattern=pattern
+    )
+    found = []
+    for broker_id in sorted(metadata.brokers):
+        response = await client.send_to_broker(broker_id, request)
+        raise_for(response.error_code)
+        found += [(broker_id, state) for state in response.transaction_states]
+    return found
+
+
+async def describe_transaction(
+    client: Client, transactional_id: str
+) -> tuple[int, DescribeTransactionsTransactionState]:
+    """The coordinator of an id, and its state; TRANSACTIONAL_ID_NOT_FOUND when nobody uses it."""
+
+    async def attempt() -> tuple[int, DescribeTransactionsTransactionState]:
+        coordinator = await find_coordinator(client, transactional_id)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        state = (await client.send_to_broker(coordinator, request)).transaction_states[0]
+        raise_for(state.error_code, transactional_id)
+        return coordinator, state
+
+    found: tuple[int, DescribeTransactionsTransactionState] = await client.retry(attempt)
+    return found
+
+
+async def find_coordinator(client: Client, transactional_id: str) -> int:
+    request = FindCoordinatorRequest(coordinator_keys=[transactional_id], key_type=TRANSACTION)
+    found = (await client.send_to_any(request)).coordinators[0]
+    raise_for(found.error_code, found.error_message or transactional_id)
+    return int(found.node_id)
+
+
+async def fence(client: Client, transactional_id: str) -> None:
+    """Abort what is open under an id, and shut out the producer that has it: as a new instance would."""
+
+    async def attempt() -> Any:
+        coordinator = await find_coordinator(client, transactional_id)
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=SHORTEST_TIMEOUT_MS
+        )
+        response = await client.send_to_broker(coordinator, request)
+        raise_for(response.error_code, transactional_id)
+
+    await client.retry(attempt)
+
+
+async def describe_producers(client: Client, partition: TopicPartition) -> list[ProducerState]:
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=partition.topic, partition_indexes=[partition.partition])]
+    )
+
+    def error_of(response: DescribeProducersResponse) -> int:
+        return response.topics[0].partitions[0].error_code
+
+    response: DescribeProducersResponse = await client.send_to_leader(partition, request, error_of)
+    return response.topics[0].partitions[0].active_producers
+
+
+async def abort_hanging(client: Client, partition: TopicPartition, start_offset: int) -> ProducerState:
+    """Write the marker that nobody else will write, for the transaction that begins at an offset."""
+    hanging = [
+        producer
+        for producer in await describe_producers(client, partition)
+        if producer.current_txn_start_offset == start_offset
+    ]
+    if not hanging:
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"no transaction is open in {partition} that begins at {start_offset}",
+        )
+    producer = hanging[0]
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+        topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
+    )
+
+    def error_of(response: WriteTxnMarkersResponse) -> int:
+        return response.markers[0].topics[0].partitions[0].error_code
+
+    await client.send_to_leader(partition, WriteTxnMarkersRequest(markers=[marker]), error_of)
+    return producer

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def name(broker: EmbeddedBroker) -> str:
+    return f"cli-{broker.create_topic()}"
+
+
+@pytest.fixture
+def hanging(broker: EmbeddedBroker, name: str) -> Producer:
+    """A producer that has a transaction open in partition 0 of its topic."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(name.removeprefix("cli-"), b"open", partition=0)
+    assert producer.flush(10) == 0
+    return producer
+
+
+def test_open_transactions_are_listed(cli: Cli, name: str, hanging: Producer) -> None:
+    listed = cli.ok("transactions", "list", "--state", "Ongoing", "--pattern", name, "-o", "json").json
+    assert [(one["id"], one["state"], one["coordinator"]) for one in listed] == [(name, "Ongoing", 1)]
+    assert name in cli.ok("transactions", "list").out
+    assert "no such transactions" in cli.ok("transactions", "list", "--state", "PrepareCommit").err
+    assert (
+        cli.ok("transactions", "list", "--longer-than", "3600", "--state", "Ongoing", "-o", "json").json == []
+    )
+
+
+def test_a_transaction_is_described(cli: Cli, name: str, hanging: Producer) -> None:
+    facts = cli.ok("transactions", "describe", name, "-o", "json").json
+    assert (facts["state"], facts["epoch"]) == ("Ongoing", 0)
+    assert facts["partitions"] == [f"{name.removeprefix('cli-')}-0"]
+    assert "partitions:" in cli.ok("transactions", "describe", name).out
+
+
+def test_an_unknown_id_is_an_error_that_says_so(cli: Cli) -> None:
+    ended = cli("transactions", "describe", "nobody")
+    assert ended.code != 0
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in ended.err
+
+
+def test_aborting_an_id_shuts_out_its_producer(cli: Cli, name: str, hanging: Producer) -> None:
+    assert "shut out" in cli.ok("transactions", "abort", name, "--yes").err
+    facts = cli.ok("transactions", "describe", name, "-o", "json").json
+    assert (facts["state"], facts["partitions"]) == ("Empty", [])
+    with pytest.raises(KafkaException):
+        hanging.commit_transaction(10)
+
+
+def test_a_transaction_that_hangs_in_a_partition_is_aborted(cli: Cli, name: str, hanging: Producer) -> None:
+    place = ("--topic", name.removeprefix("cli-"), "--partition", "0", "--start-offset")
+    assert cli("transactions", "abort", *place, "17", "--yes").code != 0
+    aborted = cli.ok("transactions", "abort", *place, "0", "--yes", "-o", "json").json
+    assert aborted["partition"] == 0
+    assert cli("transactions", "abort", *place, "0", "--yes").code != 0  # it is over
+
+
+def test_abort_needs_to_know_what(cli: Cli) -> None:
+    assert cli("transactions", "abort", "--yes").code == 2
