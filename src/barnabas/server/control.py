@@ -88,10 +88,14 @@ class ClusterControl:
     async def _begin(self, epoch: int) -> None:
         await self._controller.take_over(epoch)
         if not self._controller.image.cluster_id:
-            cluster_id, adopted = self._found_cluster()
-            await self._controller.submit(lambda image: create_cluster(image, cluster_id, initial_features()))
-            await self._controller.submit(lambda image: (adopted, None))
+            await self._controller.submit(self._founding)
         self._changed.set()
+
+    def _founding(self, image: MetadataImage) -> Decided[None]:
+        """One entry: a broker that sees the cluster must see what was adopted, or it takes that for strays."""
+        cluster_id, adopted = self._found_cluster()
+        created, _ = create_cluster(image, cluster_id, initial_features())
+        return [*created, *adopted], None
 
     async def _one_round(self) -> None:
         if not await self._wait_for_change():
