@@ -38,6 +38,9 @@ from barnabas.log.transactions import TransactionIndexError
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right
 
+WALKED_WITHOUT_INDEX = 16 * 1024
+"""A shorter segment is read as fast as its indexes would be; among thousands of partitions most are short."""
+
 
 class Stop(Enum):
     """How the broker stopped the last time."""
@@ -99,7 +102,8 @@ class Recovery:
         """Raises DamagedLog when the log must not be served; OSError when the disk fails."""
         present = resolve_leftovers(self._fs, self._folder)
         self._find_segments(present)
-        self._snapshots = self._find_snapshots(present)
+        self._snapshots = SnapshotFiles(self._fs, self._folder, _offsets_of(present, names.PRODUCER_SNAPSHOT))
+        self._with_transaction_index = set(_offsets_of(present, names.TRANSACTION_INDEX))
         self._epochs = self._read_epochs(present)
         if not self._segments:
             return self._start_empty()
@@ -113,20 +117,10 @@ class Recovery:
     # -- what is there ------------------------------------------------------------------------------
 
     def _find_segments(self, present: list[str]) -> None:
-        for name in present:
-            offset = names.offset_in_name(name) if name.endswith(names.LOG) else None
-            if offset is not None:
-                size = self._fs.size(f"{self._folder}/{name}")
-                self._segments.append(Segment(self._fs, self._folder, offset, self._open_segments, size))
+        for offset in _offsets_of(present, names.LOG):
+            size = self._fs.size(names.path_of(self._folder, offset, names.LOG))
+            self._segments.append(Segment(self._fs, self._folder, offset, self._open_segments, size))
         self._segments.sort(key=lambda segment: segment.base_offset)
-
-    def _find_snapshots(self, present: list[str]) -> SnapshotFiles:
-        offsets = [
-            offset
-            for name in present
-            if name.endswith(names.PRODUCER_SNAPSHOT) and (offset := names.offset_in_name(name)) is not None
-        ]
-        return SnapshotFiles(self._fs, self._folder, offsets)
 
     def _remove_orphans(self, present: list[str]) -> None:
         """Index files whose segment is gone: a removal was interrupted."""
@@ -197,10 +191,13 @@ class Recovery:
 
     def _find_end(self, segment: Segment) -> int:
         """The log end: the index leads to the last few batches."""
-        index = segment.offset_index if segment.size else None
-        position = index.positions[-1] if index else 0
         end = segment.base_offset
-        for _, header in walk_headers(segment.file, position, segment.size) if segment.size else ():
+        if not segment.size:
+            return end
+        position = 0
+        if segment.size > WALKED_WITHOUT_INDEX and len(segment.offset_index):
+            position = segment.offset_index.positions[-1]
+        for _, header in walk_headers(segment.file, position, segment.size):
             end = header.next_offset
         return end
 
@@ -209,6 +206,8 @@ class Recovery:
 
     def _check_transaction_indexes(self) -> None:
         for segment in self._segments:
+            if segment.base_offset not in self._with_transaction_index:
+                continue
             try:
                 _ = segment.aborted
             except TransactionIndexError:
@@ -399,3 +398,9 @@ class Recovery:
                 self._fs.remove(path)
         self._fs.sync_folder(self._folder)  # or they would come back, and be believed
         return parts
+
+
+def _offsets_of(present: list[str], suffix: str) -> list[int]:
+    """The offsets in the names of all files of one kind."""
+    offsets = (names.offset_in_name(name) for name in present if name.endswith(suffix))
+    return [offset for offset in offsets if offset is not None]
