@@ -167,11 +167,10 @@ def test_a_forked_child_keeps_neither_the_port_nor_the_lock_nor_stops_the_broker
 def test_a_forked_child_is_a_client_like_any_other() -> None:
     context = multiprocessing.get_context("fork")
     with EmbeddedBroker() as broker:
-        servers = broker.bootstrap_servers
 
         def create() -> None:
             async def main() -> None:
-                async with Client(servers) as client:
+                async with Client(broker.bootstrap_servers) as client:
                     await admin.create_topic(client, "from-the-child")
 
             asyncio.run(main())

@@ -20,12 +20,14 @@ from barnabas.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.fork import Belongings, let_go_in_child
 from barnabas.testing.loop_thread import LoopThread
+from barnabas.testing.naming import member
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
+NOT_RUNNING = "the broker is not running: use it in a `with` block, or call start()"
 
 # What a test wants: speed instead of safety from power cuts, and no waiting for members that never come.
 TEST_SETTINGS = {
@@ -79,8 +81,9 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients call `bootstrap.servers`."""
-        self._running_broker()
+        """What clients call `bootstrap.servers`, those in forked children too."""
+        if self._broker is None:
+            raise RuntimeError(NOT_RUNNING)
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -150,9 +153,8 @@ class EmbeddedBroker:
         return next(self._numbers)
 
     def inject(self, api: ApiKey | int | str, error: ErrorCode | int | str, times: int = 1) -> None:
-        """Answer the next requests of an API with an error: `inject("PRODUCE", "NOT_LEADER_OR_FOLLOWER")`."""
-        api_key = ApiKey[api] if isinstance(api, str) else ApiKey(api)
-        code = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
+        """Answer the next requests of an API with an error: `inject("Produce", "NOT_LEADER_OR_FOLLOWER")`."""
+        api_key, code = member(ApiKey, api), member(ErrorCode, error)
         self._in_thread().run(self._inject(api_key, code, times), START_TIMEOUT)
 
     async def _start_broker(self) -> Broker:
@@ -205,9 +207,11 @@ class EmbeddedBroker:
 
     def _running_broker(self) -> Broker:
         if self._broker is None:
-            raise RuntimeError("the broker is not running: use it in a `with` block, or call start()")
+            raise RuntimeError(NOT_RUNNING)
         if self._owner != os.getpid():
-            raise RuntimeError("this process was forked from the one that runs the broker")
+            raise RuntimeError(
+                "the broker runs in the process that this one was forked from: here, only be a client of it"
+            )
         return self._broker
 
     def _in_thread(self) -> LoopThread:
