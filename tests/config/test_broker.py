@@ -114,10 +114,10 @@ def test_protection_that_cannot_be_given_is_refused_instead_of_left_out(
 
 
 def test_settings_without_a_use_here_are_accepted_with_a_warning() -> None:
-    config = load(num_io_threads="8", zookeeper_set_acl="true", num_partitions="3")
+    config = load(num_io_threads="8", zookeeper_ssl_protocol="TLSv1.2", num_partitions="3")
     assert config.warnings == (
         "num.io.threads is a setting of Apache Kafka that has no effect in Barnabas",
-        "zookeeper.set.acl is a setting of Apache Kafka that has no effect in Barnabas",
+        "zookeeper.ssl.protocol is a setting of Apache Kafka that has no effect in Barnabas",
     )
 
 

@@ -8,4 +8,13 @@ store.py   MetadataStore: the log with one writer; over a file, and an in-memory
 turns.py   one writer at a time, each to its end
 peers.py   requests to other brokers
 adoption.py, kraft.py  topics of a data folder that Apache Kafka wrote
+
+zookeeper.py               kazoo, and the only importer of it
+zookeeper_session.py       the bridge between the loop and kazoo's threads; zookeeper_types.py: its values and errors
+zookeeper_settings.py      addresses, credentials and TLS
+zookeeper_store.py         MetadataStore over ZooKeeper; zookeeper_layout.py, zookeeper_chunks.py: its nodes
+zookeeper_membership.py    Membership over ZooKeeper; zookeeper_registration.py, zookeeper_election.py: its nodes
+zookeeper_identity.py      whether ZooKeeper holds our cluster
+zookeeper_look.py          looking again and again
+zookeeper_process.py       a ZooKeeper to try things with
 """

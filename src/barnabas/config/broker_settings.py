@@ -29,8 +29,31 @@ IDENTITY_SETTINGS: tuple[Setting, ...] = (
             "How long to wait for the first connection to ZooKeeper; as zookeeper.session.timeout.ms when "
             "unset.",
             AtLeast(1)),
-    Setting("zookeeper.session.timeout.ms", Kind.INT, "18000",
+    # Kafka's default is 18 s. A leader that died is missed for as long, and 6 s was Kafka's until 2.5.
+    Setting("zookeeper.session.timeout.ms", Kind.INT, "6000",
             "A broker that ZooKeeper has not heard of for this long is dead to its cluster.", AtLeast(1)),
+    Setting("zookeeper.set.acl", Kind.BOOLEAN, "false",
+            "Whether nodes in ZooKeeper may be changed only by whoever has the credentials of the broker that "
+            "made them. All brokers of a cluster must have the same credentials then."),
+    Setting("barnabas.zookeeper.digest", Kind.PASSWORD, None,
+            "USER:PASSWORD for ZooKeeper's digest scheme."),
+    Setting("barnabas.zookeeper.sasl.mechanism", Kind.STRING, None,
+            "How to authenticate with SASL to ZooKeeper; Kafka takes this from a JAAS file. GSSAPI uses the "
+            "ticket cache of the process.", OneOf("DIGEST-MD5", "GSSAPI")),
+    Setting("barnabas.zookeeper.sasl.username", Kind.STRING, None, "The user for SASL to ZooKeeper."),
+    Setting("barnabas.zookeeper.sasl.password", Kind.PASSWORD, None, "The password for SASL to ZooKeeper."),
+    Setting("zookeeper.ssl.client.enable", Kind.BOOLEAN, "false", "Whether to talk TLS to ZooKeeper."),
+    Setting("zookeeper.ssl.truststore.location", Kind.STRING, None,
+            "A PEM file with the authorities that ZooKeeper's certificate must come from; those of the system "
+            "when unset."),
+    Setting("zookeeper.ssl.truststore.type", Kind.STRING, None, "Only PEM is read."),
+    Setting("zookeeper.ssl.keystore.location", Kind.STRING, None,
+            "A PEM file with this broker's certificate and private key, for a ZooKeeper that wants one."),
+    Setting("zookeeper.ssl.keystore.type", Kind.STRING, None, "Only PEM is read."),
+    Setting("zookeeper.ssl.keystore.password", Kind.PASSWORD, None,
+            "The password of the private key in zookeeper.ssl.keystore.location, if it has one."),
+    Setting("zookeeper.ssl.endpoint.identification.algorithm", Kind.STRING, "HTTPS",
+            "HTTPS: the certificate must name the host that was connected to. Empty: any name will do."),
 )  # fmt: skip
 
 NETWORK_SETTINGS: tuple[Setting, ...] = (

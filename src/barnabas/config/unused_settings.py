@@ -12,7 +12,7 @@ _SECRET = """
     delegation.token.secret.key password.encoder.old.secret password.encoder.secret sasl.jaas.config
     sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.client.credentials.client.secret
     ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
-    ssl.truststore.certificates ssl.truststore.password zookeeper.ssl.keystore.password
+    ssl.truststore.certificates ssl.truststore.password
     zookeeper.ssl.truststore.password
 """
 
@@ -108,11 +108,9 @@ _OF_KAFKA_3 = """
     leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
     log.message.timestamp.difference.max.ms offsets.commit.required.acks password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
-    reserved.broker.max.id zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.set.acl
-    zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
-    zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm
-    zookeeper.ssl.keystore.location zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
-    zookeeper.ssl.protocol zookeeper.ssl.truststore.location zookeeper.ssl.truststore.type
+    reserved.broker.max.id zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests
+    zookeeper.ssl.cipher.suites zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
+    zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol
 """
 
 

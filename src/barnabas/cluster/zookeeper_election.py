@@ -1,0 +1,129 @@
+"""Who the controller is: whoever has made the ephemeral node `/controller`, and no longer than it is there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from barnabas.cluster.membership import Elected, Told
+from barnabas.cluster.zookeeper_identity import ClusterIdentity
+from barnabas.cluster.zookeeper_layout import CONTROLLER_EPOCH
+from barnabas.cluster.zookeeper_look import Look
+from barnabas.cluster.zookeeper_session import ZooKeeper
+from barnabas.cluster.zookeeper_types import (
+    BadVersionError,
+    Create,
+    Node,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SetData,
+    Stat,
+)
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER = "/controller"
+
+
+class _Claim(msgspec.Struct):
+    """Kafka's own fields, and who wrote it (see ZooKeeperMembership)."""
+
+    brokerid: int
+    timestamp: str
+    version: int = 2
+    barnabas_owner: str = ""
+
+
+def _owner_in(node: Node) -> str:
+    try:
+        return msgspec.json.decode(node.data, type=_Claim).barnabas_owner
+    except msgspec.DecodeError:
+        return ""
+
+
+class Candidacy:
+    """Takes `/controller` when nobody has it, and notices when it is taken away."""
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        node_id: int,
+        identity: ClusterIdentity,
+        owner: str,
+        on_elected: Elected,
+        on_resigned: Told,
+    ) -> None:
+        self._zk = zk
+        self._node_id = node_id
+        self._identity = identity
+        self._owner = owner
+        self._on_elected = on_elected
+        self._on_resigned = on_resigned
+        self._term: int | None = None
+        """The transaction that made us the controller."""
+        self.look = Look(self._look, zk)
+
+    def resign(self) -> None:
+        if self._term is not None:
+            self._term = None
+            self._on_resigned()
+
+    async def _look(self, wake: Callable[[], None]) -> None:
+        there = await self._zk.exists(CONTROLLER, wake)
+        if there is not None and there.czxid == self._term:
+            return
+        self.resign()
+        if self._zk.is_cut_off:
+            return  # the next connection wakes us up
+        if there is None:
+            await self._identity.check()  # a cluster that is not ours gets no controller from us
+            await self._stand()
+        else:
+            await self._end_former_term(there)
+
+    async def _end_former_term(self, there: Stat) -> None:
+        """A term of ours that we gave up, or whose beginning we were not told of, or of a former life of ours."""
+        with contextlib.suppress(NoNodeError, BadVersionError):
+            node = await self._zk.get(CONTROLLER)
+            if node.stat.owner == self._zk.session_id or _owner_in(node) == self._owner:
+                await self._zk.delete(CONTROLLER, there.version)
+                self.look.wake()
+
+    async def _stand(self) -> None:
+        epoch = await self._epoch()
+        number = int(epoch.data) + 1 if epoch is not None else 1
+        claim = msgspec.json.encode(
+            _Claim(self._node_id, str(time.time_ns() // 1_000_000), barnabas_owner=self._owner)
+        )
+        operations: list[Operation] = [Create(CONTROLLER, claim, ephemeral=True, public=True)]
+        text = str(number).encode()
+        if epoch is None:
+            operations.append(Create(CONTROLLER_EPOCH, text, public=True))
+        else:
+            operations.append(SetData(CONTROLLER_EPOCH, text, epoch.stat.version))
+        try:
+            await self._zk.multi(operations)
+        except (NodeExistsError, BadVersionError):
+            self.look.wake()  # somebody was faster
+            return
+        await self._begin(number)
+
+    async def _epoch(self) -> Node | None:
+        try:
+            return await self._zk.get(CONTROLLER_EPOCH)
+        except NoNodeError:
+            return None
+
+    async def _begin(self, epoch: int) -> None:
+        there = await self._zk.exists(CONTROLLER, self.look.wake)
+        if there is None or there.owner != self._zk.session_id or self._zk.is_cut_off:
+            self.look.wake()
+            return
+        self._term = there.czxid
+        logger.info("broker %d is the controller, epoch %d", self._node_id, epoch)
+        self._on_elected(epoch)

@@ -1,0 +1,67 @@
+"""Where the metadata log lies in ZooKeeper, and how its nodes are written.
+
+/barnabas                 the format level
+/barnabas/head            the offset of the newest entry; brokers watch only this
+/barnabas/log/N           entry N as JSON; a long one points at /barnabas/parts
+/barnabas/snapshot        points at the newest whole image, in pieces below /barnabas/snapshots
+/controller_epoch         which controller may write
+/cluster/id               as in Kafka
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.cluster.frames import DamagedMetadataError, Entry
+
+ROOT = "/barnabas"
+HEAD = f"{ROOT}/head"
+LOG = f"{ROOT}/log"
+PARTS = f"{ROOT}/parts"
+SNAPSHOT = f"{ROOT}/snapshot"
+SNAPSHOTS = f"{ROOT}/snapshots"
+CONTROLLER_EPOCH = "/controller_epoch"
+
+FORMAT_LEVEL = 1
+
+
+class Head(msgspec.Struct, frozen=True):
+    offset: int
+    controller_epoch: int
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What stands in place of something long."""
+
+    folder: str
+    count: int
+    offset: int = 0
+
+
+class Format(msgspec.Struct, frozen=True):
+    format: int
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    return _encoder.encode(entry)
+
+
+def decode_entry(text: bytes, place: str) -> Entry:
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise DamagedMetadataError(
+            f"{place} in ZooKeeper is not understood ({error}); was it written by a newer Barnabas?"
+        ) from error
+
+
+def log_path(offset: int) -> str:
+    return f"{LOG}/{offset:010d}"
+
+
+def offset_in(folder: str) -> int:
+    return int(folder.partition("-")[0])

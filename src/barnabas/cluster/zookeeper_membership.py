@@ -1,0 +1,184 @@
+"""Who is alive and who is the controller, by ephemeral nodes of ZooKeeper.
+
+    /brokers/ids/N        broker N lives; the transaction that made the node is its broker epoch
+    /controller           who the controller is
+    /controller_epoch     how many controllers there have been; taken together with /controller, in one multi
+
+Everything here looks again after a reconnection and now and then; a watch only makes it look sooner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from barnabas.cluster.membership import BrokerInfo, Brokers, Elected, Told
+from barnabas.cluster.zookeeper_election import Candidacy
+from barnabas.cluster.zookeeper_identity import ClusterIdentity
+from barnabas.cluster.zookeeper_look import LOOK_AGAIN, Look
+from barnabas.cluster.zookeeper_registration import (
+    BROKERS,
+    decode_registration,
+    encode_registration,
+    owner_of,
+    path_of,
+)
+from barnabas.cluster.zookeeper_session import ZooKeeper
+from barnabas.cluster.zookeeper_types import (
+    BadVersionError,
+    Link,
+    NodeExistsError,
+    NoNodeError,
+    OutcomeUnknownError,
+    WipedZooKeeperError,
+    ZooKeeperUnusableError,
+)
+from barnabas.types import new_uuid, uuid_to_text
+
+logger = logging.getLogger(__name__)
+
+
+class DuplicateBrokerError(ZooKeeperUnusableError):
+    """Another broker has our id."""
+
+
+class ZooKeeperMembership:
+    def __init__(
+        self, zk: ZooKeeper, node_id: int, identity: ClusterIdentity, *, owner: str | None = None
+    ) -> None:
+        """`owner` names the data folder. Whoever has the folder has its lock, so a node with our owner in it was left
+        by a process that is dead, however lively its session looks."""
+        self._zk = zk
+        self._node_id = node_id
+        self._identity = identity
+        self._owner = owner or uuid_to_text(new_uuid())
+        self._joined_session: int | None = None
+        self._fenced_told = True
+        self._tell_fenced: list[Told] = []
+        self._candidacy: Candidacy | None = None
+        self._looks: list[Look] = []
+        zk.on_link.append(self._link_changed)
+        zk.on_cut_off.append(lambda cut_off: self._notice_fencing())
+
+    # -- being alive --------------------------------------------------------------------------------
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._zk.is_cut_off or self._joined_session != self._zk.session_id
+
+    def on_fenced(self, callback: Told) -> None:
+        self._tell_fenced.append(callback)
+
+    async def join(self, info: BrokerInfo) -> int:
+        """Wait for a session if there is none, for our former node if its session still lives, and be registered."""
+        deadline = asyncio.get_running_loop().time() + 2 * self._zk.session_timeout
+        while True:
+            try:
+                await self._identity.check()
+                await self._zk.ensure(BROKERS)
+                return await self._register(info)
+            except NodeExistsError:
+                await self._make_room(asyncio.get_running_loop().time() > deadline)
+            except OutcomeUnknownError as error:
+                logger.warning("broker %d cannot join yet: %s", self._node_id, error)
+                await asyncio.sleep(LOOK_AGAIN / 10)
+            except WipedZooKeeperError as error:
+                if self._joined_session is None:
+                    raise  # at the start a person is watching; later it may be mended while we wait
+                logger.critical("%s", error)
+                await asyncio.sleep(LOOK_AGAIN)
+
+    async def _register(self, info: BrokerInfo) -> int:
+        session = self._zk.session_id
+        data = encode_registration(info, self._owner, time.time_ns() // 1_000_000)
+        stat = await self._zk.create(path_of(self._node_id), data, ephemeral=True, public=True)
+        if stat.owner != session:
+            raise OutcomeUnknownError("the session changed while the broker was registered")
+        self._joined_session = session
+        self._fenced_told = False
+        return stat.czxid
+
+    async def _make_room(self, late: bool) -> None:
+        """Our id is taken: by ourselves in a former session or life, or by somebody else."""
+        try:
+            node = await self._zk.get(path_of(self._node_id))
+        except NoNodeError:
+            return
+        owner, address = owner_of(node)
+        if owner == self._owner:
+            with contextlib.suppress(NoNodeError, BadVersionError):
+                await self._zk.delete(path_of(self._node_id), node.stat.version)
+        elif late:
+            raise DuplicateBrokerError(
+                f"another broker with node.id {self._node_id} is running at {address}: give this one another node.id, "
+                "or stop the other"
+            )
+        else:
+            logger.info("waiting for the former broker %d at %s to be gone", self._node_id, address)
+            await asyncio.sleep(LOOK_AGAIN / 4)
+
+    async def leave(self) -> None:
+        """The end of the session takes the nodes with it, at once."""
+        if self._candidacy is not None:
+            self._candidacy.look.stop()
+        for look in self._looks:
+            look.stop()
+        self._fenced_told = True
+        await self._zk.close()
+
+    def _link_changed(self, link: Link) -> None:
+        self._notice_fencing()
+        if link is Link.CONNECTED:
+            for look in self._looks:
+                look.wake()
+
+    def _notice_fencing(self) -> None:
+        if self.is_fenced and not self._fenced_told:
+            self._fenced_told = True
+            logger.error("broker %d is cut off from ZooKeeper: fenced", self._node_id)
+            if self._candidacy is not None:
+                self._candidacy.resign()
+            for tell in self._tell_fenced:
+                tell()
+
+    # -- the others ---------------------------------------------------------------------------------
+
+    def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
+        watch = _BrokersWatch(self._zk, callback)
+        self._looks.append(Look(watch.look, self._zk))
+
+    # -- the controller -----------------------------------------------------------------------------
+
+    def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
+        self._candidacy = Candidacy(
+            self._zk, self._node_id, self._identity, self._owner, on_elected, on_resigned
+        )
+        self._looks.append(self._candidacy.look)
+
+
+class _BrokersWatch:
+    def __init__(self, zk: ZooKeeper, callback: Callable[[Brokers], None]) -> None:
+        self._zk = zk
+        self._callback = callback
+        self._told: Brokers | None = None
+
+    async def look(self, wake: Callable[[], None]) -> None:
+        brokers = await self._read(wake)
+        if brokers != self._told:
+            self._told = brokers
+            self._callback(dict(brokers))
+
+    async def _read(self, wake: Callable[[], None]) -> Brokers:
+        await self._zk.ensure(BROKERS)
+        ids = [int(name) for name in await self._zk.children(BROKERS, wake) if name.isdigit()]
+        found = await asyncio.gather(*(self._read_one(broker_id) for broker_id in sorted(ids)))
+        return {info.id: info for info in found if info is not None}
+
+    async def _read_one(self, broker_id: int) -> BrokerInfo | None:
+        try:
+            return decode_registration(broker_id, await self._zk.get(path_of(broker_id)))
+        except NoNodeError:
+            return None  # gone since: the watch will say so
