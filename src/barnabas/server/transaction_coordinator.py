@@ -54,6 +54,8 @@ class TransactionCoordinator:
         self._rounds: dict[str, MarkerRound] = {}
         self._patient: dict[str, list[Callable[[], None]]] = {}
         self._sweepers: dict[Callable[[], None], Timer] = {}
+        self.refused_sequences: dict[tuple[TopicPartition, Instance], int] = {}
+        """The first sequence of batches for partitions of ours that were not admitted yet."""
 
     def start(self) -> None:
         self._sweep_open()

@@ -25,6 +25,9 @@ from barnabas.types import ZERO_UUID, TopicPartition
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
+LARGEST_SEQUENCE = 0x7FFFFFFF
+MOST_REFUSALS = 10_000  # that are remembered at a time
+
 
 class Admission:
     """One request's question to the transaction coordinator, and its answer."""
@@ -116,6 +119,7 @@ class Admission:
             return None
         error = self._errors.get(place, ErrorCode.NONE)
         if error:
+            self._note_refusal(place)
             return KafkaError(for_producer(error, self._sender), _explained(error))
         if last_marker(partition.log, self._instance.producer_id) != self._markers[place]:
             return KafkaError(
@@ -123,16 +127,34 @@ class Admission:
             )
         return self._check_first(partition, place)
 
-    def _check_first(self, partition: Partition, place: TopicPartition) -> KafkaError | None:
-        """With transactions V2 every transaction has an epoch of its own, whose first batch has sequence 0."""
+    def _note_refusal(self, place: TopicPartition) -> None:
+        """The client will send the batch again: what it sent after it must not overtake it."""
         assert self._instance is not None
-        known = partition.log.producers.get(self._instance.producer_id)
-        if self._sender is Sender.V2 and known is None and self._sequences[place] > 0:
-            return KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {self._instance.producer_id} begins with sequence {self._sequences[place]}, not 0",
-            )
-        return None
+        refused = self._broker.coordinators.transactions.refused_sequences
+        if len(refused) < MOST_REFUSALS:
+            key = (place, self._instance)
+            refused[key] = min(refused.get(key, LARGEST_SEQUENCE), self._sequences[place])
+
+    def _check_first(self, partition: Partition, place: TopicPartition) -> KafkaError | None:
+        """Is this the first batch that the partition may see of the producer, if it knows none?
+
+        With transactions V2 every transaction has an epoch of its own, which begins with sequence 0. Before, a
+        partition may have forgotten the producer, and only a batch that was refused tells what comes first.
+        """
+        assert self._instance is not None
+        refused = self._broker.coordinators.transactions.refused_sequences
+        lowest = refused.pop((place, self._instance), LARGEST_SEQUENCE)
+        if self._sender is Sender.V2:
+            lowest = 0
+        sequence = self._sequences[place]
+        if sequence <= lowest or partition.log.producers.get(self._instance.producer_id) is not None:
+            return None
+        if self._sender is not Sender.V2:
+            refused[place, self._instance] = lowest
+        return KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {self._instance.producer_id} must begin with sequence {lowest}, not {sequence}",
+        )
 
 
 def _transactional_header(data: PartitionProduceData) -> BatchHeader | None:
