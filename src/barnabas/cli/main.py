@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import cluster, configs, consume, log_files, perf, produce, serve, topics, transactions
+from barnabas.cli import (
+    cluster,
+    configs,
+    consume,
+    groups,
+    log_files,
+    perf,
+    produce,
+    serve,
+    topics,
+    transactions,
+)
 from barnabas.cli.group import FriendlyGroup
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
@@ -29,6 +40,7 @@ app.command("serve")(serve.serve)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(topics.app, name="topics")
+app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(log_files.app, name="log")
 app.add_typer(perf.app, name="perf")

@@ -1,0 +1,189 @@
+"""`barnabas groups`: who consumes what, how far behind, why it was rebalanced, and starting from elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.completion import complete_topic
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+
+app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="One or more groups.")]
+
+OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "client", "host")
+MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions")
+HISTORY_COLUMNS = ("time", "generation", "members", "why")
+HOURS_OF_HISTORY = 24
+
+
+@app.command("list")
+def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
+    """Show all groups.
+
+    Examples:
+
+      barnabas groups list
+
+      barnabas groups list -o json | jq -r '.[] | select(.state == "Empty") | .group'
+    """
+    rows = with_client(bootstrap, _list)
+    show_rows(
+        output,
+        rows,
+        ("group", "state", "type", "protocol", "coordinator"),
+        empty="There are no groups. A consumer with a group.id makes one.",
+    )
+
+
+@app.command()
+def describe(
+    names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE
+) -> None:
+    """Show members, committed offsets and lag of groups.
+
+    Examples:
+
+      barnabas groups describe billing
+
+      barnabas groups describe billing -o json | jq '.[0].lag'
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from barnabas.cli.group_details import describe_group
+
+        return [await describe_group(client, name) for name in names]
+
+    described = with_client(bootstrap, work)
+    if output is OutputFormat.JSON:
+        show_json(described)
+        return
+    for group in described:
+        print(
+            f"{group['group']}  {group['state']}  assignor: {group['assignor'] or '-'}  "
+            f"coordinator: {group['coordinator']}  lag: {group['lag']:,}"
+        )
+        if group["offsets"]:
+            show_table(group["offsets"], OFFSET_COLUMNS)
+        if group["members"]:
+            show_table(group["members"], MEMBER_COLUMNS)
+
+
+@app.command()
+def history(
+    name: Name,
+    hours: Annotated[float, typer.Option("--hours", help="How far to look back.")] = HOURS_OF_HISTORY,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show when a group was rebalanced, and why.
+
+    It is read from the internal topic, as far as that has not been compacted. Brokers of Apache Kafka do not
+    write down the reasons.
+
+    Example:
+
+      barnabas groups history billing --hours 2
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from barnabas.cli.group_details import rebalance_history
+
+        return await rebalance_history(client, name, hours)
+
+    rows = with_client(bootstrap, work)
+    show_rows(output, rows, HISTORY_COLUMNS, empty=f"{name} was not rebalanced in the last {hours:g} hours.")
+
+
+@app.command()
+def reset(
+    name: Name,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="beginning, end, an offset, -N for the last N records, or a time such as 2026-11-15T08:30.",
+        ),
+    ],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            help="Only this topic [all that it has committed]; may be repeated.",
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Let a group go on from elsewhere. Its consumers must be stopped first.
+
+    Examples:
+
+      barnabas groups reset billing --to beginning --dry-run
+
+      barnabas groups reset billing --to 2026-11-15T08:30 --topic orders
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from barnabas.cli.group_details import reset_group
+
+        return await reset_group(client, name, to, topics, dry_run=dry_run)
+
+    rows = with_client(bootstrap, work)
+    if not rows:
+        raise typer.BadParameter(f"{name} has committed nothing; say --topic TOPIC", param_hint="--topic")
+    show_rows(output, rows, ("topic", "partition", "before", "after"))
+    verb = "would change" if dry_run else "changed"
+    say(f"{count(len(rows), 'offset')} of {name} {verb}.")
+
+
+@app.command()
+def delete(
+    names: Names,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Delete groups and what they have committed. Their consumers must be stopped first.
+
+    Example:
+
+      barnabas groups delete billing --yes
+    """
+
+    async def work(client: Client) -> None:
+        from barnabas.client import groups
+
+        for name in names:
+            await groups.delete_group(client, name)
+
+    confirm(f"Delete {', '.join(names)} with all committed offsets?", yes)
+    with_client(bootstrap, work)
+    show_done(output, f"Deleted {', '.join(names)}.", {"deleted": names})
+
+
+async def _list(client: Client) -> list[dict[str, Any]]:
+    from barnabas.client import groups
+
+    found = await groups.list_groups(client)
+    return [
+        {
+            "group": group.group_id,
+            "state": group.group_state,
+            "type": group.group_type,
+            "protocol": group.protocol_type,
+            "coordinator": coordinator,
+        }
+        for coordinator, group in sorted(found, key=lambda pair: pair[1].group_id)
+    ]

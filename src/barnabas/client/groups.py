@@ -1,0 +1,128 @@
+"""Administration of groups: who is in them, what they have committed, and changing that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    ListedGroup,
+    ListGroupsRequest,
+)
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+from barnabas.protocol.schema import Message
+from barnabas.types import TopicPartition
+
+GROUP = 0  # the key type of FindCoordinator
+DEAD = "Dead"
+
+
+class Commit(NamedTuple):
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+async def list_groups(client: Client) -> list[tuple[int, ListedGroup]]:
+    """(coordinator, group) of all brokers; a KafkaError when one cannot answer."""
+    metadata = await client.refresh([])
+    found = []
+    for broker_id in sorted(metadata.brokers):
+        response = await client.send_to_broker(broker_id, ListGroupsRequest())
+        raise_for(response.error_code)
+        found += [(broker_id, group) for group in response.groups]
+    return found
+
+
+async def describe_group(client: Client, group: str) -> tuple[int, DescribedGroup]:
+    """The coordinator of a group, and its members; GROUP_ID_NOT_FOUND when there is no such group."""
+
+    def check(response: Any) -> None:
+        described: DescribedGroup = response.groups[0]
+        raise_for(described.error_code, described.error_message or group)
+        if described.group_state == DEAD:  # what older brokers say
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+
+    coordinator, response = await _ask(client, group, DescribeGroupsRequest(groups=[group]), check)
+    return coordinator, response.groups[0]
+
+
+async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, Commit]:
+    """Everything that a group has committed."""
+    wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
+
+    def check(response: Any) -> None:
+        raise_for(response.groups[0].error_code, group)
+
+    _, response = await _ask(client, group, OffsetFetchRequest(groups=[wanted]), check)
+    answer: OffsetFetchResponseGroup = response.groups[0]
+    names = {state.id: name for name, state in (await client.all_topics()).items()}
+    return {
+        TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): Commit(
+            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
+    }
+
+
+async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set where a group goes on; refused while it has members."""
+    known = await client.topics({place.topic for place in offsets})
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (name, index), offset in offsets.items():
+        topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=known[name].id))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=""
+            )
+        )
+
+    def check(response: OffsetCommitResponse) -> None:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_for(partition.error_code, group)
+
+    await _ask(client, group, OffsetCommitRequest(group_id=group, topics=list(topics.values())), check)
+
+
+async def delete_group(client: Client, group: str) -> None:
+    def check(response: Any) -> None:
+        raise_for(response.results[0].error_code, group)
+
+    await _ask(client, group, DeleteGroupsRequest(groups_names=[group]), check)
+
+
+async def _ask(client: Client, group: str, request: Message, check: Callable[[Any], None]) -> tuple[int, Any]:
+    """Try until the coordinator of the group has answered; `check` raises what the answer says."""
+
+    async def attempt() -> tuple[int, Any]:
+        coordinator = await find_coordinator(client, group)
+        response = await client.send_to_broker(coordinator, request)
+        check(response)
+        return coordinator, response
+
+    answer: tuple[int, Any] = await client.retry(attempt)
+    return answer
+
+
+async def find_coordinator(client: Client, group: str) -> int:
+    request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group])
+    found = (await client.send_to_any(request)).coordinators[0]
+    raise_for(found.error_code, found.error_message or group)
+    return int(found.node_id)
