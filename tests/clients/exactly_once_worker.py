@@ -1,41 +1,44 @@
 """Consume, transform, produce, exactly once: a process that a test kills and starts again.
 
-It starts over after every error, as such programs do; it ends when the input is through (`count` offsets committed).
+    python exactly_once_worker.py confluent|aiokafka BOOTSTRAP SOURCE OUTPUT COUNT
+
+It starts over after every error, as such programs do, and ends when COUNT inputs are committed. The worker owns
+partition 0 of its input: it does not wait for the session of a member that was killed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sys
 import time
 
+import aiokafka
+from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 SHORT = 3.0
+AT_ONCE = 3  # records in a transaction
 
 
-def work(bootstrap: str, source: str, output: str, count: int) -> bool:
+def with_confluent(bootstrap: str, source: str, output: str, count: int) -> bool:
     """Process until everything is committed; False when it has to be started over."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": f"worker-{source}", "log_level": 0}
-    )
+    common = {"bootstrap.servers": bootstrap, "log_level": 0}
+    producer = Producer({**common, "transactional.id": f"worker-{source}"})
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **common,
             "group.id": f"workers-{source}",
             "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "log_level": 0,
         }
     )
-    place = TopicPartition(source, 0)
     try:
         producer.init_transactions(SHORT)
-        # The worker owns its partition: no waiting for the session of a member that was killed.
-        done = max(consumer.committed([place], SHORT)[0].offset, 0)
+        done = max(consumer.committed([TopicPartition(source, 0)], SHORT)[0].offset, 0)
         consumer.assign([TopicPartition(source, 0, done)])
         while done < count:
-            messages = [one for one in consumer.consume(7, 0.5) if one.error() is None]
+            messages = [one for one in consumer.consume(AT_ONCE, 0.5) if one.error() is None]
             if not messages:
                 continue
             producer.begin_transaction()
@@ -52,8 +55,46 @@ def work(bootstrap: str, source: str, output: str, count: int) -> bool:
         consumer.close()
 
 
+def with_aiokafka(bootstrap: str, source: str, output: str, count: int) -> bool:
+    try:
+        asyncio.run(asyncio.wait_for(_with_aiokafka(bootstrap, source, output, count), 30))
+        return True
+    except (KafkaError, AssertionError, TimeoutError):  # aiokafka asserts what state it is in
+        return False
+
+
+async def _with_aiokafka(bootstrap: str, source: str, output: str, count: int) -> None:
+    group = f"workers-{source}"
+    place = aiokafka.TopicPartition(source, 0)
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        request_timeout_ms=3000,
+    )
+    consumer.assign([place])
+    producer = aiokafka.AIOKafkaProducer(
+        bootstrap_servers=bootstrap, transactional_id=f"worker-{source}", request_timeout_ms=3000
+    )
+    async with consumer, producer:
+        done = await consumer.committed(place) or 0
+        consumer.seek(place, done)
+        while done < count:
+            batches = await consumer.getmany(timeout_ms=500, max_records=AT_ONCE)
+            for messages in batches.values():
+                await producer.begin_transaction()
+                for message in messages:
+                    await asyncio.wait_for(producer.send(output, message.value, partition=0), SHORT)
+                done = messages[-1].offset + 1
+                await asyncio.wait_for(producer.send_offsets_to_transaction({place: done}, group), SHORT)
+                await asyncio.wait_for(producer.commit_transaction(), SHORT)
+
+
 def main() -> None:
-    bootstrap, source, output, count = sys.argv[1:5]
+    library, bootstrap, source, output, count = sys.argv[1:6]
+    logging.disable()  # what happens to it here, happens on purpose
+    work = {"confluent": with_confluent, "aiokafka": with_aiokafka}[library]
     while not work(bootstrap, source, output, int(count)):
         time.sleep(0.1)
 

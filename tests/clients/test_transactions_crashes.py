@@ -16,7 +16,7 @@ from tests.clients.test_transactions_confluent import end_offsets, transactional
 
 WORKER = Path(__file__).parent / "exactly_once_worker.py"
 TIMEOUT = 10.0
-COUNT = 300
+COUNT = 900
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def fill(bootstrap: str, topic: str, count: int) -> list[bytes]:
     return values
 
 
-def start_worker(bootstrap: str, source: str, output: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(WORKER), bootstrap, source, output, str(COUNT)])
+def start_worker(library: str, bootstrap: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(WORKER), library, bootstrap, "input", "output", str(COUNT)])
 
 
 def committed_offset(bootstrap: str, topic: str) -> int:
@@ -56,17 +56,14 @@ def committed_offset(bootstrap: str, topic: str) -> int:
 
 
 @pytest.mark.slow
-def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerProcess) -> None:
+@pytest.mark.parametrize("library", ["confluent", "aiokafka"])
+def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerProcess, library: str) -> None:
     bootstrap = process.bootstrap_servers
     values = fill(bootstrap, "input", COUNT)
-    worker = start_worker(bootstrap, "input", "output")
+    worker = start_worker(library, bootstrap)
     try:
-        for kill_broker, reached in (
-            (True, 1),
-            (False, COUNT // 5),
-            (True, COUNT // 2),
-            (False, COUNT * 3 // 4),
-        ):
+        for number, kill_broker in enumerate((True, False, True, False)):
+            reached = 1 + number * COUNT // 5
             wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress")  # type: ignore[misc]
             if kill_broker:
                 process.kill()
@@ -74,17 +71,15 @@ def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerP
             else:
                 worker.kill()
                 worker.wait()
-                worker = start_worker(bootstrap, "input", "output")
-        assert worker.wait(30) == 0
+                worker = start_worker(library, bootstrap)
+        assert worker.wait(60) == 0
     finally:
         worker.kill()
         worker.wait()
-    found = [
-        message.value() for message in consume(bootstrap, "output", COUNT, isolation_level="read_committed")
-    ]
-    assert found == values
-    low, high = end_offsets(bootstrap, "output", "read_committed")
-    assert (low, high) == end_offsets(bootstrap, "output", "read_uncommitted")  # nothing hangs
+    found = consume(bootstrap, "output", COUNT, isolation_level="read_committed")
+    assert [message.value() for message in found] == values
+    everything = end_offsets(bootstrap, "output", "read_uncommitted")
+    assert end_offsets(bootstrap, "output", "read_committed") == everything  # nothing hangs
 
 
 def test_an_open_transaction_survives_a_crash_and_can_be_committed(process: BrokerProcess) -> None:
