@@ -10,8 +10,9 @@ from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.creation import create_log
 from barnabas.log.gate import Gate
+from barnabas.log.loading import LoadReport
 from barnabas.log.log import AppendResult, FileSlice, Log, Origin
-from barnabas.log.manager import LoadReport, LogManager
+from barnabas.log.manager import LogManager
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.slices import Slice
 from barnabas.records.batch import BatchHeader, iterate_headers, read_header

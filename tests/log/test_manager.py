@@ -1,5 +1,6 @@
 """Many logs in several folders: found again after a stop, created, deleted, kept in order."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from barnabas.files import LocalFileSystem
 from barnabas.log.log_dir import FolderInUseError
 from barnabas.log.manager import LogManager
 from barnabas.log.recovery import Stop
+from barnabas.testing.files import FaultyFileSystem
 from barnabas.types import TopicPartition, Uuid
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, read_all
 
@@ -152,4 +154,51 @@ def test_a_log_of_another_topic_id_is_not_handed_out(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as refusal:
         logs.create(PARTITION, bytes(15) + b"\x07", LogConfig())
     assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    logs.close()
+
+
+def test_a_partition_in_two_log_dirs_stops_the_start(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        logs = manager(tmp_path / name)
+        logs.load(expect_all)
+        logs.create(PARTITION, TOPIC_ID, LogConfig())
+        logs.close()
+    both = manager(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(KafkaError, match="move the wrong one elsewhere"):
+        both.load(expect_all)
+
+
+def test_nothing_is_created_in_the_place_of_what_may_be_on_an_offline_disk(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    config = BrokerConfig.load({"log.dirs": "/a,/b", "barnabas.disk.reserve.bytes": "0"})
+    logs = LogManager(fs, ["/a", "/b"], ManualClock(), config)
+    fs.fail_at(1, OSError(errno.EIO, "broken"), "make_folder")
+    logs.lock()
+    logs.claim(CLUSTER, 1)
+    logs.load(expect_all)
+    assert list(logs.offline_dirs) == ["/a"]
+    with pytest.raises(KafkaError, match="may be in a log dir that is offline: /a"):
+        logs.create(PARTITION, TOPIC_ID, LogConfig())
+    assert logs.create(PARTITION, TOPIC_ID, LogConfig(), is_new=True).folder == "/b/orders-0"
+
+
+def test_housekeeping_applies_retention_and_notes_offsets_when_it_is_time(tmp_path: Path) -> None:
+    clock = ManualClock()
+    config = LogConfig(segment_bytes=200, retention_ms=1000, file_delete_delay_ms=0)
+    logs = manager(tmp_path, clock=clock)
+    logs.load(lambda partition, topic_id: config)
+    log = logs.create(PARTITION, TOPIC_ID, config)
+    for _ in range(6):
+        append(log, batch(b"x" * 50, timestamp=clock.now_ms()), now_ms=clock.now_ms())
+    assert logs.housekeeping(clock.now_ms()) == [log], "sealed segments want to be flushed"
+    log.flush()
+    clock.advance(5000)
+    logs.housekeeping(clock.now_ms())
+    noted = (tmp_path / "recovery-point-offset-checkpoint").read_text()
+    assert noted == "0\n1\norders 0 6\n"
+    clock.advance(300_000)
+    logs.housekeeping(clock.now_ms())
+    assert (log.log_start_offset, len(log.segments)) == (6, 1)
+    logs.housekeeping(clock.now_ms())
+    assert not list((tmp_path / "orders-0").glob("*.deleted"))
     logs.close()

@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from barnabas.clock import Clock
 from barnabas.config.broker import BrokerConfig
@@ -17,54 +16,28 @@ from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem
 from barnabas.log import names
-from barnabas.log.checkpoints import (
-    CheckpointError,
-    decode_partition_metadata,
-    encode_partition_metadata,
-    read_if_there,
-)
+from barnabas.log.checkpoints import encode_partition_metadata
 from barnabas.log.creation import create_log, make_files
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob
 from barnabas.log.housekeeping import Housekeeping
+from barnabas.log.loading import Expected, Loader, LoadReport
 from barnabas.log.log import Log
-from barnabas.log.log_dir import CheckpointJob, Checkpoints, LogDir
+from barnabas.log.log_dir import CheckpointJob, LogDir
 from barnabas.log.open_segments import OpenSegments, sensible_limit
 from barnabas.log.properties import (
     MetaProperties,
     MetaPropertiesError,
     kernel_boot_id,
     read_meta,
-    remove_clean_shutdown,
-    write_boot_id,
     write_clean_shutdown,
     write_meta,
 )
-from barnabas.log.recovery import Recovery, RecoveryReport, Stop
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid
 
-KRAFT_METADATA = "__cluster_metadata-0"
-"""Apache Kafka's own metadata log: never served, never changed."""
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
-Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
-
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class LoadReport:
-    """What the start found."""
-
-    stops: dict[str, Stop] = field(default_factory=dict)
-    loaded: int = 0
-    recovered: dict[TopicPartition, RecoveryReport] = field(default_factory=dict)
-    damaged: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
-    strays: list[str] = field(default_factory=list)
-
-    @property
-    def cut_bytes(self) -> int:
-        return sum(report.cut_bytes for report in self.recovered.values())
 
 
 class LogManager:
@@ -92,6 +65,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._prepared: dict[TopicPartition, LogDir] = {}
+        self._incomplete = False
         self._housekeeping = Housekeeping(self, config)
 
     # -- looking ------------------------------------------------------------------------------------
@@ -163,114 +137,20 @@ class LogManager:
 
     def load(self, expected: Expected) -> LoadReport:
         """Open every partition that is on disk. What is not expected is renamed `-stray` and kept."""
-        report = LoadReport()
+        loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms())
         for log_dir in self._online():
             try:
-                self._load_dir(log_dir, expected, report)
+                loader.load(log_dir, self._boot_id())
             except OSError as error:
                 self._give_up(log_dir, error)
-        self.damaged = report.damaged
-        return report
-
-    def _load_dir(self, log_dir: LogDir, expected: Expected, report: LoadReport) -> None:
-        boot_id = self._boot_id()
-        stop = report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
-        checkpoints = log_dir.read_checkpoints()
-        known_damage = log_dir.read_damaged()
-        for name in self.fs.list(log_dir.folder):
-            folder = f"{log_dir.folder}/{name}"
-            if name.endswith(names.DELETE_FOLDER):
-                self._housekeeping.remove_later(folder, 0)
-                continue
-            partition = names.partition_of_folder(name)
-            if partition is None or name == KRAFT_METADATA or not self.fs.is_folder(folder):
-                continue
-            how = Stop.CRASHED if partition in known_damage else stop
-            self._load_log(log_dir, partition, how, checkpoints, expected, report)
-        damaged = [partition for partition in report.damaged if self._dir_of[partition] is log_dir]
-        log_dir.read_cleaned(partition for partition, place in self._dir_of.items() if place is log_dir)
-        # In this order: a crash in between must not make the next start believe too much.
-        log_dir.write_damaged(damaged)
-        log_dir.write_checkpoint(log_dir.checkpoint(self.in_folder(log_dir.folder)))
-        remove_clean_shutdown(self.fs, log_dir.folder)
-        if boot_id is not None:
-            write_boot_id(self.fs, log_dir.folder, boot_id)
-
-    def _load_log(
-        self,
-        log_dir: LogDir,
-        partition: TopicPartition,
-        stop: Stop,
-        checkpoints: Checkpoints,
-        expected: Expected,
-        report: LoadReport,
-    ) -> None:
-        folder = f"{log_dir.folder}/{partition}"
-        topic_id = self._topic_id(folder)
-        config = expected(partition, topic_id)
-        if config is None:
-            report.strays.append(self._set_aside(log_dir, partition))
-            return
-        self._dir_of[partition] = log_dir
-        recovery = Recovery(
-            self.fs,
-            folder,
-            config,
-            self._open_segments,
-            stop=stop,
-            recovery_point=checkpoints.recovery_points.get(partition, 0),
-            log_start=checkpoints.log_starts.get(partition, 0),
-            now_ms=self.clock.now_ms(),
-        )
-        try:
-            parts = recovery.run()
-        except DamagedLog as damage:
-            logger.error("%s", damage)
-            report.damaged[partition] = damage
-            log_dir.keep(partition, checkpoints)
-            return
-        log = self._adopt(
-            Log(
-                self.fs,
-                folder,
-                partition,
-                topic_id or ZERO_UUID,
-                config,
-                parts,
-                gate=log_dir.gate,
-                open_segments=self._open_segments,
-                roll_jitter=random.random(),
-            )
-        )
-        log.advance_high_watermark(checkpoints.high_watermarks.get(partition, 0))
-        self._tell(partition, recovery.report, report)
-
-    def _tell(self, partition: TopicPartition, recovery: RecoveryReport, report: LoadReport) -> None:
-        report.loaded += 1
-        if recovery.scanned_bytes or recovery.cut_bytes:
-            report.recovered[partition] = recovery
-        if recovery.cut_bytes:
-            logger.warning(
-                "%s: cut %d bytes (%d batches that could be told apart) that had not reached the disk: %s",
-                partition,
-                recovery.cut_bytes,
-                recovery.cut_batches,
-                recovery.cut_reason,
-            )
-
-    def _topic_id(self, folder: str) -> Uuid | None:
-        data = read_if_there(self.fs, f"{folder}/{names.PARTITION_METADATA}")
-        try:
-            return None if data is None else decode_partition_metadata(data)
-        except CheckpointError as error:
-            logger.warning("%s/%s cannot be read: %s", folder, names.PARTITION_METADATA, error)
-            return None
-
-    def _set_aside(self, log_dir: LogDir, partition: TopicPartition) -> str:
-        stray = f"{log_dir.folder}/{names.retired_folder_name(partition, names.STRAY_FOLDER)}"
-        self.fs.rename(f"{log_dir.folder}/{partition}", stray)
-        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", partition, stray)
-        return stray
+        self._dir_of.update(loader.dir_of)
+        for log in loader.logs.values():
+            self._adopt(log)
+        for folder in loader.retired:
+            self._housekeeping.remove_later(folder, 0)
+        self.damaged = loader.report.damaged
+        self._incomplete = bool(self.offline_dirs)
+        return loader.report
 
     def _adopt(self, log: Log) -> Log:
         self._logs[log.topic_partition] = log
@@ -295,13 +175,23 @@ class LogManager:
 
         return make
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """A new log in the dir with the fewest partitions; the one that exists, if it is of the same topic."""
+    def create(
+        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = False
+    ) -> Log:
+        """A new log in the dir with the fewest partitions; the one that exists, if it is of the same topic.
+
+        While a log dir is offline a partition that was not found may be in there, unless it `is_new`.
+        """
         if partition in self.damaged:
             raise self.damaged[partition]
         known = self._logs.get(partition)
         if known is not None:
             return self._confirm(known, topic_id)
+        if self._incomplete and not is_new:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{partition} may be in a log dir that is offline: {', '.join(self.offline_dirs)}",
+            )
         log_dir = self._prepared.pop(partition, None) or self._emptiest_dir()
         folder = f"{log_dir.folder}/{partition}"
         try:

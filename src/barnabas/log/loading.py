@@ -1,0 +1,166 @@
+"""The start: every partition's folder in a log dir becomes a log, or it is said why not."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from barnabas.config.topic import LogConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSystem
+from barnabas.log import names
+from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
+from barnabas.log.failures import DamagedLog
+from barnabas.log.log import Log
+from barnabas.log.log_dir import Checkpoints, LogDir
+from barnabas.log.open_segments import OpenSegments
+from barnabas.log.properties import remove_clean_shutdown, write_boot_id
+from barnabas.log.recovery import Recovery, RecoveryReport, Stop
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+
+KRAFT_METADATA = "__cluster_metadata-0"
+"""Apache Kafka's own metadata log: never served, never changed."""
+
+Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
+"""The settings of a partition that belongs here, by its name and the topic id in its folder; None for a stray."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What the start found."""
+
+    stops: dict[str, Stop] = field(default_factory=dict)
+    loaded: int = 0
+    recovered: dict[TopicPartition, RecoveryReport] = field(default_factory=dict)
+    damaged: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(report.cut_bytes for report in self.recovered.values())
+
+
+class Loader:
+    """One use: all log dirs of a broker, one after the other."""
+
+    def __init__(self, fs: FileSystem, open_segments: OpenSegments, expected: Expected, now_ms: int) -> None:
+        self._fs = fs
+        self._open_segments = open_segments
+        self._expected = expected
+        self._now_ms = now_ms
+        self.report = LoadReport()
+        self.logs: dict[TopicPartition, Log] = {}
+        self.dir_of: dict[TopicPartition, LogDir] = {}
+        self.retired: list[str] = []
+        """Folders of partitions that were deleted before the stop."""
+
+    def load(self, log_dir: LogDir, boot_id: str | None) -> None:
+        """OSError when the disk fails; KafkaError when a partition is in two places."""
+        stop = self.report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
+        checkpoints = log_dir.read_checkpoints()
+        known_damage = log_dir.read_damaged()
+        for partition in self._partitions(log_dir):
+            how = Stop.CRASHED if partition in known_damage else stop
+            self._load_partition(log_dir, partition, how, checkpoints)
+        self._settle(log_dir, boot_id)
+
+    def _partitions(self, log_dir: LogDir) -> Iterable[TopicPartition]:
+        for name in self._fs.list(log_dir.folder):
+            folder = f"{log_dir.folder}/{name}"
+            if name.endswith(names.DELETE_FOLDER):
+                self.retired.append(folder)
+                continue
+            partition = names.partition_of_folder(name)
+            if partition is not None and name != KRAFT_METADATA and self._fs.is_folder(folder):
+                yield partition
+
+    def _settle(self, log_dir: LogDir, boot_id: str | None) -> None:
+        """Note what was found. In this order: a crash in between must not make the next start believe too much."""
+        here = [partition for partition, place in self.dir_of.items() if place is log_dir]
+        log_dir.read_cleaned(here)
+        log_dir.write_damaged(partition for partition in here if partition in self.report.damaged)
+        logs = [self.logs[partition] for partition in here if partition in self.logs]
+        log_dir.write_checkpoint(log_dir.checkpoint(logs))
+        remove_clean_shutdown(self._fs, log_dir.folder)
+        if boot_id is not None:
+            write_boot_id(self._fs, log_dir.folder, boot_id)
+
+    def _load_partition(
+        self, log_dir: LogDir, partition: TopicPartition, stop: Stop, checkpoints: Checkpoints
+    ) -> None:
+        folder = f"{log_dir.folder}/{partition}"
+        topic_id = self._topic_id(folder)
+        config = self._expected(partition, topic_id)
+        if config is None:
+            self.report.strays.append(self._set_aside(log_dir, partition))
+            return
+        self._note_place(partition, log_dir)
+        recovery = Recovery(
+            self._fs,
+            folder,
+            config,
+            self._open_segments,
+            stop=stop,
+            recovery_point=checkpoints.recovery_points.get(partition, 0),
+            log_start=checkpoints.log_starts.get(partition, 0),
+            now_ms=self._now_ms,
+        )
+        try:
+            parts = recovery.run()
+        except DamagedLog as damage:
+            logger.error("%s", damage)
+            self.report.damaged[partition] = damage
+            log_dir.keep(partition, checkpoints)
+            return
+        log = self.logs[partition] = Log(
+            self._fs,
+            folder,
+            partition,
+            topic_id or ZERO_UUID,
+            config,
+            parts,
+            gate=log_dir.gate,
+            open_segments=self._open_segments,
+            roll_jitter=random.random(),
+        )
+        log.advance_high_watermark(checkpoints.high_watermarks.get(partition, 0))
+        self._tell(partition, recovery.report)
+
+    def _note_place(self, partition: TopicPartition, log_dir: LogDir) -> None:
+        other = self.dir_of.setdefault(partition, log_dir)
+        if other is not log_dir:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{partition} is in {other.folder} and in {log_dir.folder}: move the wrong one elsewhere",
+            )
+
+    def _topic_id(self, folder: str) -> Uuid | None:
+        data = read_if_there(self._fs, f"{folder}/{names.PARTITION_METADATA}")
+        try:
+            return None if data is None else decode_partition_metadata(data)
+        except CheckpointError as error:
+            logger.warning("%s/%s cannot be read: %s", folder, names.PARTITION_METADATA, error)
+            return None
+
+    def _set_aside(self, log_dir: LogDir, partition: TopicPartition) -> str:
+        stray = f"{log_dir.folder}/{names.retired_folder_name(partition, names.STRAY_FOLDER)}"
+        self._fs.rename(f"{log_dir.folder}/{partition}", stray)
+        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", partition, stray)
+        return stray
+
+    def _tell(self, partition: TopicPartition, recovery: RecoveryReport) -> None:
+        self.report.loaded += 1
+        if recovery.scanned_bytes or recovery.cut_bytes:
+            self.report.recovered[partition] = recovery
+        if recovery.cut_bytes:
+            logger.warning(
+                "%s: cut %d bytes (%d batches that could be told apart) that had not reached the disk: %s",
+                partition,
+                recovery.cut_bytes,
+                recovery.cut_batches,
+                recovery.cut_reason,
+            )
