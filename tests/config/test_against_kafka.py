@@ -16,6 +16,10 @@ OTHER_DEFAULTS = {
     "controller.listener.names",
     # Kafka's folder is lost by a reboot.
     "log.dir",
+    # Kafka's are smaller than what the kernel would choose.
+    "socket.listen.backlog.size",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
     # Kafka has no limits here.
     "queued.max.request.bytes",
     "max.connections",

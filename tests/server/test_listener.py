@@ -55,6 +55,50 @@ def test_an_empty_host_listens_on_ipv4_too() -> None:
         listener.close()
 
 
+def test_a_machine_without_ipv6_still_listens_on_all_interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.socket
+
+    def without_ipv6(family: int, *args: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return real(family, *args)
+
+    monkeypatch.setattr("barnabas.server.listener.socket.socket", without_ipv6)
+    listener = Listener("ALL", "", 0)
+    listener.open()
+    monkeypatch.undo()
+    try:
+        socket.create_connection(("127.0.0.1", listener.port)).close()
+    finally:
+        listener.close()
+
+
+def test_a_name_is_listened_on_and_one_that_nobody_knows_is_an_error_that_names_it() -> None:
+    listener = Listener("L", "localhost", 0)
+    listener.open()
+    try:
+        socket.create_connection(("localhost", listener.port)).close()
+    finally:
+        listener.close()
+    with pytest.raises(OSError, match=r"cannot listen on no\.such\.host\.invalid:9092"):
+        Listener("L", "no.such.host.invalid", 9092).open()
+
+
+def test_buffers_of_connections_have_the_size_that_was_asked_for() -> None:
+    listener = Listener("L", "127.0.0.1", 0, receive_buffer=8192, send_buffer=16384)
+    listener.open()
+    try:
+        assert listener._socket is not None
+        sizes = [
+            listener._socket.getsockopt(socket.SOL_SOCKET, option)
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF)
+        ]
+    finally:
+        listener.close()
+    # Linux doubles what it is asked for, to have room for its own bookkeeping.
+    assert sizes in ([8192, 16384], [2 * 8192, 2 * 16384])
+
+
 @scenario
 async def test_running_out_of_descriptors_pauses_accepting_and_does_not_end_it(
     monkeypatch: pytest.MonkeyPatch,

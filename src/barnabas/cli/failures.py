@@ -57,4 +57,4 @@ def _explain_no_connection(error: CannotConnectError) -> str:
 def _explain_os_error(error: OSError) -> str:
     if error.filename is not None and error.errno is not None:
         return f"{error.filename}: {os.strerror(error.errno)}"
-    return str(error)
+    return error.strerror or str(error)

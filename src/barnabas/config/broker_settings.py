@@ -77,11 +77,13 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     Setting("controller.listener.names", Kind.LIST, "",
             "Listeners of Kafka's KRaft controllers. Accepted so that Kafka's own server.properties works; "
             "listeners named here are not opened."),
-    Setting("socket.listen.backlog.size", Kind.INT, "50",
+    # Kafka's 50 are few for a fleet of clients that comes back at once; the kernel caps it at its own limit.
+    Setting("socket.listen.backlog.size", Kind.INT, "1024",
             "Connections that may wait to be accepted.", AtLeast(1)),
-    Setting("socket.receive.buffer.bytes", Kind.INT, "102400",
+    # Kafka says 100 KiB for both, which also keeps the kernel from finding better sizes by itself.
+    Setting("socket.receive.buffer.bytes", Kind.INT, "-1",
             "SO_RCVBUF of a connection; -1 leaves it to the system."),
-    Setting("socket.send.buffer.bytes", Kind.INT, "102400",
+    Setting("socket.send.buffer.bytes", Kind.INT, "-1",
             "SO_SNDBUF of a connection; -1 leaves it to the system."),
     Setting("socket.request.max.bytes", Kind.INT, "104857600",
             "The largest request; a client that announces a larger one is disconnected.", AtLeast(1)),

@@ -16,11 +16,15 @@ log = logging.getLogger(__name__)
 
 ACCEPTED_PER_TURN = 64
 RETRY_ACCEPT_SECONDS = 0.5
-BACKLOG = 1024  # a fleet of clients reconnects at once after a restart; the kernel caps it at its own limit
+BACKLOG = 1024
 
 # Running out of these passes; anything else that accept() says is about one connection only.
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# What a machine says that does not speak IPv6.
+_WITHOUT_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+UNTUNED = -1  # the size of a socket's buffer is left to the system
 
 Accepted = Callable[["Listener", socket.socket, tuple[str, int]], None]
 
@@ -37,6 +41,8 @@ class Listener:
         advertised: tuple[str, int] | None = None,
         security_protocol: str = "PLAINTEXT",
         backlog: int = BACKLOG,
+        receive_buffer: int = UNTUNED,
+        send_buffer: int = UNTUNED,
     ) -> None:
         self.name = name
         self.host = host
@@ -44,6 +50,7 @@ class Listener:
         self.security_protocol = security_protocol
         self.advertised_address = advertised
         self._backlog = backlog
+        self._buffers = {socket.SO_RCVBUF: receive_buffer, socket.SO_SNDBUF: send_buffer}
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepted: Accepted | None = None
@@ -54,10 +61,40 @@ class Listener:
 
     def open(self) -> None:
         """Bind and listen. Nobody is accepted before `start`, but early clients may already queue."""
-        family = socket.AF_INET6 if ":" in self.host or not self.host else socket.AF_INET
-        listening = _bind(family, self.host, self.port, self._backlog)
-        self.port = listening.getsockname()[1]
-        self._socket = listening
+        try:
+            self._socket = self._listen()
+        except OSError as error:
+            where = f"{self.host or '*'}:{self.port}"
+            raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
+        self.port = self._socket.getsockname()[1]
+
+    def _listen(self) -> socket.socket:
+        family, host = _family_of(self.host)
+        try:
+            return self._listen_on(family, host)
+        except OSError as error:
+            if self.host or error.errno not in _WITHOUT_IPV6:
+                raise
+            return self._listen_on(socket.AF_INET, "0.0.0.0")
+
+    def _listen_on(self, family: socket.AddressFamily, host: str) -> socket.socket:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                # An empty host means every interface, IPv4 included; "::" does too, as in Java.
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            # Connections inherit the sizes. TCP agrees on its window at the handshake: later is too late.
+            for option, size in self._buffers.items():
+                if size > 0:
+                    listening.setsockopt(socket.SOL_SOCKET, option, size)
+            listening.bind((host, self.port))
+            listening.listen(self._backlog)
+        except OSError:
+            listening.close()
+            raise
+        return listening
 
     def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted, pace: Pace) -> None:
         if self._socket is None:
@@ -115,20 +152,12 @@ class Listener:
             self._loop.call_later(seconds, self._watch)
 
 
-def _bind(family: socket.AddressFamily, host: str, port: int, backlog: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setblocking(False)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            # An empty host means every interface, IPv4 included; "::" does too, as in Java.
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listening.bind((host, port))
-        listening.listen(backlog)
-    except OSError as error:
-        listening.close()
-        raise OSError(error.errno, f"cannot listen on {host or '*'}:{port}: {error.strerror}") from error
-    return listening
+def _family_of(host: str) -> tuple[socket.AddressFamily, str]:
+    """How to listen on a host. A name may have addresses of both families: most clients try IPv4 in any case."""
+    if not host or ":" in host:
+        return socket.AF_INET6, host
+    found = [(family, str(address[0])) for family, *_, address in socket.getaddrinfo(host, None)]
+    return next((each for each in found if each[0] == socket.AF_INET), found[0])
 
 
 def plain_address(address: tuple[Any, ...]) -> tuple[str, int]:

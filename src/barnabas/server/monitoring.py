@@ -47,7 +47,11 @@ class Monitoring:
         self._loop_monitor.start()
         if address:
             host, _, port = address.rpartition(":")
-            await self.http.start(host.strip("[]"), int(port))
+            try:
+                await self.http.start(host.strip("[]"), int(port))
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+                raise OSError(error.errno, f"barnabas.metrics.listen={address}: {reason}") from error
         self.is_serving = True
 
     async def stop(self) -> None:
