@@ -22,56 +22,26 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from barnabas.files import Bytes, File
+from barnabas.testing.disk_model import (
+    FileNode,
+    FolderNode,
+    NameChange,
+    Node,
+    after_crash,
+    files_below,
+    surviving_bytes,
+)
 
 CHANGES = frozenset(
     {"create", "append", "truncate", "sync", "rename", "remove", "make_folder", "sync_folder"}
 )
 """Operations that are counted unless others are named; "read" and "open" are the rest."""
-PAGE = 4096
 
 
 class PowerLost(Exception):  # noqa: N818 - not an error of the program under test
     """The machine is gone: no handler of OSErrors may catch this."""
-
-
-@dataclass(slots=True, eq=False)
-class FileNode:
-    contents: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
-    modified_ms: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class FolderNode:
-    entries: dict[str, Node] = field(default_factory=dict)
-    durable: dict[str, Node] = field(default_factory=dict)
-
-
-Node: TypeAlias = FileNode | FolderNode
-
-
-@dataclass(slots=True, eq=False)
-class NameChange:
-    """One entry of the journal: `node` leaves one place, or appears in another, or both at once."""
-
-    node: Node
-    source: tuple[FolderNode, str] | None
-    target: tuple[FolderNode, str] | None
-
-    def touches(self, folder: FolderNode) -> bool:
-        return any(place is not None and place[0] is folder for place in (self.source, self.target))
-
-    def make_durable(self) -> None:
-        if self.source is not None:
-            folder, name = self.source
-            folder.durable.pop(name, None)
-        if self.target is not None:
-            folder, name = self.target
-            folder.durable[name] = self.node
 
 
 class _Plan:
@@ -192,7 +162,7 @@ class FaultyFileSystem:
             change.make_durable()
         after = FaultyFileSystem(self.space)
         after.now_ms = self.now_ms
-        after._root = _after_crash(self._root, lambda node: _surviving_bytes(node, lose_unsynced, torn))
+        after._root = after_crash(self._root, lambda node: surviving_bytes(node, lose_unsynced, torn))
         return after
 
     # -- the interface of FileSystem ------------------------------------------------------------------
@@ -342,7 +312,7 @@ class FaultyFileSystem:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """(path, contents) of every file: for tests that compare or damage them."""
-        yield from _files_below(self._root, "")
+        yield from files_below(self._root, "")
 
     def overwrite(self, path: str, contents: bytes) -> None:
         """Put these bytes on the disk behind the program's back."""
@@ -357,45 +327,3 @@ def _parts(path: str) -> list[str]:
 
 def _error(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
-
-
-def _files_below(folder: FolderNode, prefix: str) -> Iterator[tuple[str, bytes]]:
-    for name, node in sorted(folder.entries.items()):
-        if isinstance(node, FileNode):
-            yield f"{prefix}/{name}", bytes(node.contents)
-        else:
-            yield from _files_below(node, f"{prefix}/{name}")
-
-
-def _after_crash(folder: FolderNode, surviving: Callable[[FileNode], bytes]) -> FolderNode:
-    after = FolderNode()
-    for name, node in folder.durable.items():
-        if isinstance(node, FileNode):
-            contents = surviving(node)
-            after.entries[name] = FileNode(bytearray(contents), contents, node.modified_ms)
-        else:
-            after.entries[name] = _after_crash(node, surviving)
-    after.durable = dict(after.entries)
-    return after
-
-
-def _surviving_bytes(node: FileNode, lose_unsynced: bool, torn: random.Random | None) -> bytes:
-    """What the disk holds of a file: the synced bytes, and of the later ones whatever chance wrote out."""
-    written = bytes(node.contents)
-    if not lose_unsynced or written == node.durable:
-        return written
-    if torn is None:
-        return node.durable
-    kept = torn.choice((node.durable, written, None, None))
-    if kept is not None:
-        return kept
-    start = _common_length(written, node.durable)
-    end = torn.randint(start, len(written))
-    # A file system that extends a file before it writes the data leaves zeros where the data are missing.
-    zeros = torn.choice((0, 0, len(written) - end, min(PAGE, len(written) - end)))
-    return written[:end] + bytes(zeros)
-
-
-def _common_length(one: bytes, other: bytes) -> int:
-    shorter = min(len(one), len(other))
-    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
