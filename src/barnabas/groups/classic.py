@@ -18,10 +18,9 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.members import Client, Member, Protocol, Timeouts
+from barnabas.groups.members import Member, Protocol, Timeouts
 from barnabas.groups.step import Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL, subscribed_topics
-from barnabas.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
 
 UNKNOWN_MEMBER = ""
@@ -112,7 +111,7 @@ class ClassicGroup:
         self.generation += 1
         self.pending_syncs.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self._learn_subscriptions()
+        self.learn_subscriptions()
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
 
     def note(self, reason: str) -> None:
@@ -213,7 +212,7 @@ class ClassicGroup:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def _learn_subscriptions(self) -> None:
+    def learn_subscriptions(self) -> None:
         if self.protocol_type != CONSUMER_PROTOCOL:
             self.subscribed = None
         else:
@@ -256,68 +255,13 @@ class ClassicGroup:
             protocol_type=self.protocol_type, protocol_name=self.protocol, assignment=assignment
         )
 
-    # -- the written form ---------------------------------------------------------------------------
-
-    def to_value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """The generation as it is written down, with these assignments."""
-        return GroupMetadataValue(
-            protocol_type=self.protocol_type or "",
-            generation=self.generation,
-            protocol=self.protocol,
-            leader=self.leader,
-            current_state_timestamp=self.state_since_ms,
-            members=[
-                self._to_metadata(member, assignments.get(member.member_id, b""))
-                for member in self.members.values()
-            ],
-        )
-
-    def _to_metadata(self, member: Member, assignment: bytes) -> MemberMetadata:
-        return MemberMetadata(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            client_id=member.client.client_id,
-            client_host=member.client.host,
-            rebalance_timeout=member.timeouts.rebalance_ms,
-            session_timeout=member.timeouts.session_ms,
-            subscription=member.metadata(self.protocol),
-            assignment=assignment,
-        )
-
-    def confirm(self, value: GroupMetadataValue) -> None:
+    def confirm(self, assignments: dict[str, bytes], since_ms: int) -> None:
         """The present generation has been written down, and with that it is in force."""
-        for written in value.members:
-            self.members[written.member_id].assignment = written.assignment
+        for member_id, assignment in assignments.items():
+            self.members[member_id].assignment = assignment
         if self.state is State.COMPLETING_REBALANCE:
-            self.transition(State.STABLE, value.current_state_timestamp)
-        self.written_generation = value.generation
-
-    @classmethod
-    def from_value(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-        """A group out of the log. Of each member only the protocol of the generation is known."""
-        group = cls(group_id, now_ms)
-        for written in value.members:
-            session_ms = written.session_timeout
-            rebalance_ms = written.rebalance_timeout if written.rebalance_timeout >= 0 else session_ms
-            member = Member(
-                written.member_id,
-                written.group_instance_id,
-                Client(written.client_id, written.client_host),
-                Timeouts(rebalance_ms, session_ms),
-                [Protocol(value.protocol or "", written.subscription)],
-                written.assignment,
-            )
-            group.add(member, value.protocol_type)
-        group.generation = value.generation
-        group.protocol_type = value.protocol_type or None
-        group.protocol = value.protocol
-        group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
-        group.written_generation = value.generation
-        group.state = State.STABLE if value.members else State.EMPTY
-        if value.current_state_timestamp >= 0:
-            group.state_since_ms = value.current_state_timestamp
-        group._learn_subscriptions()
-        return group
+            self.transition(State.STABLE, since_ms)
+        self.written_generation = self.generation
 
 
 def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:

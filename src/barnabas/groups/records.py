@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.coordination.keys import REMEMBERED_KEYS
 from barnabas.coordination.shard import CoordinatorRecord, Effect
+from barnabas.groups.written import to_value
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 
@@ -27,7 +28,7 @@ LONGEST_REASON = 2000
 
 def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
     """The present generation; the reasons for it go with it and are forgotten."""
-    value = encode_versioned(group.to_value(assignments), GROUP_VERSION)
+    value = encode_versioned(to_value(group, assignments), GROUP_VERSION)
     text = "; ".join(group.reasons)[:LONGEST_REASON]
     group.reasons.clear()
     headers = ((REASON_HEADER, text.encode()),) if text else ()

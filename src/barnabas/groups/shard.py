@@ -22,6 +22,7 @@ from barnabas.groups.records import group_tombstone, offset_record, offset_tombs
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import Respond, Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
+from barnabas.groups.written import confirm, from_value
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -245,9 +246,9 @@ class GroupShard:
                 group.transition(State.DEAD, self._clock.now_ms())
             return
         if self._is_live and group_id in self.groups:
-            self.groups[group_id].confirm(value)
+            confirm(self.groups[group_id], value)
         else:
-            self.groups[group_id] = ClassicGroup.from_value(group_id, value, self._clock.now_ms())
+            self.groups[group_id] = from_value(group_id, value, self._clock.now_ms())
 
     def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
         self.offsets.complete(producer, committed=committed)

@@ -118,7 +118,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments),
     Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
     Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
-    Handler(OffsetDeleteRequest, 0, 0, group_offsets.offset_delete),
+    Handler(OffsetDeleteRequest, 0, 0, group_admin.offset_delete),
     Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
     Handler(DescribeProducersRequest, 0, 0, transaction_admin.describe_producers),
     Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),

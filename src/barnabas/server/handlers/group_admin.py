@@ -1,4 +1,5 @@
-"""What administrators ask about groups: ListGroups 0 to 5, DescribeGroups 0 to 6, DeleteGroups 0 to 2.
+"""What administrators ask about groups: ListGroups 0 to 5, DescribeGroups 0 to 6, DeleteGroups 0 to 2,
+OffsetDelete 0.
 
 - ListGroups filters by state since version 4 (KIP-518), by type since version 5 (KIP-848).
 - DescribeGroups calls an unknown group Dead; since version 6 (KIP-1043) it is GROUP_ID_NOT_FOUND as well.
@@ -27,8 +28,15 @@ from barnabas.protocol.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from barnabas.protocol.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from barnabas.server.gathering import Gathering
 from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -140,3 +148,36 @@ def _delete(broker: Broker, group_id: str, done: Callable[[DeletableGroupResult]
         done(DeletableGroupResult(group_id=group_id, error_code=error))
 
     broker.coordinators.groups.perform_simple(group_id, act, finished)
+
+
+# -- OffsetDelete ---------------------------------------------------------------------------------------
+
+
+def offset_delete(
+    broker: Broker, request: Request, message: OffsetDeleteRequest
+) -> OffsetDeleteResponse | None:
+    def act(shard: GroupShard, step: Step) -> None:
+        group = shard.find(message.group_id)
+        shard.check_offset_deletion(group)
+        response = OffsetDeleteResponse()
+        for topic in message.topics:
+            answer = OffsetDeleteResponseTopic(name=topic.name)
+            response.topics.append(answer)
+            for partition in topic.partitions:
+                index = partition.partition_index
+                if broker.image.partition(topic.name, index) is None:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    error = shard.delete_offset(group, TopicPartition(topic.name, index), step)
+                answer.partitions.append(
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=error)
+                )
+        step.answer(request.respond, response)
+
+    def refuse(error: ErrorCode) -> None:
+        request.respond(OffsetDeleteResponse(error_code=error))
+
+    if not message.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    broker.coordinators.groups.perform(message.group_id, act, refuse)
+    return None

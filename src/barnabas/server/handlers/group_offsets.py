@@ -1,4 +1,4 @@
-"""Offsets of groups: OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0.
+"""Offsets of groups: OffsetCommit 2 to 10 and OffsetFetch 1 to 10.
 
 OffsetCommit
 - Versions 2 to 4 may say how long to keep the offset; later ones leave that to offsets.retention.minutes.
@@ -26,10 +26,6 @@ from barnabas.protocol.messages.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -274,36 +270,3 @@ def _as_single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
             for topic in group.topics
         ],
     )
-
-
-# -- OffsetDelete ---------------------------------------------------------------------------------------
-
-
-def offset_delete(
-    broker: Broker, request: Request, message: OffsetDeleteRequest
-) -> OffsetDeleteResponse | None:
-    def act(shard: GroupShard, step: Step) -> None:
-        group = shard.find(message.group_id)
-        shard.check_offset_deletion(group)
-        response = OffsetDeleteResponse()
-        for topic in message.topics:
-            answer = OffsetDeleteResponseTopic(name=topic.name)
-            response.topics.append(answer)
-            for partition in topic.partitions:
-                index = partition.partition_index
-                if broker.image.partition(topic.name, index) is None:
-                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    error = shard.delete_offset(group, TopicPartition(topic.name, index), step)
-                answer.partitions.append(
-                    OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-                )
-        step.answer(request.respond, response)
-
-    def refuse(error: ErrorCode) -> None:
-        request.respond(OffsetDeleteResponse(error_code=error))
-
-    if not message.group_id:
-        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    broker.coordinators.groups.perform(message.group_id, act, refuse)
-    return None
