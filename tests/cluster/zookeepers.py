@@ -80,6 +80,8 @@ class Member:
         return await self.membership.join(self.info)
 
     async def be_elected(self) -> int:
+        if not self.entries:
+            await self.store.load()
         self.campaign()
         await until(lambda: self.is_controller)
         return self.epochs[-1]
@@ -107,6 +109,12 @@ async def until(condition: Callable[[], Any], seconds: float = DEADLINE) -> None
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - nobody could set an event
             await asyncio.sleep(0.01)
+
+
+async def time_for_a_wrong_move(zk: ZooKeeper) -> None:
+    """Long enough for what must not happen: several answers of ZooKeeper, with all watches that come with them."""
+    for _ in range(5):
+        await zk.sync()
 
 
 async def expire(zk: ZooKeeper) -> None:

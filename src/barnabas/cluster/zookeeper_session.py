@@ -58,6 +58,7 @@ class ZooKeeper:
         self._was_cut_off = False
         self._stamp = now()
         self._client: Any = None
+        self._client_since = now()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._watchdog = threading.Thread(target=self._watch_the_loop, name="zookeeper watchdog", daemon=True)
         self._closing = threading.Event()
@@ -116,6 +117,7 @@ class ZooKeeper:
                 future.set_exception(SessionLostError("the session was closed"))
 
     def _new_client(self) -> None:
+        self._client_since = self._now()
         self._client = kazoo.start_client(
             self.settings,
             lambda client, link, session_id: self._post(self._changed, client, link, session_id),
@@ -158,10 +160,22 @@ class ZooKeeper:
     def _keep_beating(self) -> None:
         self._stamp = self._now()
         self._beat = self._loop.call_later(self._timeout / BEATS_PER_TIMEOUT, self._keep_beating)
-        if kazoo.is_over(self._client):
-            self._new_client()
+        if kazoo.is_over(self._client) or self._is_hopeless():
+            self._replace_client()
         self._ask_again()
         self._tell_cut_off()
+
+    def _is_hopeless(self) -> bool:
+        """A ZooKeeper that was wiped, or restored from an old copy, turns down sessions that have seen newer things,
+        and says nothing. Whoever is cut off for long has nothing to lose by beginning anew."""
+        heard = max(self._last_contact, self._client_since)
+        return self.link is not Link.CONNECTED and self._now() - heard > 2 * self._timeout
+
+    def _replace_client(self) -> None:
+        threading.Thread(target=kazoo.end, args=(self._client,), daemon=True).start()
+        self._new_client()
+        if self.link is not Link.LOST:
+            self._changed(self._client, Link.LOST, 0)
 
     def _ask_again(self) -> None:
         if self._probe is None or self._probe.done():

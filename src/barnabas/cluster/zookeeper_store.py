@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from barnabas.cluster.deltas import ClusterCreated, Delta, apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.difference import difference
 from barnabas.cluster.frames import DamagedMetadataError, Entry
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.store import OnEntry, StaleControllerError
@@ -86,6 +87,8 @@ class ZooKeeperMetadataStore:
         self._identity = identity
         self._guard: _Guard | None = None
         self._delivered = 0
+        self._image = EMPTY_IMAGE
+        self._since_image: list[list[Delta]] = []
         self._followers: list[OnEntry] = []
         self._following: Look | None = None
         self._snapshot_offset = 0
@@ -105,6 +108,7 @@ class ZooKeeperMetadataStore:
             except NoNodeError:
                 continue  # a snapshot was replaced while we read it: there is a newer one
             self._delivered = image.offset
+            self._image, self._since_image = image, []
             return image
 
     async def head(self) -> int:
@@ -196,15 +200,41 @@ class ZooKeeperMetadataStore:
             )
         while self._delivered < head.offset:
             last = min(head.offset, self._delivered + READS_AT_ONCE)
-            for entry in await self._read_entries(self._delivered + 1, last):
+            try:
+                entries = await self._read_entries(self._delivered + 1, last)
+            except NoNodeError:
+                entries = await self._made_up_entries()
+            for entry in entries:
                 self._deliver(entry)
+
+    async def _made_up_entries(self) -> list[Entry]:
+        """For who fell so far behind that old entries are gone: one entry that does all that they did to the image
+        of the snapshot, and as many empty ones as it takes to get to its offset."""
+        before = self._own_image()
+        after = await self._load_snapshot()
+        logger.warning("entries %d to %d of the metadata log come as a snapshot", before.offset, after.offset)
+        offsets = range(before.offset + 1, after.offset + 1)
+        made_up = [Entry(offset, after.controller_epoch, []) for offset in offsets]
+        if made_up:
+            made_up[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
+        return made_up
+
+    def _own_image(self) -> MetadataImage:
+        for deltas in self._since_image:
+            self._image = apply(self._image, deltas)
+        self._since_image.clear()
+        return self._image
 
     def _deliver(self, entry: Entry) -> None:
         """Once each, although our own entries come by two ways."""
-        if entry.offset == self._delivered + 1:
-            self._delivered = entry.offset
-            for tell in self._followers:
-                tell(entry.offset, entry.deltas)
+        if entry.offset != self._delivered + 1:
+            return
+        self._delivered = entry.offset
+        self._since_image.append(entry.deltas)
+        if len(self._since_image) > ENTRIES_KEPT:
+            self._own_image()
+        for tell in self._followers:
+            tell(entry.offset, entry.deltas)
 
     # -- writing ------------------------------------------------------------------------------------
 
