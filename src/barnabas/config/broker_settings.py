@@ -93,7 +93,8 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             "read. -1 is no limit."),
     # Kafka's default is no limit. Each connection costs a file descriptor, of which a process has few.
     Setting("max.connections", Kind.INT, "10000",
-            "Connections that may be open at once.", AtLeast(0), mode=_CLUSTER_WIDE),
+            "Connections that may be open at once; fewer when the process may not open that many files.",
+            AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connections.per.ip", Kind.INT, "5000",
             "Connections that may be open at once from one address.", AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connections.per.ip.overrides", Kind.STRING, "",

@@ -6,7 +6,8 @@ import errno
 
 from barnabas.errors import ErrorCode, KafkaError
 
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG}) | OUT_OF_DESCRIPTORS
 """Errors after which the disk is still sound: nothing was written, and a later write may succeed."""
 
 
@@ -16,10 +17,16 @@ class LogDirError(KafkaError):
     def __init__(self, folder: str, cause: OSError) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the disk under {folder} failed ({cause}); check the disk, then start the broker again",
+            f"{_what_failed(folder, cause)}; check it, then start the broker again",
         )
         self.folder = folder
         self.cause = cause
+
+
+def _what_failed(folder: str, cause: OSError) -> str:
+    if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR):
+        return f"this process cannot work in the folder {folder} ({cause})"
+    return f"the disk under {folder} failed ({cause})"
 
 
 class DiskFull(KafkaError):  # noqa: N818 - reads as what it is
@@ -28,7 +35,9 @@ class DiskFull(KafkaError):  # noqa: N818 - reads as what it is
     def __init__(self, folder: str, cause: OSError) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"no room on the disk under {folder} ({cause}); free some space or shorten the retention",
+            f"no room on the disk under {folder} ({cause}); free some space or shorten the retention"
+            if cause.errno not in OUT_OF_DESCRIPTORS
+            else f"no file can be opened in {folder} ({cause}); raise the limit of open files (ulimit -n)",
         )
         self.folder = folder
 

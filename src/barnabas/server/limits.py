@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.server.descriptors import room_for_connections
 
 MEBIBYTE = 1 << 20
 UNLIMITED = 1 << 62
@@ -55,7 +56,7 @@ def limits_from(config: BrokerConfig) -> Limits:
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
         queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
-        connections=config["max.connections"],
+        connections=min(config["max.connections"], room_for_connections()),
         connections_per_address=config["max.connections.per.ip"],
         address_overrides=_overrides(config["max.connections.per.ip.overrides"]),
         connections_per_second=config["max.connection.creation.rate"],

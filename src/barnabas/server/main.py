@@ -9,13 +9,26 @@ from collections.abc import Callable
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.server.broker import Broker
+from barnabas.server.descriptors import raise_limit, room_for_connections
 
 logger = logging.getLogger(__name__)
 
 
 def run(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
     """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
+    raise_limit()
+    _warn_of_few_descriptors(config["max.connections"])
     asyncio.run(_serve(config, announce))
+
+
+def _warn_of_few_descriptors(connections: int) -> None:
+    if room_for_connections() < connections:
+        logger.warning(
+            "max.connections is %d, but at most %d fit into the files that this process may open: raise the "
+            "limit (ulimit -n, or LimitNOFILE of systemd) if you need more",
+            connections,
+            room_for_connections(),
+        )
 
 
 async def _serve(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
