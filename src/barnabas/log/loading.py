@@ -67,6 +67,15 @@ class Loader:
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, how, checkpoints)
         self._settle(log_dir, boot_id)
+        if stop is not Stop.CLEAN and self.report.recovered:
+            logger.info(
+                "%s was not closed (%s): %d bytes of %d partitions were checked, %d bytes cut",
+                log_dir.folder,
+                stop.value,
+                sum(recovery.scanned_bytes for recovery in self.report.recovered.values()),
+                len(self.report.recovered),
+                self.report.cut_bytes,
+            )
 
     def _partitions(self, log_dir: LogDir) -> Iterable[TopicPartition]:
         for name in self._fs.list(log_dir.folder):
