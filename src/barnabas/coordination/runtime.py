@@ -133,8 +133,9 @@ class Coordinator(Generic[S]):
             return  # we have resigned meanwhile
         try:
             finished = loading.run_slice()
-        except KafkaError as error:
-            logger.error("%s-%s cannot be loaded: %s", self.topic, active.partition.index, error)
+        except Exception:
+            # Whatever it is (a bad disk, a record of a newer version), nobody is served from half of a log.
+            logger.exception("%s-%s cannot be loaded", self.topic, active.partition.index)
             self.resigned(active.partition.index)
             return
         if finished:

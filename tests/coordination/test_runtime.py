@@ -1,0 +1,215 @@
+"""The runtime with the smallest shard there can be: it remembers the last value of each key."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.cluster.image import PartitionState
+from barnabas.coordination.loading import READ_BYTES
+from barnabas.coordination.runtime import Coordinator
+from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.metrics.topics import TopicCounters
+from barnabas.protocol.wire import ProtocolError
+from barnabas.records.control import EndTransactionMarker
+from barnabas.records.record import Record
+from barnabas.replication.partition import Partition
+from barnabas.testing.files import FaultyFileSystem
+from tests.groups.simulation import Machine
+from tests.log.support import TOPIC_ID, new_log
+
+WRITE_TIMEOUT_MS = 5000
+PRODUCER = Producer(7, 0)
+
+
+class Memory:
+    """A shard: values by key, those of open transactions apart."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.values: dict[bytes, bytes | None] = {}
+        self.pending: dict[Producer, dict[bytes, bytes | None]] = {}
+        self.life: list[str] = []
+
+    def replay(self, record: Record, producer: Producer | None) -> None:
+        assert record.key is not None
+        if record.key == b"poison":
+            raise ProtocolError("not what it should be")
+        place = self.values if producer is None else self.pending.setdefault(producer, {})
+        place[record.key] = record.value
+
+    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+        values = self.pending.pop(producer, {})
+        if committed:
+            self.values.update(values)
+
+    def loaded(self) -> None:
+        self.life.append("loaded")
+
+    def unloaded(self) -> None:
+        self.life.append("unloaded")
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.files = FaultyFileSystem()
+        self.machine = Machine(self.clock)
+        self.log = new_log("/data/topic-0", fs=self.files)
+        self.partition = Partition("topic", 0, TOPIC_ID, self.log, 1, TopicCounters("topic"))
+        self.partition.apply(PartitionState((1,), (1,), 1))
+        self.shards: list[Memory] = []
+        self.coordinator = Coordinator("topic", self._make, self.machine, WRITE_TIMEOUT_MS)
+        self.heard: list[object] = []
+
+    def _make(self, index: int) -> Memory:
+        self.shards.append(Memory(index))
+        return self.shards[-1]
+
+    def load(self) -> Memory:
+        self.coordinator.elected(self.partition)
+        self.machine.run_soon()
+        return self.shards[-1]
+
+    def hear(self, outcome: object) -> None:
+        self.heard.append(outcome.code if isinstance(outcome, KafkaError) else outcome)
+
+    def write(self, key: bytes, value: bytes | None, producer: Producer | None = None) -> None:
+        record = CoordinatorRecord(key, value)
+        self.coordinator.write(0, lambda shard: ([record], "done"), self.hear, producer=producer)
+
+    def read(self, key: bytes) -> None:
+        self.coordinator.read(0, lambda shard: shard.values.get(key), self.hear)
+
+
+@pytest.fixture
+def setup() -> Setup:
+    return Setup()
+
+
+def test_what_is_written_is_in_memory_and_in_the_log(setup: Setup) -> None:
+    setup.load()
+    setup.write(b"a", b"1")
+    setup.write(b"b", b"2")
+    setup.write(b"a", None)
+    assert setup.heard == ["done"] * 3
+    live = setup.shards[-1].values
+    assert live == {b"a": None, b"b": b"2"}
+    assert setup.load().values == live
+    assert [shard.life for shard in setup.shards] == [["loaded", "unloaded"], ["loaded"]]
+
+
+def test_a_shard_that_is_not_ours_sends_the_client_away(setup: Setup) -> None:
+    setup.read(b"a")
+    setup.load()
+    setup.coordinator.resigned(0)
+    setup.write(b"a", b"1")
+    assert setup.heard == [ErrorCode.NOT_COORDINATOR] * 2
+    assert setup.log.log_end_offset == 0
+
+
+def test_a_shard_that_is_being_loaded_asks_for_patience(setup: Setup) -> None:
+    setup.coordinator.elected(setup.partition)
+    assert setup.coordinator.is_loading
+    setup.write(b"a", b"1")
+    setup.read(b"a")
+    assert setup.heard == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
+    setup.machine.run_soon()
+    assert not setup.coordinator.is_loading
+
+
+def test_a_long_log_is_loaded_in_slices(setup: Setup) -> None:
+    setup.load()
+    for number in range(40):
+        setup.write(b"key-%d" % number, bytes(READ_BYTES // 10))
+    slices = 0
+
+    class Impatient(ManualClock):
+        def monotonic(self) -> float:
+            nonlocal slices
+            slices += 1
+            return float(slices)
+
+    setup.machine.clock = Impatient()
+    assert len(setup.load().values) == 40
+    assert slices > 4
+
+
+def test_results_wait_until_they_are_safe_and_reads_too(setup: Setup) -> None:
+    setup.load()
+    setup.machine.holding = True
+    setup.write(b"a", b"1")
+    setup.read(b"a")
+    assert setup.heard == []
+    setup.machine.release()
+    assert setup.heard == ["done", b"1"]
+
+
+def test_whoever_waits_when_the_shard_goes_is_sent_away(setup: Setup) -> None:
+    setup.load()
+    setup.machine.holding = True
+    setup.write(b"a", b"1")
+    setup.coordinator.resigned(0)
+    setup.machine.release()
+    assert setup.heard == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_nobody_waits_longer_than_the_timeout(setup: Setup) -> None:
+    setup.load()
+    setup.machine.holding = True
+    setup.write(b"a", b"1")
+    setup.clock.advance(2 * WRITE_TIMEOUT_MS)
+    assert setup.heard == [ErrorCode.REQUEST_TIMED_OUT]
+    assert setup.shards[-1].values == {b"a": b"1"}, "it is written all the same"
+
+
+def test_what_cannot_be_appended_changes_nothing_and_is_undone(setup: Setup) -> None:
+    shard = setup.load()
+    setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
+    undone: list[bool] = []
+    setup.coordinator.write(
+        0,
+        lambda shard: ([CoordinatorRecord(b"a", b"1")], None),
+        setup.hear,
+        undo=lambda: undone.append(True),
+    )
+    assert setup.heard == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert (undone, shard.values, setup.log.log_end_offset) == ([True], {}, 0)
+
+
+def test_a_refused_request_changes_nothing(setup: Setup) -> None:
+    setup.load()
+
+    def refuse(shard: Memory) -> tuple[list[CoordinatorRecord], None]:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+    setup.coordinator.write(0, refuse, setup.hear)
+    assert setup.heard == [ErrorCode.ILLEGAL_GENERATION]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_records_of_a_transaction_count_when_it_is_committed(setup: Setup, committed: bool) -> None:
+    shard = setup.load()
+    setup.write(b"a", b"1", PRODUCER)
+    setup.write(b"b", b"2", PRODUCER)
+    assert (shard.values, shard.pending) == ({}, {PRODUCER: {b"a": b"1", b"b": b"2"}})
+    assert setup.load().pending == shard.pending
+    setup.coordinator.complete_transaction(0, PRODUCER, EndTransactionMarker(committed, 0), setup.hear)
+    assert setup.heard == ["done", "done", None]
+    assert setup.shards[-1].values == ({b"a": b"1", b"b": b"2"} if committed else {})
+    assert setup.load().values == setup.shards[-2].values
+
+
+def test_a_log_that_cannot_be_understood_is_not_served(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup.load()
+    with pytest.raises(ProtocolError):
+        setup.write(b"poison", b"")
+    setup.load()
+    setup.read(b"a")
+    assert setup.heard == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
