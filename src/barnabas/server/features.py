@@ -7,7 +7,8 @@ see it finalized.
 from __future__ import annotations
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
-    "transaction.version": (0, 2),  # 2: the epoch rises with every transaction, partitions join by being written
+    # 2: the epoch rises with every transaction, partitions join by being written
+    "transaction.version": (0, 2),
 }
 
 
