@@ -101,6 +101,31 @@ def test_an_expired_session_fences_and_joining_again_gives_a_new_epoch(root: str
     asyncio.run(scenario())
 
 
+def test_a_broker_whose_node_was_deleted_is_fenced_and_may_join_again(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one:
+            first = await one.join()
+            await one.zk.delete("/brokers/ids/1")
+            await until(lambda: one.fenced == 1)
+            assert await one.join() > first
+            assert not one.membership.is_fenced
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_of_a_data_folder_does_not_fight_for_the_node_forever(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1, owner="folder") as original, member(root, 1, owner="folder") as copy:
+            await original.join()
+            await copy.join()
+            await until(lambda: original.fenced == 1)
+            with pytest.raises(DuplicateBrokerError):
+                await original.join()
+            assert not copy.membership.is_fenced
+
+    asyncio.run(scenario())
+
+
 def test_who_hears_nothing_is_fenced_before_the_others_take_over(
     zookeeper: ZooKeeperProcess, root: str
 ) -> None:

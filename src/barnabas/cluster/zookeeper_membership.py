@@ -33,6 +33,7 @@ from barnabas.cluster.zookeeper_types import (
     NodeExistsError,
     NoNodeError,
     OutcomeUnknownError,
+    Wake,
     WipedZooKeeperError,
     ZooKeeperUnusableError,
 )
@@ -56,9 +57,11 @@ class ZooKeeperMembership:
         self._identity = identity
         self._owner = owner or uuid_to_text(new_uuid())
         self._joined_session: int | None = None
+        self._own_sessions: set[int] = set()
         self._fenced_told = True
         self._tell_fenced: list[Told] = []
         self._candidacy: Candidacy | None = None
+        self._own_node: Look | None = None
         self._looks: list[Look] = []
         zk.on_link.append(self._link_changed)
         zk.on_cut_off.append(lambda cut_off: self._notice_fencing())
@@ -98,7 +101,12 @@ class ZooKeeperMembership:
         if stat.owner != session:
             raise OutcomeUnknownError("the session changed while the broker was registered")
         self._joined_session = session
+        self._own_sessions.add(session)
         self._fenced_told = False
+        if self._own_node is None:
+            self._own_node = Look(self._look_at_own_node, self._zk)
+            self._looks.append(self._own_node)
+        self._own_node.wake()
         return stat.czxid
 
     async def _make_room(self, late: bool) -> None:
@@ -108,7 +116,9 @@ class ZooKeeperMembership:
         except NoNodeError:
             return
         owner, address = owner_of(node)
-        if owner == self._owner:
+        # After the first time, our folder's name in a session that was never ours is a copy of our folder.
+        is_former_life = owner == self._owner and not self._own_sessions
+        if is_former_life or node.stat.owner in self._own_sessions:
             with contextlib.suppress(NoNodeError, BadVersionError):
                 await self._zk.delete(path_of(self._node_id), node.stat.version)
         elif late:
@@ -143,6 +153,14 @@ class ZooKeeperMembership:
                 self._candidacy.resign()
             for tell in self._tell_fenced:
                 tell()
+
+    async def _look_at_own_node(self, wake: Wake) -> None:
+        """Somebody may have deleted it, or taken it for his own."""
+        session = self._zk.session_id
+        there = await self._zk.exists(path_of(self._node_id), wake)
+        if self._joined_session == session and (there is None or there.owner != session):
+            self._joined_session = 0
+            self._notice_fencing()
 
     # -- the others ---------------------------------------------------------------------------------
 

@@ -96,11 +96,18 @@ class LogManager:
     @property
     def cluster_id(self) -> str | None:
         """The cluster that the folders belong to, if one has been here before."""
-        for log_dir in self.dirs:
-            meta = self._read_meta(log_dir.folder)
-            if meta is not None:
-                return meta.cluster_id
-        return None
+        meta = self._first_meta()
+        return None if meta is None else meta.cluster_id
+
+    @property
+    def folder_id(self) -> str | None:
+        """By what the first of the folders is known, if it has been used before."""
+        meta = self._first_meta()
+        return None if meta is None else uuid_to_text(meta.directory_id)
+
+    def _first_meta(self) -> MetaProperties | None:
+        found = (self._read_meta(log_dir.folder) for log_dir in self.dirs)
+        return next((meta for meta in found if meta is not None), None)
 
     # -- starting -----------------------------------------------------------------------------------
 
