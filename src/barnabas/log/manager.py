@@ -33,7 +33,7 @@ from barnabas.log.properties import (
     write_clean_shutdown,
     write_meta,
 )
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid, uuid_to_text
 
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
