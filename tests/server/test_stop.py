@@ -49,6 +49,19 @@ async def test_the_server_does_not_wait_for_ever() -> None:
 
 
 @scenario
+async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
+    def poll(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        request.patience = 30.0
+
+    async with serving(heartbeat(poll)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await asyncio.wait_for(server.server.stop(), 2.0)
+        assert await client.is_closed()
+
+
+@scenario
 async def test_a_server_without_clients_stops_at_once() -> None:
     async with serving(heartbeat(echo)) as server:
         await asyncio.wait_for(server.server.stop(), 0.5)

@@ -297,8 +297,8 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is in flight: no request unanswered, no output waiting."""
-        return not self.unanswered and not self.output
+        """Nothing is in flight: no output waiting, no request unanswered but long polls, which wait for news."""
+        return not self.output and all(request.patience for request in self.unanswered)
 
     @property
     def is_late(self) -> bool:

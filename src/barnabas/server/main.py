@@ -13,21 +13,24 @@ from barnabas.server.descriptors import raise_limit, room_for_connections
 
 logger = logging.getLogger(__name__)
 
+FEW_CONNECTIONS = 1000  # below this, the default of max.connections is worth a warning too
+
 
 def run(config: BrokerConfig, announce: Callable[[Broker], None]) -> None:
     """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
     raise_limit()
-    _warn_of_few_descriptors(config["max.connections"])
+    _warn_of_few_descriptors(config)
     asyncio.run(_serve(config, announce))
 
 
-def _warn_of_few_descriptors(connections: int) -> None:
-    if room_for_connections() < connections:
+def _warn_of_few_descriptors(config: BrokerConfig) -> None:
+    room, wanted = room_for_connections(), config["max.connections"]
+    if room < wanted and (room < FEW_CONNECTIONS or "max.connections" in config.static):
         logger.warning(
             "max.connections is %d, but at most %d fit into the files that this process may open: raise the "
             "limit (ulimit -n, or LimitNOFILE of systemd) if you need more",
-            connections,
-            room_for_connections(),
+            wanted,
+            room,
         )
 
 
