@@ -22,6 +22,8 @@ class PageCache:
         self._background = background
 
     def is_cold(self, log: Log, offset: int) -> bool:
+        if not log.index_is_loaded(offset):
+            return True
         place = log.place_on_disk(offset)
         if place is None:
             return False
