@@ -25,6 +25,7 @@ class MetadataBroker:
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.config = BrokerConfig.load(settings or {})
         self.node_id = 1
+        self.is_alone = True
         self.replicas = SimpleNamespace(offline={})
         self.store = MemoryMetadataStore()
         self.controller = Controller(self.store, 1)

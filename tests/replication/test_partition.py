@@ -30,7 +30,7 @@ def test_a_partition_that_is_not_led_here_refuses_to_append(partition: Partition
 def test_the_high_watermark_follows_the_append_while_the_leader_is_alone(
     partition: Partition, batch: Batch
 ) -> None:
-    partition.apply(state())
+    partition.apply(state(replicas=(1,)))
     partition.append(batch(), NOW, 1)
     assert partition.log.high_watermark == 2
 
@@ -41,11 +41,11 @@ def test_the_high_watermark_waits_for_the_slowest_member_of_the_isr(
     partition.apply(state(isr=(1, 2, 3)))
     partition.append(batch(), NOW, ALL_REPLICAS)
     assert partition.log.high_watermark == 0
-    partition.follower_reached(2, 2)
+    partition.follower_reached(2, 2, 7)
     assert partition.log.high_watermark == 0
-    partition.follower_reached(3, 1)
+    partition.follower_reached(3, 1, 7)
     assert partition.log.high_watermark == 1
-    partition.follower_reached(3, 2)
+    partition.follower_reached(3, 2, 7)
     assert partition.log.high_watermark == 2
 
 
@@ -57,7 +57,7 @@ def test_a_producer_that_waits_is_told_when_its_record_is_committed(
     answers: list[ErrorCode] = []
     partition.when_committed(result.last_offset + 1, answers.append)
     assert answers == []
-    partition.follower_reached(2, result.last_offset + 1)
+    partition.follower_reached(2, result.last_offset + 1, 7)
     assert answers == [ErrorCode.NONE]
 
 
@@ -101,7 +101,7 @@ def test_a_client_with_another_leader_epoch_is_told_which_side_is_behind(partiti
 
 
 def test_a_watcher_is_told_once_and_must_come_back(partition: Partition, batch: Batch) -> None:
-    partition.apply(state())
+    partition.apply(state(replicas=(1,)))
     watching = Watching()
     partition.watch(watching)
     size = len(batch())

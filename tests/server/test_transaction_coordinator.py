@@ -145,7 +145,7 @@ def test_a_marker_is_tried_again_until_its_partition_has_a_leader(embedded: Embe
     instance = open_transaction(embedded)
     partition = embedded.broker.replicas.find(TOPIC, 1)
     assert partition is not None
-    on_loop(embedded, lambda: setattr(partition, "is_leader", False))
+    on_loop(embedded, partition.fence)
 
     async def scenario(wire: Wire) -> None:
         request = EndTxnRequest(NAME, *instance, committed=True)
@@ -155,7 +155,7 @@ def test_a_marker_is_tried_again_until_its_partition_has_a_leader(embedded: Embe
     play(embedded, scenario)
     wait_for(lambda: stable(embedded, 0), "the marker of the other partition")
     assert transaction(embedded).is_decided
-    on_loop(embedded, lambda: setattr(partition, "is_leader", True))
+    on_loop(embedded, partition.unfence)
     wait_for(lambda: transaction(embedded).is_at_rest, "completion")
     assert stable(embedded, 1)
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from barnabas.client.connection import BrokerConnection
+from barnabas.client.errors import ClientError
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.api import ApiKey
+
+Answer = Callable[[Any], Awaitable[Any]]
+Locate = Callable[[int], tuple[str, int] | None]
+
+PEER_CLIENT_ID = "barnabas-broker-"
+"""What the client ids of brokers begin with, when they are clients of one another."""
+
+CONNECT_SECONDS = 3.0  # a broker of the same cluster answers at once, or is down
+REQUEST_SECONDS = 30.0  # Kafka's controller.socket.timeout.ms and replica.socket.timeout.ms
 
 
 class Peers(Protocol):
-    async def send(self, broker_id: int, request: Any) -> Any:
+    async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """The response message; a `KafkaError` (BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
         ...
 
@@ -17,14 +30,58 @@ class Peers(Protocol):
 class LocalPeers:
     """The short cut: requests to the broker itself go straight to `answer`, and there are no others."""
 
-    def __init__(self, broker_id: int, answer: Callable[[Any], Awaitable[Any]]) -> None:
+    def __init__(self, broker_id: int, answer: Answer) -> None:
         self._broker_id = broker_id
         self._answer = answer
 
-    async def send(self, broker_id: int, request: Any) -> Any:
+    async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         if broker_id != self._broker_id:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
                 f"broker {broker_id} is not known: broker {self._broker_id} runs alone",
             )
         return await self._answer(request)
+
+
+class NetworkPeers:
+    """Two connections to each broker, made when they are needed: a fetch may wait for records at the leader, and
+    what came behind it on the same connection would wait with it."""
+
+    def __init__(self, broker_id: int, answer: Answer, locate: Locate) -> None:
+        self._broker_id = broker_id
+        self._answer = answer
+        self._locate = locate
+        self._connections: dict[tuple[int, bool], BrokerConnection] = {}
+        self._opening: dict[tuple[int, bool], asyncio.Lock] = {}
+
+    async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
+        if broker_id == self._broker_id:
+            return await self._answer(request)
+        try:
+            connection = await self._connection(broker_id, request.api_key == ApiKey.FETCH)
+            return await connection.send(request, version, REQUEST_SECONDS)
+        except ClientError as error:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
+            ) from error
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    async def _connection(self, broker_id: int, for_fetches: bool) -> BrokerConnection:
+        key = (broker_id, for_fetches)
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            address = self._locate(broker_id)
+            if address is None:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known")
+            known = self._connections.get(key)
+            if known is not None and not known.closed and known.address == address:
+                return known
+            if known is not None:
+                known.close()
+            opened = await BrokerConnection.connect(
+                *address, f"{PEER_CLIENT_ID}{self._broker_id}", CONNECT_SECONDS
+            )
+            self._connections[key] = opened
+            return opened

@@ -334,6 +334,10 @@ class Log:
         """A leader of this epoch begins to write at the log end."""
         self.epochs.assign(epoch, self.log_end_offset)
 
+    def forget_unwritten_epochs(self) -> None:
+        """Epochs that began at the log end and left no batch: a follower says only what its batches say."""
+        self.epochs.truncate_end(self.log_end_offset)
+
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is unknown."""
         return self.epochs.end_offset(epoch, self.log_end_offset)

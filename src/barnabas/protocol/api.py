@@ -178,6 +178,7 @@ APIS: dict[int, Api] = {
     58: Api("Envelope", "replication", 0),
     60: Api("DescribeCluster", "cluster", 0),
     61: Api("DescribeProducers", "transactions", 0),
+    63: Api("BrokerHeartbeat", "replication", 0),
     64: Api("UnregisterBroker", "cluster", 0),
     65: Api("DescribeTransactions", "transactions", 0),
     66: Api("ListTransactions", "transactions", 0),

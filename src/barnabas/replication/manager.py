@@ -20,6 +20,7 @@ from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
+from barnabas.replication.progress import Alone, ClusterView
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -36,11 +37,15 @@ class ReplicaManager:
         logs: LogManager,
         log_config: Callable[[MetadataImage, str], LogConfig],
         counters: Callable[[str], TopicCounters],
+        cluster: ClusterView | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._log_config = log_config
         self._counters = counters
+        self._cluster = cluster or Alone()
+        self.on_applied: Callable[[Partition], None] = lambda partition: None
+        """Told when a partition has taken over a state, or has left this broker (`is_retired`)."""
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
@@ -129,6 +134,7 @@ class ReplicaManager:
                 if partition is not None:
                     partitions[index] = partition
                     partition.apply(state)
+                    self.on_applied(partition)
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
 
@@ -141,7 +147,9 @@ class ReplicaManager:
             self._offline[place] = str(error)
             return None
         self._offline.pop(place, None)
-        return Partition(topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name))
+        return Partition(
+            topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
+        )
 
     def _delete(self, topic_id: Uuid) -> None:
         name = self._name_of(topic_id)
@@ -156,6 +164,7 @@ class ReplicaManager:
 
     def _remove(self, partition: Partition) -> None:
         partition.retire()
+        self.on_applied(partition)
         self._delete_log(partition.topic_partition)
 
     def _delete_log(self, place: TopicPartition) -> None:
@@ -175,7 +184,23 @@ class ReplicaManager:
         for name in names:
             config = self._log_config(image, name)
             for partition in self.by_name.get(name, {}).values():
-                partition.log.update_config(config)
+                partition.update_config(config)
+
+    # -- by the clock, and in need ------------------------------------------------------------------
+
+    def drop_laggards(self, patience: float) -> None:
+        for partition in self:
+            partition.drop_laggards(patience)
+
+    def fence(self) -> None:
+        """The session is lost: accept nothing until the controller has spoken again."""
+        for partition in self:
+            partition.fence()
+
+    def unfence(self) -> None:
+        """The broker is registered again: what it still leads may be written."""
+        for partition in self:
+            partition.unfence()
 
     # -- failures -----------------------------------------------------------------------------------
 
@@ -187,3 +212,4 @@ class ReplicaManager:
                     self._offline[TopicPartition(name, index)] = reason
                     del partitions[index]
                     partition.retire(ErrorCode.KAFKA_STORAGE_ERROR)
+                    self.on_applied(partition)

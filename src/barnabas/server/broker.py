@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+import platform
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
@@ -15,15 +16,14 @@ from barnabas.cluster.deltas import Delta, TopicDeleted
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
 from barnabas.cluster.membership import BrokerInfo, Coordination, LocalMembership
-from barnabas.cluster.peers import LocalPeers, Peers
+from barnabas.cluster.peers import LocalPeers, NetworkPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig, topic_log_config
 from barnabas.config.validation import check_topic_configs
 from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
-from barnabas.controller.producer_ids import allocate_producer_ids
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
@@ -31,16 +31,23 @@ from barnabas.log.recovery import Stop
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.metrics.topics import TopicMetrics
+from barnabas.protocol.messages.replication import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from barnabas.replication.fetcher import FetchSettings, Identity
+from barnabas.replication.fetchers import ReplicaFetchers
 from barnabas.replication.flusher import Flusher
+from barnabas.replication.isr import IsrChanges
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.server.background import ThreadBackground
+from barnabas.server.cluster_view import BrokerView
 from barnabas.server.connection import Connection
 from barnabas.server.control import ClusterControl
 from barnabas.server.coordinators import Coordinators
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.server.fetch_sessions import FetchSessions
+from barnabas.server.forwarding import to_controller
+from barnabas.server.handing_over import hand_over
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
@@ -72,6 +79,9 @@ class Broker:
         coordination: Coordination | None = None,
     ) -> None:
         self._coordination = coordination
+        self._has_coordination = False
+        self.is_alone = coordination is None and not config["zookeeper.connect"]
+        self.is_fenced = False
         self.static_config = config
         self.config = config
         self.files = files or LocalFileSystem()
@@ -92,9 +102,13 @@ class Broker:
         )
         self.sockets = SocketServer(_listeners(config), self.dispatcher, limits_from(config))
         self.logs = LogManager(self.files, config.log_dirs, self.clock, config)
-        self.replicas = ReplicaManager(self.node_id, self.logs, self._log_config, self.topic_metrics.of)
+        self.replicas = ReplicaManager(
+            self.node_id, self.logs, self._log_config, self.topic_metrics.of, BrokerView(self)
+        )
         self.monitoring = Monitoring(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
+        self._replica_fetches = _replica_fetches(config)
+        self._rejoining: asyncio.Task[None] | None = None
         self._default_log_config = topic_log_config(config, {})
         self._housekeeper: asyncio.TimerHandle | None = None
         self._left_dirs: set[str] = set()
@@ -121,17 +135,24 @@ class Broker:
             await self._start()
         except BaseException:
             self.sockets.close()
+            if self._has_coordination:
+                await self._leave_cluster()
             self.logs.close(clean=False)
             raise
+
+    async def _leave_cluster(self) -> None:
+        self._control.stop()
+        self.metadata.stop()
+        await self._membership.leave()
 
     async def _start(self) -> None:
         """Ports first (they are registered), then metadata, then logs; clients are let in last."""
         loop = asyncio.get_running_loop()
         self.timers = loop
         self.call_soon = loop.call_soon
-        self._disk = ThreadBackground(loop, DISK_THREADS, "barnabas-disk")
+        self._disk = self._threads(DISK_THREADS, "barnabas-disk")
         self.page_cache = PageCache(self._disk)
-        self._flushing = ThreadBackground(loop, FLUSH_THREADS, "barnabas-flush")
+        self._flushing = self._threads(FLUSH_THREADS, "barnabas-flush")
         self.flusher = Flusher(self._flushing, self._flush_failed)
         self.sockets.open()
         self.logs.lock()
@@ -139,8 +160,7 @@ class Broker:
         await self._start_controller()
         found = self.logs.load(self._expected_log)
         await self._join(clean=Stop.CRASHED not in found.stops.values())
-        self.replicas.load(self.image)
-        self.peers: Peers = LocalPeers(self.node_id, lambda message: answer(self, message))
+        self._start_replication()
         self.coordinators = Coordinators(self)
         self.coordinators.start()
         self.controller.on_commit.append(self._apply)
@@ -150,11 +170,14 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
+        if not self.is_alone and self.config["controlled.shutdown.enable"]:
+            await hand_over(self)
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.monitoring.stop()
         await self.sockets.stop()
         self.coordinators.stop()
+        self._stop_replication()
         self._control.stop()
         await self._membership.leave()
         await self.controller.stop()
@@ -179,16 +202,67 @@ class Broker:
 
     async def _start_controller(self) -> None:
         """Follow the metadata, stand for election, and wait until there is a cluster."""
-        store, self._membership = self._coordination or self._alone()
+        store, self._membership = self._coordination or await self._coordinate()
         self.metadata = MetadataFollower(store)
         self.controller = Controller(store, self.node_id, self.metadata)
-        await self.metadata.start()
         self._control = ClusterControl(
             self.controller, self._membership, lambda: self.policy, self._found_cluster, self._balance_seconds
         )
+        self._has_coordination = True
+        await self.metadata.start()
         self._control.start()
         self._use(await self.metadata.until(lambda image: bool(image.cluster_id)))
         self.logs.claim(self.cluster_id, self.node_id)
+
+    def _threads(self, count: int, name: str) -> ThreadBackground:
+        return ThreadBackground(asyncio.get_running_loop(), count, name)
+
+    def _start_replication(self) -> None:
+        """From here on partitions lead and follow; what the image says of them is taken over now."""
+        self.peers = self._connect_peers()
+        self.isr_changes = IsrChanges(self.peers, self._identity, lambda: self.image.controller_id)
+        self.fetchers = ReplicaFetchers(self.peers, self._identity, self._fetch_settings, self.clock)
+        self.replicas.on_applied = self.fetchers.follow
+        self._membership.on_fenced(self._fenced)
+        self.replicas.load(self.image)
+
+    def _stop_replication(self) -> None:
+        self.fetchers.stop()
+        self.isr_changes.stop()
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+        if isinstance(self.peers, NetworkPeers):
+            self.peers.close()
+
+    def _connect_peers(self) -> Peers:
+        def locally(message: Any) -> Awaitable[Any]:
+            return answer(self, message)
+
+        if self.is_alone:
+            return LocalPeers(self.node_id, locally)
+        return NetworkPeers(self.node_id, locally, self._address_of)
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where another broker listens for its peers."""
+        broker = self.image.brokers.get(broker_id)
+        name = self.config.inter_broker_listener_name
+        for endpoint in broker.endpoints if broker is not None else ():
+            if endpoint.name == name:
+                return endpoint.host, endpoint.port
+        return None
+
+    def _identity(self) -> Identity:
+        return Identity(self.node_id, self.broker_epoch)
+
+    def _fetch_settings(self) -> FetchSettings:
+        return self._replica_fetches
+
+    async def _coordinate(self) -> Coordination:
+        if self.is_alone:
+            return self._alone()
+        from barnabas.cluster.zookeeper_coordination import connect  # not every installation has kazoo
+
+        return await connect(self.config, self.logs.cluster_id, self.logs.folder_id)
 
     def _alone(self) -> Coordination:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
@@ -209,7 +283,7 @@ class Broker:
         """Be alive, and wait until the controller has registered us."""
         info = BrokerInfo(
             self.node_id,
-            host=self.config["barnabas.host"] or "",
+            host=self.config["barnabas.host"] or platform.node(),
             rack=self.config["broker.rack"],
             endpoints=tuple(
                 Endpoint(listener.name, *_registered_address(listener)) for listener in self.listeners
@@ -219,6 +293,27 @@ class Broker:
         )
         epoch = self.broker_epoch = await self._membership.join(info)
         self._use(await self.metadata.until(lambda image: _is_registered(image, self.node_id, epoch)))
+
+    def _fenced(self) -> None:
+        """The session is lost: somebody else may lead by now. Reads go on; nothing is written or coordinated."""
+        logger.error(
+            "the session of this broker is lost: no records are accepted until it is registered again"
+        )
+        self.is_fenced = True
+        self.replicas.fence()
+        self.coordinators.follow()
+        if self._rejoining is None:
+            self._rejoining = asyncio.ensure_future(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        while True:
+            await self._join(clean=True)  # the process lived on, and has lost nothing
+            if not self._membership.is_fenced:
+                break
+        self.is_fenced = False
+        self._rejoining = None
+        self.replicas.unfence()
+        self.coordinators.follow()
 
     # -- metadata -----------------------------------------------------------------------------------
 
@@ -247,6 +342,7 @@ class Broker:
             configs.get(Resource(ResourceType.BROKER, ""), {}),
         )
         self._fsync = self.config["barnabas.acks.all.fsync"]
+        self._replica_fetches = _replica_fetches(self.config)
         self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
         self.sockets.use_limits(limits_from(self.config))
@@ -277,9 +373,11 @@ class Broker:
         return self._log_config(self.image, place.topic)
 
     async def _allocate_producer_ids(self) -> range:
-        return await self.controller.submit(
-            lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch)
-        )
+        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
+        response: AllocateProducerIdsResponse = await to_controller(self, request)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), "no producer ids can be had at the moment")
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
     def endpoints_for(self, connection: Connection) -> list[tuple[int, str, int, str | None]]:
         """(id, host, port, rack) of every broker in service, as the client behind this connection reaches it."""
@@ -337,6 +435,8 @@ class Broker:
         for log in self.logs.housekeeping(self.clock.now_ms()):
             self.flusher.flush(log)
         self._leave_failed_dirs()
+        if not self.is_alone:
+            self.replicas.drop_laggards(self.config["replica.lag.time.max.ms"] / 1000)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         """Removing files and the like: nobody waits for it."""
@@ -366,6 +466,16 @@ def _listeners(config: BrokerConfig) -> list[Listener]:
         )
         for spec in config.listeners
     ]
+
+
+def _replica_fetches(config: BrokerConfig) -> FetchSettings:
+    return FetchSettings(
+        config["replica.fetch.wait.max.ms"],
+        config["replica.fetch.min.bytes"],
+        config["replica.fetch.response.max.bytes"],
+        config["replica.fetch.max.bytes"],
+        config["replica.fetch.backoff.ms"] / 1000,
+    )
 
 
 def _is_registered(image: MetadataImage, broker_id: int, epoch: int) -> bool:

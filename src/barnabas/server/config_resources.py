@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from barnabas.cluster.image import Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
@@ -13,14 +13,14 @@ from barnabas.controller.configs import ConfigRules
 from barnabas.errors import ErrorCode, KafkaError
 
 
-def check_resource(node_id: int, resource: Resource) -> None:
-    """Can there be settings of this?"""
+def check_resource(node_id: int, brokers: Container[int], resource: Resource) -> None:
+    """Can there be settings of this? Of a broker's, only if it is one of these; of loggers, only our own."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
         require(name, "Default topic resources are not allowed.")
         check_topic_name(name)
     elif kind == ResourceType.BROKER:
-        _check_broker_id(node_id, name)
+        _check_broker_id(node_id, brokers, name)
     elif kind == ResourceType.BROKER_LOGGER:
         if number(name, "Node id") != node_id:
             raise invalid_request(f"Unexpected node id. Expected {node_id}, but received {name}")
@@ -32,8 +32,8 @@ def check_resource(node_id: int, resource: Resource) -> None:
         raise invalid_request(f"Unknown resource type {kind}")
 
 
-def _check_broker_id(node_id: int, name: str) -> None:
-    if name and number(name, "Node id") != node_id:
+def _check_broker_id(node_id: int, brokers: Container[int], name: str) -> None:
+    if name and number(name, "Node id") not in brokers:
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 

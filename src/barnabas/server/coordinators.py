@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.cluster.deltas import Delta, TopicDeleted
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.controller.topics import create_topics
 from barnabas.coordination.runtime import Coordinator
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ErrorCode
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
 from barnabas.replication.partition import Partition
+from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
 from barnabas.server.transaction_coordinator import TransactionCoordinator
 
@@ -65,7 +65,7 @@ class Coordinators:
             (topic, index): _Led(partition, partition.leader_epoch)
             for topic in self._by_topic
             for index, partition in self._broker.replicas.by_name.get(topic, {}).items()
-            if partition.is_leader
+            if partition.is_leader and not self._broker.is_fenced
         }
         for topic, index in self._led.keys() - led.keys():
             self._by_topic[topic].resigned(index)
@@ -81,9 +81,8 @@ class Coordinators:
     async def create_topic(self, name: str) -> None:
         """Create an internal topic when it is needed for the first time; KafkaError if that fails."""
         broker = self._broker
-        wanted = internal_topic(broker.config, broker.image, name)
+        wanted = internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone)
         assert wanted is not None, name
-        results = await broker.controller.submit(lambda image: create_topics(image, [wanted], broker.policy))
-        failure = results[name]
-        if isinstance(failure, KafkaError) and failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        failure = (await create_topics(broker, [wanted]))[name]
+        if failure is not None and failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise failure

@@ -20,6 +20,7 @@ from barnabas.replication.partition import Partition
 from barnabas.types import ZERO_UUID, Uuid
 
 NO_SESSION = 0
+NO_REPLICA = -1  # a consumer fetches, not a follower
 FINAL_EPOCH = -1  # no session, or the end of one
 INITIAL_EPOCH = 0  # a full fetch that asks for a session
 TOPIC_IDS_SINCE = 13
@@ -63,7 +64,10 @@ class FetchEntry:
 
     def watch(self, partition: Partition) -> None:
         self.partition = partition
-        partition.watch(self)
+        if self.session.replica == NO_REPLICA:
+            partition.watch(self)
+        else:
+            partition.watch_end(self)
 
     def unwatch(self) -> None:
         if self.partition is not None:
@@ -77,14 +81,20 @@ class FetchEntry:
         if session.on_ready is not None:
             session.on_ready()
 
+    def high_watermark_moved(self) -> None:
+        self.session.ready[self] = None
+
 
 class FetchSession:
-    __slots__ = ("entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "uses_topic_ids")
+    __slots__ = (
+        "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica", "uses_topic_ids",
+    )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
         self.id = session_id
         self.epoch = INITIAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
+        self.replica = NO_REPLICA  # the follower that fetches
         self.last_used = now
         self.full = True  # the next answer names every partition, not only those with news
         self.entries: dict[EntryKey, FetchEntry] = {}

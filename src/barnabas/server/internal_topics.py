@@ -27,13 +27,17 @@ _CONFIGS = {
 }
 
 
-def internal_topic(config: BrokerConfig, image: MetadataImage, name: str) -> NewTopic | None:
+def internal_topic(
+    config: BrokerConfig, image: MetadataImage, name: str, *, is_alone: bool = True
+) -> NewTopic | None:
     """The topic to create under this name; None if it is not an internal one."""
     prefix = _SETTINGS.get(name)
     if prefix is None:
         return None
-    # A single node has internal topics too; Kafka would refuse them until there are three brokers.
-    factor = min(config[f"{prefix}.replication.factor"], max(1, len(image.brokers)))
+    factor = config[f"{prefix}.replication.factor"]
+    if is_alone:
+        # A single node has internal topics too; in a cluster they wait, as with Kafka, until enough brokers are up.
+        factor = min(factor, max(1, len(image.brokers)))
     configs: dict[str, str | None] = {
         **_CONFIGS[name],
         "segment.bytes": str(config[f"{prefix}.segment.bytes"]),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.schema import Message, Struct, array, byte_string, int8, int16, int32, int64, uuid
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    byte_string,
+    int8,
+    int16,
+    int32,
+    int64,
+    uuid,
+)
 
 
 class BrokerState(Struct):
@@ -129,3 +140,23 @@ class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="
     directories: list[AssignReplicasToDirsResponseDirectoryData] = array(
         AssignReplicasToDirsResponseDirectoryData
     )
+
+
+class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
+    """A broker that lives tells the controller what it wants, such as to stop in an orderly way."""
+
+    broker_id: int = int32()
+    broker_epoch: int = int64(default=-1)
+    current_metadata_offset: int = int64()
+    want_fence: bool = boolean()
+    want_shut_down: bool = boolean()
+    offline_log_dirs: list[bytes] = array(uuid, "1+", tag=0)
+    cordoned_log_dirs: list[bytes] | None = array(uuid, "2+", tag=1, nullable="2+", default=None)
+
+
+class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    is_caught_up: bool = boolean(default=False)
+    is_fenced: bool = boolean(default=True)
+    should_shut_down: bool = boolean()

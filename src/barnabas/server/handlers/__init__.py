@@ -44,6 +44,11 @@ from barnabas.protocol.messages.offsets import (
     OffsetForLeaderEpochRequest,
 )
 from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.replication import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    BrokerHeartbeatRequest,
+)
 from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -62,6 +67,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from barnabas.server.dispatch import Handler
+from barnabas.server.forwarding import by_controller
 from barnabas.server.handlers import (
     cluster,
     configs,
@@ -74,6 +80,7 @@ from barnabas.server.handlers import (
     metadata,
     offsets,
     produce,
+    replication,
     topic_partitions,
     topics,
     transaction_admin,
@@ -98,8 +105,8 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(DescribeGroupsRequest, 0, 6, group_admin.describe_groups),
     Handler(ListGroupsRequest, 0, 5, group_admin.list_groups),
     Handler(ApiVersionsRequest, 0, 4, versions.api_versions),
-    Handler(CreateTopicsRequest, 2, 7, topics.create_topics),
-    Handler(DeleteTopicsRequest, 1, 6, topics.delete_topics),
+    Handler(CreateTopicsRequest, 2, 7, by_controller(topics.create_topics)),
+    Handler(DeleteTopicsRequest, 1, 6, by_controller(topics.delete_topics)),
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
     Handler(InitProducerIdRequest, 0, 5, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
@@ -109,21 +116,24 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(WriteTxnMarkersRequest, 1, 2, transactions.write_txn_markers),
     Handler(TxnOffsetCommitRequest, 0, 5, transactional_offsets.txn_offset_commit),
     Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs),
-    Handler(AlterConfigsRequest, 0, 2, configs.alter_configs),
+    Handler(AlterConfigsRequest, 0, 2, by_controller(configs.alter_configs)),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
-    Handler(CreatePartitionsRequest, 0, 3, topics.create_partitions),
+    Handler(CreatePartitionsRequest, 0, 3, by_controller(topics.create_partitions)),
     Handler(DeleteGroupsRequest, 0, 2, group_admin.delete_groups),
-    Handler(ElectLeadersRequest, 0, 2, cluster.elect_leaders),
-    Handler(IncrementalAlterConfigsRequest, 0, 1, configs.incremental_alter_configs),
-    Handler(AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments),
+    Handler(ElectLeadersRequest, 0, 2, by_controller(cluster.elect_leaders)),
+    Handler(IncrementalAlterConfigsRequest, 0, 1, by_controller(configs.incremental_alter_configs)),
+    Handler(AlterPartitionReassignmentsRequest, 0, 1, by_controller(cluster.alter_partition_reassignments)),
     Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
-    Handler(UpdateFeaturesRequest, 0, 2, cluster.update_features),
+    Handler(AlterPartitionRequest, 2, 3, replication.alter_partition),
+    Handler(UpdateFeaturesRequest, 0, 2, by_controller(cluster.update_features)),
     Handler(OffsetDeleteRequest, 0, 0, group_admin.offset_delete),
     Handler(DescribeClusterRequest, 0, 2, cluster.describe_cluster),
     Handler(DescribeProducersRequest, 0, 0, transaction_admin.describe_producers),
-    Handler(UnregisterBrokerRequest, 0, 0, cluster.unregister_broker),
+    Handler(BrokerHeartbeatRequest, 0, 2, replication.broker_heartbeat),
+    Handler(UnregisterBrokerRequest, 0, 0, by_controller(cluster.unregister_broker)),
     Handler(DescribeTransactionsRequest, 0, 0, transaction_admin.describe_transactions),
     Handler(ListTransactionsRequest, 0, 2, transaction_admin.list_transactions),
+    Handler(AllocateProducerIdsRequest, 0, 0, replication.allocate_ids),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
 )

@@ -160,7 +160,7 @@ async def alter_configs(
     def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
         if resource.type == ResourceType.BROKER_LOGGER:
             raise invalid_request(f"Unknown resource type {resource.type}")
-        check_resource(broker.node_id, resource)
+        check_resource(broker.node_id, broker.image.brokers, resource)
         settings = {config.name: config.value for config in asked.configs}
         if len(settings) != len(asked.configs):
             raise invalid_request("Error due to duplicate config keys")
@@ -182,7 +182,7 @@ async def incremental_alter_configs(
     def prepare(
         resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
     ) -> list[ConfigOperation]:
-        check_resource(broker.node_id, resource)
+        check_resource(broker.node_id, broker.image.brokers, resource)
         return [
             ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
         ]

@@ -11,19 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.clock import Timer
+from barnabas.controller.isr import check_broker_epoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
     PartitionData,
 )
 from barnabas.replication.partition import NO_EPOCH, Partition
-from barnabas.server.fetch_sessions import NO_SESSION, FetchEntry, FetchSession, key_of
+from barnabas.server.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession, key_of
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
@@ -36,13 +38,40 @@ LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be
 
 
 def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
-    if message.replica_id >= 0 or message.replica_state.replica_id >= 0:
+    replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
+    if message.replica_id >= 0:
+        # Before version 15 a follower could not say in which life it is (KIP-903).
         return _refuse_all(message, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     try:
+        if replica >= 0:
+            check_broker_epoch(broker.image, replica, epoch)
         session = broker.fetch_sessions.open(message, request.version)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
+    if replica >= 0:
+        session.replica = replica
+        _note_progress(broker, session, message, epoch)
     return Fetching(broker, request, message, session).start()
+
+
+def _note_progress(broker: Broker, session: FetchSession, message: FetchRequest, epoch: int) -> None:
+    """A follower that asks for what comes next has all before it, unless its log is another than ours."""
+    for topic in message.topics:
+        partitions = broker.replicas.by_id.get(topic.topic_id, {})
+        for wanted in topic.partitions:
+            partition = partitions.get(wanted.partition)
+            if partition is not None and _follows(partition, session.replica, wanted):
+                partition.follower_reached(session.replica, wanted.fetch_offset, epoch)
+
+
+def _follows(partition: Partition, replica: int, wanted: FetchPartition) -> bool:
+    log = partition.log
+    return (
+        not partition.leadership_error(wanted.current_leader_epoch)
+        and partition.is_assigned(replica)
+        and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
+        and divergence(log, wanted.last_fetched_epoch, wanted.fetch_offset) is None
+    )
 
 
 class Fetching:
@@ -139,10 +168,13 @@ class Fetching:
         if partition is None:
             return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.index))
         problem = partition.leadership_error(entry.leader_epoch)
+        replica = self._session.replica
+        if not problem and replica != NO_REPLICA and not partition.is_assigned(replica):
+            problem = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if problem:
             return _not_here(entry, partition, problem, self._request.version)
         log = partition.log
-        upper = log.last_stable_offset if self._committed_only else log.high_watermark
+        upper = self._upper_offset(log)
         data = PartitionData(
             partition_index=entry.index,
             high_watermark=log.high_watermark,
@@ -156,16 +188,25 @@ class Fetching:
         try:
             records = log.read(entry.offset, min(entry.max_bytes, left), upper, at_least_one=at_least_one)
         except KafkaError as error:
-            return _error(entry, error.code)
+            refused = _error(entry, error.code)
+            refused.log_start_offset = log.log_start_offset
+            return refused
         if records:
             data.records = records
-            partition.counters.bytes_out.value += len(records)
+            if replica == NO_REPLICA:
+                partition.counters.bytes_out.value += len(records)
             if self._committed_only:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=producer, first_offset=first)
                     for producer, first in log.aborted_transactions(entry.offset, upper)
                 ]
         return data
+
+    def _upper_offset(self, log: Log) -> int:
+        """Consumers see what is committed, followers everything: that is how it gets committed."""
+        if self._session.replica != NO_REPLICA:
+            return log.log_end_offset
+        return log.last_stable_offset if self._committed_only else log.high_watermark
 
     def _answer(self, found: list[tuple[FetchEntry, Partition | None, PartitionData]]) -> FetchResponse:
         session = self._session
@@ -259,15 +300,25 @@ def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version:
 
 
 def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
-    """The reader's last epoch ended earlier here: it holds records that this leader never had (KIP-595)."""
-    epoch, end_offset = log.epoch_end_offset(entry.last_fetched_epoch)
-    if epoch == NO_EPOCH:
+    found = divergence(log, entry.last_fetched_epoch, entry.offset)
+    if found is None:
+        return False
+    if found.epoch == NO_EPOCH:
         data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        return True
-    if epoch < entry.last_fetched_epoch or end_offset < entry.offset:
-        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-        return True
-    return False
+    else:
+        data.diverging_epoch = found
+    return True
+
+
+def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
+    """Where a reader's last epoch ended here, if that is earlier: it holds records that this leader never had
+    (KIP-595). With epoch -1 when this leader knows nothing of it."""
+    if last_epoch == NO_EPOCH:
+        return None
+    epoch, end_offset = log.epoch_end_offset(last_epoch)
+    if epoch == last_epoch and end_offset >= offset:
+        return None
+    return EpochEndOffset(epoch=epoch, end_offset=end_offset)
 
 
 def _refuse_all(message: FetchRequest, error: ErrorCode) -> FetchResponse:

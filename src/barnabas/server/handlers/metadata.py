@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.names import INTERNAL_TOPICS, why_name_is_illegal
-from barnabas.controller.topics import CreatedTopic, NewTopic, create_topics
+from barnabas.controller.topics import NewTopic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,
@@ -24,6 +24,7 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
 from barnabas.server.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
 from barnabas.types import ZERO_UUID
@@ -77,10 +78,13 @@ def _topics_to_create(broker: Broker, message: MetadataRequest) -> list[str]:
 async def _create_and_answer(
     broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    wanted = [internal_topic(broker.config, broker.image, name) or NewTopic(name) for name in missing]
+    wanted = [
+        internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone) or NewTopic(name)
+        for name in missing
+    ]
     refusals: _Refusals = {}
     try:
-        results = await broker.controller.submit(lambda image: create_topics(image, wanted, broker.policy))
+        results = await create_topics(broker, wanted)
     except KafkaError:
         pass  # the topics stay unknown, and the client asks again
     else:
@@ -88,12 +92,12 @@ async def _create_and_answer(
     return _answer(broker, request, message, refusals)
 
 
-def _refusals(results: dict[str, CreatedTopic | KafkaError]) -> _Refusals:
+def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
     """Why topics were not created; that somebody else was faster is no reason."""
     return {
         name: error.code
         for name, error in results.items()
-        if isinstance(error, KafkaError) and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
     }
 
 

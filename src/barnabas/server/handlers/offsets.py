@@ -46,6 +46,7 @@ EARLIEST_PENDING_UPLOAD = -6
 UNKNOWN = -1
 READ_COMMITTED = 1
 LEADER_EPOCH_SINCE = 4
+NOT_AVAILABLE_SINCE = 5  # KIP-207
 HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 
 
@@ -69,6 +70,11 @@ async def list_offsets(broker: Broker, request: Request, message: ListOffsetsReq
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 await _fill(broker, topic.name, wanted, committed_only, answer)
+                if (
+                    answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+                    and request.version < NOT_AVAILABLE_SINCE
+                ):
+                    answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
                 if request.version < LEADER_EPOCH_SINCE:
                     answer.leader_epoch = UNKNOWN
             partitions.append(answer)
@@ -85,6 +91,10 @@ async def _fill(
 ) -> None:
     try:
         partition = _lead(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
+        if wanted.timestamp == LATEST and not partition.end_is_known:
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
+            )
         found = await _find(broker, partition.log, wanted.timestamp, committed_only)
     except KafkaError as error:
         answer.error_code = error.code

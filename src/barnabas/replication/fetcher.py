@@ -1,0 +1,261 @@
+"""Follows one leader: one fetch after the other, all partitions in one session, raw bytes appended as they come.
+
+A partition is asked for by its log end and the epoch of its last batch. A session (KIP-227) names only what has
+changed since the request before; it begins anew when the leader does not know it or an answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from barnabas.clock import Clock
+from barnabas.cluster.peers import Peers
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from barnabas.replication import follower
+from barnabas.replication.partition import Partition
+from barnabas.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+Key: TypeAlias = tuple[Uuid, int]
+
+_LAST_SESSION_EPOCH = 2**31 - 1
+_SESSION_IS_GONE = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class FetchSettings(NamedTuple):
+    """Kafka's `replica.fetch.*`."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    backoff: float
+
+
+class Identity(NamedTuple):
+    """As whom a follower fetches; a leader refuses every epoch but the present one."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class _Position(NamedTuple):
+    """What the leader was last told of a partition."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    log_start: int
+
+
+class _Followed:
+    __slots__ = ("partition", "resume_at", "sent")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.sent: _Position | None = None
+        self.resume_at = 0.0
+
+    def position(self) -> _Position:
+        log = self.partition.log
+        return _Position(
+            self.partition.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset
+        )
+
+
+class LeaderFetcher:
+    def __init__(
+        self,
+        leader: int,
+        peers: Peers,
+        identity: Callable[[], Identity],
+        settings: Callable[[], FetchSettings],
+        clock: Clock,
+    ) -> None:
+        self.leader = leader
+        self._peers = peers
+        self._identity = identity
+        self._settings = settings
+        self._clock = clock
+        self._followed: dict[Key, _Followed] = {}
+        self._forgotten: set[Key] = set()
+        self._session_id = 0
+        self._session_epoch = 0
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+
+    def add(self, partition: Partition) -> None:
+        key = _key(partition)
+        self._followed[key] = _Followed(partition)
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    def remove(self, partition: Partition) -> None:
+        if self._followed.pop(_key(partition), None) is not None:
+            self._forgotten.add(_key(partition))
+
+    def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._followed
+
+    # -- the loop -----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while self._followed:
+            try:
+                await self._fetch_once()
+            except KafkaError as error:
+                logger.debug("fetching from broker %d failed: %s", self.leader, error)
+                self._begin_session_anew()
+                await asyncio.sleep(self._settings().backoff)
+            except Exception:
+                logger.exception("fetching from broker %d failed", self.leader)
+                self._begin_session_anew()
+                await asyncio.sleep(self._settings().backoff)
+        self._begin_session_anew()
+        self._task = None
+
+    async def _fetch_once(self) -> None:
+        asked = self._ready()
+        if not asked:
+            await self._wait_for_something_to_do()
+            return
+        request = self._request(asked)
+        response: FetchResponse = await self._peers.send(self.leader, request)
+        if response.error_code:
+            self._begin_session_anew()
+            if response.error_code not in _SESSION_IS_GONE:
+                raise KafkaError(ErrorCode(response.error_code))
+            return
+        self._continue_session(response.session_id)
+        self._take(response)
+
+    def _ready(self) -> dict[Key, _Followed]:
+        now = self._clock.monotonic()
+        return {key: one for key, one in self._followed.items() if one.resume_at <= now}
+
+    async def _wait_for_something_to_do(self) -> None:
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(self._settings().backoff):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # -- asking -------------------------------------------------------------------------------------
+
+    def _request(self, asked: dict[Key, _Followed]) -> FetchRequest:
+        settings, identity = self._settings(), self._identity()
+        left_out = [key for key, one in self._followed.items() if one.sent and key not in asked]
+        forgotten = [*self._forgotten.difference(self._followed), *left_out] if self._session_id else []
+        for key in left_out:
+            self._followed[key].sent = None
+        self._forgotten.clear()
+        return FetchRequest(
+            replica_state=ReplicaState(identity.broker_id, identity.broker_epoch),
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=self._changed(asked, settings.partition_max_bytes),
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in _by_topic(forgotten).items()
+            ],
+        )
+
+    def _changed(self, asked: dict[Key, _Followed], max_bytes: int) -> list[FetchTopic]:
+        topics: dict[Uuid, FetchTopic] = {}
+        for (topic_id, index), one in asked.items():
+            position = one.position()
+            if position == one.sent and self._session_id:
+                continue
+            one.sent = position
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.offset,
+                    last_fetched_epoch=position.last_epoch,
+                    log_start_offset=position.log_start,
+                    partition_max_bytes=max_bytes,
+                )
+            )
+        return list(topics.values())
+
+    def _continue_session(self, session_id: int) -> None:
+        if session_id == 0:
+            self._begin_session_anew()
+            return
+        self._session_id = session_id
+        self._session_epoch = self._session_epoch + 1 if self._session_epoch < _LAST_SESSION_EPOCH else 1
+
+    def _begin_session_anew(self) -> None:
+        self._session_id = self._session_epoch = 0
+        for one in self._followed.values():
+            one.sent = None
+
+    # -- taking over --------------------------------------------------------------------------------
+
+    def _take(self, response: FetchResponse) -> None:
+        now_ms = self._clock.now_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                one = self._followed.get((topic.topic_id, data.partition_index))
+                # Leadership may have moved, and the log with it, while the answer was under way.
+                if one is not None and one.sent == one.position() and not one.partition.is_leader:
+                    self._take_one(one, data, now_ms)
+
+    def _take_one(self, one: _Followed, data: PartitionData, now_ms: int) -> None:
+        try:
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
+                follower.start_again_at(one.partition, data.log_start_offset)
+            elif data.error_code:
+                self._put_off(one)
+            else:
+                follower.take(one.partition, data, now_ms)
+        except KafkaError as error:
+            logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
+            self._put_off(one)
+
+    def _put_off(self, one: _Followed) -> None:
+        """Not now: the leader does not know yet that it leads, or is no longer one."""
+        one.resume_at = self._clock.monotonic() + self._settings().backoff
+
+
+def _key(partition: Partition) -> Key:
+    return partition.topic_id, partition.index
+
+
+def _by_topic(keys: Iterable[Key]) -> dict[Uuid, list[int]]:
+    topics: dict[Uuid, list[int]] = {}
+    for topic_id, index in keys:
+        topics.setdefault(topic_id, []).append(index)
+    return topics

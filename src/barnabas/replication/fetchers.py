@@ -1,0 +1,46 @@
+"""Which leader each partition follows: one fetcher for each leader, kept in step with the partitions' states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.clock import Clock
+from barnabas.cluster.image import NO_LEADER
+from barnabas.cluster.peers import Peers
+from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
+from barnabas.replication.partition import Partition
+
+
+class ReplicaFetchers:
+    def __init__(
+        self,
+        peers: Peers,
+        identity: Callable[[], Identity],
+        settings: Callable[[], FetchSettings],
+        clock: Clock,
+    ) -> None:
+        self._peers = peers
+        self._identity = identity
+        self._settings = settings
+        self._clock = clock
+        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._followed: dict[Partition, LeaderFetcher] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """A partition has another state: fetch it from the leader it has now, or from nobody."""
+        before = self._followed.pop(partition, None)
+        if before is not None:
+            before.remove(partition)
+        state = partition.state
+        if state is None or partition.is_retired or partition.is_leader or state.leader == NO_LEADER:
+            return
+        fetcher = self._fetchers.get(state.leader)
+        if fetcher is None:
+            fetcher = LeaderFetcher(state.leader, self._peers, self._identity, self._settings, self._clock)
+            self._fetchers[state.leader] = fetcher
+        fetcher.add(partition)
+        self._followed[partition] = fetcher
+
+    def stop(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.stop()

@@ -1,0 +1,65 @@
+"""What a follower does with its leader's answers: append, or first cut what the leader never had (KIP-101, KIP-279).
+
+Nothing is cut before the leader has said where its epochs end. A follower whose last epoch ended earlier at the
+leader holds records that were never committed; they go, and the fetches after that go on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from barnabas.protocol.messages.fetch import PartitionData
+from barnabas.protocol.schema import Records
+from barnabas.replication.partition import NO_EPOCH, Partition
+
+logger = logging.getLogger(__name__)
+
+
+def take(partition: Partition, data: PartitionData, now_ms: int) -> int:
+    """Take over an answer without an error; how many bytes of records it had."""
+    if data.diverging_epoch.epoch != NO_EPOCH:
+        cut_to(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+        return 0
+    size = _append(partition, data.records, now_ms) if data.records else 0
+    partition.followed_to(data.high_watermark)
+    start = min(data.log_start_offset, partition.log.high_watermark)
+    if start > partition.log.log_start_offset:
+        partition.log.advance_log_start(start)
+    return size
+
+
+def _append(partition: Partition, records: Records, now_ms: int) -> int:
+    partition.log.append_as_follower(memoryview(records), now_ms)
+    return len(records)
+
+
+def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:
+    """Cut to where both logs are known to agree: the end of the leader's epoch, or of ours if that is shorter."""
+    log = partition.log
+    own_epoch, own_end = log.epoch_end_offset(leader_epoch)
+    agreed = min(leader_end, log.log_end_offset)
+    if own_epoch != NO_EPOCH:
+        # Ours may be an older epoch than the leader named: its end here is as far as we can agree by now.
+        agreed = min(own_end, agreed) if own_epoch == leader_epoch else min(own_end, log.log_end_offset)
+    if agreed < log.high_watermark:
+        logger.warning(
+            "%s: the leader's log ends at %d, below our high watermark %d: an unclean election has lost records",
+            partition.topic_partition,
+            agreed,
+            log.high_watermark,
+        )
+    logger.info("%s: cut from %d to %d", partition.topic_partition, log.log_end_offset, agreed)
+    log.truncate_to(agreed)
+
+
+def start_again_at(partition: Partition, log_start: int) -> None:
+    """The leader no longer has what comes next: begin anew at its log start."""
+    log = partition.log
+    logger.warning(
+        "%s: the leader starts at %d and we end at %d: beginning anew there",
+        partition.topic_partition,
+        log_start,
+        log.log_end_offset,
+    )
+    log.truncate_fully_and_start_at(log_start)
+    partition.followed_to(log_start)

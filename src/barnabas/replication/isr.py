@@ -1,0 +1,125 @@
+"""Asks the controller for other ISRs (AlterPartition): one request at a time, with all that is wanted by then.
+
+A proposal stays pending, and the high watermark waits for who is to be added, until a newer state arrives in the
+metadata log or the controller has refused it for good. An answer that was lost decides nothing: the proposal may have
+been granted. Nor does the answer to a second attempt that came too late (INVALID_UPDATE_VERSION).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from barnabas.cluster.peers import Peers
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.replication import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+from barnabas.replication.fetcher import Identity
+from barnabas.replication.partition import Partition
+from barnabas.replication.progress import IsrProposal
+from barnabas.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.2
+_ASK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
+# Whatever came before it in the log will reach us there.
+_SUPERSEDED = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+class IsrChanges:
+    def __init__(
+        self, peers: Peers, identity: Callable[[], Identity], controller_id: Callable[[], int]
+    ) -> None:
+        self._peers = peers
+        self._identity = identity
+        self._controller_id = controller_id
+        self._wanted: dict[Partition, IsrProposal] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def want(self, partition: Partition, proposal: IsrProposal) -> None:
+        self._wanted[partition] = proposal
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._ask())
+
+    def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    async def _ask(self) -> None:
+        while asking := self._pending():
+            try:
+                request = _request(self._identity(), asking)
+                response: AlterPartitionResponse = await self._peers.send(self._controller_id(), request)
+                if response.error_code:
+                    raise KafkaError(ErrorCode(response.error_code))
+            except KafkaError as error:
+                logger.info("the controller could not be asked for another ISR: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if self._take(asking, response):
+                await asyncio.sleep(RETRY_SECONDS)
+        self._task = None
+
+    def _pending(self) -> dict[Partition, IsrProposal]:
+        self._wanted = {
+            partition: proposal
+            for partition, proposal in self._wanted.items()
+            if partition.proposal is proposal
+        }
+        return dict(self._wanted)
+
+    def _take(self, asked: dict[Partition, IsrProposal], response: AlterPartitionResponse) -> bool:
+        """Take over the answers; True when something must be asked again."""
+        answers = {
+            (topic.topic_id, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        again = False
+        for partition, proposal in asked.items():
+            answer = answers.get((partition.topic_id, partition.index))
+            error = ErrorCode(answer.error_code) if answer is not None else ErrorCode.NOT_CONTROLLER
+            if error in _ASK_AGAIN:
+                again = True
+                continue
+            if self._wanted.get(partition) is proposal:
+                del self._wanted[partition]
+            if error not in _SUPERSEDED:
+                partition.refused(proposal)
+        return again
+
+
+def _request(identity: Identity, asking: dict[Partition, IsrProposal]) -> AlterPartitionRequest:
+    topics: dict[Uuid, AlterPartitionRequestTopicData] = {}
+    for partition, proposal in asking.items():
+        topic = topics.get(partition.topic_id)
+        if topic is None:
+            topic = AlterPartitionRequestTopicData(topic_id=partition.topic_id, partitions=[])
+            topics[partition.topic_id] = topic
+        topic.partitions.append(
+            AlterPartitionRequestPartitionData(
+                partition_index=partition.index,
+                leader_epoch=proposal.leader_epoch,
+                partition_epoch=proposal.partition_epoch,
+                new_isr_with_epochs=[BrokerState(member, epoch) for member, epoch in proposal.members],
+            )
+        )
+    return AlterPartitionRequest(
+        broker_id=identity.broker_id, broker_epoch=identity.broker_epoch, topics=list(topics.values())
+    )

@@ -1,0 +1,90 @@
+"""What a leader knows of one follower, and what a partition asks of the cluster around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.replication.partition import Partition
+
+UNKNOWN_OFFSET = -1
+ANY_EPOCH = -1  # of a member of the ISR that has not fetched from this leader yet
+
+
+class Follower:
+    """How far a follower has come, by its fetches. `caught_up_at` is when it last had everything."""
+
+    __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "leader_end")
+
+    def __init__(self, now: float) -> None:
+        self.end_offset = UNKNOWN_OFFSET
+        self.broker_epoch = ANY_EPOCH
+        self.caught_up_at = now  # a new leader gives everybody time to find it
+        self.fetched_at = now
+        self.leader_end = 0
+
+    def reached(self, end_offset: int, leader_end: int, broker_epoch: int, now: float) -> None:
+        """Its fetch from `end_offset` says that it holds everything below."""
+        if end_offset >= leader_end:
+            self.caught_up_at = now
+        elif end_offset >= self.leader_end:
+            # It has what there was when it last asked: under load nobody ever has all there is.
+            self.caught_up_at = max(self.caught_up_at, self.fetched_at)
+        self.end_offset = end_offset
+        self.broker_epoch = broker_epoch
+        self.fetched_at = now
+        self.leader_end = leader_end
+
+
+class IsrProposal(NamedTuple):
+    """The ISR that a leader has asked the controller for, as (broker id, broker epoch)."""
+
+    leader_epoch: int
+    partition_epoch: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return tuple(member for member, _ in self.members)
+
+
+class ClusterView(Protocol):
+    """What a partition needs to know of the other brokers."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Has this broker lost its session? It must not accept records then."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    def eligible_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that may be in an ISR; None when it is down or about to stop."""
+        ...
+
+    def on_one_host(self, brokers: Iterable[int]) -> bool:
+        """Would one machine's failure take all of them?"""
+        ...
+
+    def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Ask the controller for another ISR."""
+        ...
+
+
+class Alone:
+    """The view of a broker without others."""
+
+    is_fenced = False
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def eligible_epoch(self, broker_id: int) -> int | None:
+        return None
+
+    def on_one_host(self, brokers: Iterable[int]) -> bool:
+        return False
+
+    def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
+        """There is nobody who could join."""

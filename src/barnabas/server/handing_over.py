@@ -1,0 +1,48 @@
+"""Controlled shutdown: what a broker leads is handed over before it stops, so that no client meets an error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.server.forwarding import to_controller
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 10.0  # without a controller there is nobody to hand over to
+RETRY_SECONDS = 0.2
+
+
+async def hand_over(broker: Broker) -> None:
+    """Return when we lead nothing that somebody else could lead, or when there is no point in waiting longer."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await _ask(broker):  # noqa: ASYNC110 - it asks another broker, which nobody can signal
+                await asyncio.sleep(RETRY_SECONDS)
+            await broker.metadata.until(lambda image: image.brokers[broker.node_id].shutting_down)
+    except TimeoutError:
+        logger.warning("stopping though leadership could not be handed over")
+
+
+async def _ask(broker: Broker) -> bool:
+    request = BrokerHeartbeatRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker.broker_epoch,
+        current_metadata_offset=broker.image.offset,
+        want_shut_down=True,
+    )
+    try:
+        response: BrokerHeartbeatResponse = await to_controller(broker, request)
+    except KafkaError as error:
+        logger.info("the controller does not answer: %s", error)
+        return False
+    if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        return True
+    # Partitions without an heir are served until the very end; waiting longer would not give them one.
+    return not response.error_code

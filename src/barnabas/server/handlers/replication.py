@@ -1,0 +1,108 @@
+"""Requests of other brokers to the controller; one that is not the controller says so.
+
+- AlterPartition, versions 2 and 3: leaders ask for other ISRs. Version 3 has the members' broker epochs (KIP-903).
+- AllocateProducerIds, version 0 (KIP-730).
+- BrokerHeartbeat, versions 0 to 2: a broker that wants to stop has its leadership handed over first. Who is alive is
+  known without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.cluster.image import PartitionState
+from barnabas.controller.brokers import begin_shutdown
+from barnabas.controller.isr import ANY_EPOCH, IsrProposal, alter_isr, check_broker_epoch
+from barnabas.controller.producer_ids import allocate_producer_ids
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.replication import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from barnabas.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+
+async def alter_partition(
+    broker: Broker, request: Request, message: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    proposals = [
+        _proposal(topic.topic_id, partition) for topic in message.topics for partition in topic.partitions
+    ]
+    try:
+        results = await broker.controller.submit(
+            lambda image: alter_isr(image, message.broker_id, message.broker_epoch, proposals, broker.policy)
+        )
+    except KafkaError as error:
+        return AlterPartitionResponse(error_code=error.code)
+    topics: dict[Uuid, AlterPartitionResponseTopicData] = {}
+    for proposal, result in zip(proposals, results, strict=True):
+        topic = topics.setdefault(
+            proposal.topic_id, AlterPartitionResponseTopicData(topic_id=proposal.topic_id, partitions=[])
+        )
+        topic.partitions.append(_result(proposal.index, result))
+    return AlterPartitionResponse(topics=list(topics.values()))
+
+
+def _proposal(topic_id: Uuid, partition: AlterPartitionRequestPartitionData) -> IsrProposal:
+    members = [(member.broker_id, member.broker_epoch) for member in partition.new_isr_with_epochs]
+    members += [(member, ANY_EPOCH) for member in partition.new_isr]
+    return IsrProposal(
+        topic_id, partition.partition_index, partition.leader_epoch, partition.partition_epoch, members
+    )
+
+
+def _result(index: int, result: PartitionState | KafkaError) -> AlterPartitionResponsePartitionData:
+    if isinstance(result, KafkaError):
+        return AlterPartitionResponsePartitionData(partition_index=index, error_code=result.code)
+    return AlterPartitionResponsePartitionData(
+        partition_index=index,
+        leader_id=result.leader,
+        leader_epoch=result.leader_epoch,
+        isr=list(result.isr),
+        partition_epoch=result.partition_epoch,
+    )
+
+
+async def allocate_ids(
+    broker: Broker, request: Request, message: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
+    try:
+        block = await broker.controller.submit(
+            lambda image: allocate_producer_ids(image, message.broker_id, message.broker_epoch)
+        )
+    except KafkaError as error:
+        return AllocateProducerIdsResponse(error_code=error.code)
+    return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))
+
+
+async def broker_heartbeat(
+    broker: Broker, request: Request, message: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
+    try:
+        check_broker_epoch(broker.image, message.broker_id, message.broker_epoch)
+        left = 0
+        if message.want_shut_down:
+            left = await broker.controller.submit(
+                lambda image: begin_shutdown(image, message.broker_id, broker.policy)
+            )
+        elif not broker.controller.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    except KafkaError as error:
+        return BrokerHeartbeatResponse(error_code=error.code)
+    state = broker.image.brokers[message.broker_id]
+    return BrokerHeartbeatResponse(
+        is_caught_up=message.current_metadata_offset >= broker.image.offset,
+        is_fenced=state.fenced,
+        should_shut_down=message.want_shut_down and left == 0,
+    )

@@ -1,0 +1,195 @@
+"""The rules that lose data when they are bent: who is in sync, what is committed, who is asked to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log
+from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.progress import IsrProposal
+from tests.replication.conftest import NOW, state
+
+Batch = Callable[[], memoryview]
+
+
+class Cluster:
+    """What the partition sees of the others; brokers have their id times ten as epoch."""
+
+    is_fenced = False
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.down: set[int] = set()
+        self.wanted: list[IsrProposal] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def eligible_epoch(self, broker_id: int) -> int | None:
+        return None if broker_id in self.down else broker_id * 10
+
+    def on_one_host(self, brokers: Iterable[int]) -> bool:
+        return False
+
+    def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
+        self.wanted.append(proposal)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def partition(log: Log, cluster: Cluster) -> Partition:
+    return Partition("orders", 0, log.topic_id, log, 1, TopicCounters("orders"), cluster)
+
+
+def committed(partition: Partition) -> int:
+    return partition.log.high_watermark
+
+
+def test_a_follower_that_has_caught_up_is_proposed_with_the_epoch_it_fetched_with(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 2, 20)
+    partition.follower_reached(3, 1, 30)
+    assert cluster.wanted == []
+    partition.follower_reached(3, 2, 30)
+    assert [proposal.members for proposal in cluster.wanted] == [((1, -1), (2, 20), (3, 30))]
+
+
+@pytest.mark.parametrize(("epoch", "down"), [(29, set()), (30, {3})])
+def test_a_follower_of_an_earlier_life_or_one_that_stops_is_not_proposed(
+    partition: Partition, cluster: Cluster, epoch: int, down: set[int]
+) -> None:
+    cluster.down = down
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(3, 0, epoch)
+    assert cluster.wanted == []
+
+
+def test_what_is_committed_waits_for_a_proposed_member_at_once(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(2, 0, 20)
+    partition.follower_reached(3, 0, 30)
+    assert len(cluster.wanted) == 1
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 2, 20)
+    assert committed(partition) == 0
+    partition.follower_reached(3, 2, 30)
+    assert committed(partition) == 2
+
+
+def test_a_member_counts_until_its_removal_is_stored(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2, 3)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 2, 20)
+    cluster.now = 31.0
+    partition.drop_laggards(30.0)
+    assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
+    partition.follower_reached(2, 2, 20)
+    assert committed(partition) == 0
+    partition.apply(state(isr=(1, 2), version=1))
+    assert committed(partition) == 2
+
+
+def test_a_follower_that_has_everything_stays_however_long_ago_it_asked(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2, 3)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    for replica in (2, 3):
+        partition.follower_reached(replica, 2, replica * 10)
+    cluster.now = 1000.0
+    partition.drop_laggards(30.0)
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    cluster.now = 1029.0
+    partition.drop_laggards(30.0)
+    assert cluster.wanted == []
+
+
+def test_an_answer_that_never_came_leaves_the_proposal_pending(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(2, 0, 20)
+    partition.follower_reached(3, 0, 30)
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 2, 20)
+    assert committed(partition) == 0  # it may have been granted
+    partition.refused(cluster.wanted[0])
+    assert committed(partition) == 2
+
+
+def test_nothing_is_committed_while_fewer_are_in_sync_than_needed(partition: Partition, batch: Batch) -> None:
+    partition.apply(state(isr=(1,)))
+    partition.append(batch(), NOW, 1)
+    assert committed(partition) == 0
+    partition.apply(state(isr=(1, 2), version=1))
+    partition.follower_reached(2, 2, 20)
+    assert committed(partition) == 2
+
+
+def test_a_producer_hears_at_once_that_too_few_are_left(partition: Partition, batch: Batch) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    answers: list[ErrorCode] = []
+    partition.when_committed(2, answers.append)
+    partition.apply(state(isr=(1,), version=1))
+    assert answers == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_a_fenced_broker_accepts_nothing_and_still_answers_readers(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    cluster.is_fenced = True
+    partition.fence()
+    with pytest.raises(KafkaError) as error:
+        partition.append(batch(), NOW, 1)
+    assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.leadership_error(-1) == ErrorCode.NONE
+
+
+def test_a_new_leader_does_not_know_its_end_before_its_followers_have_come(
+    partition: Partition, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.apply(state(isr=(1, 2), epoch=1, version=1))
+    assert not partition.end_is_known
+    partition.follower_reached(2, 2, 20)
+    assert partition.end_is_known
+
+
+def test_those_who_wait_go_on_waiting_when_the_leader_stays_with_a_new_epoch(
+    partition: Partition, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    answers: list[ErrorCode] = []
+    partition.when_committed(2, answers.append)
+    partition.apply(state(isr=(1, 2), epoch=1, version=1))
+    assert answers == []
+    partition.follower_reached(2, 2, 20)
+    assert answers == [ErrorCode.NONE]
+
+
+def test_an_epoch_without_a_batch_is_forgotten_by_a_follower(partition: Partition, batch: Batch) -> None:
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, 1)
+    partition.apply(state(isr=(1, 2), epoch=1, version=1))
+    assert partition.log.epochs.latest == 1
+    partition.apply(state(isr=(1, 2), leader=2, epoch=2, version=2))
+    assert partition.log.epochs.latest == 0
