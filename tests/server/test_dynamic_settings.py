@@ -69,3 +69,22 @@ def test_changes_are_still_in_force_after_a_restart(tmp_path: Path) -> None:
         await again.stop()
 
     asyncio.run(scenario())
+
+
+def test_folders_that_are_cordoned_get_no_new_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        one, two = str(tmp_path / "one"), str(tmp_path / "two")
+        broker = await started(tmp_path, log_dirs=f"{one},{two}")
+        await change(broker, ResourceType.BROKER, "1", cordoned_log_dirs=one)
+        await broker.controller.submit(
+            lambda image: create_topics(image, [NewTopic("t", partitions=4)], broker.policy)
+        )
+        assert [len(broker.logs.in_folder(folder)) for folder in (one, two)] == [0, 4]
+        await change(broker, ResourceType.BROKER, "1", cordoned_log_dirs=f"{one},{two}")
+        await broker.controller.submit(
+            lambda image: create_topics(image, [NewTopic("u", partitions=2)], broker.policy)
+        )
+        assert len(broker.logs) == 6
+        await broker.stop()
+
+    asyncio.run(scenario())

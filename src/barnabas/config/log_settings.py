@@ -13,7 +13,7 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
     # Kafka's /tmp/kafka-logs is gone after a reboot.
     Setting("log.dir", Kind.LIST, "./barnabas-data", "The data folder, when log.dirs is not set."),
     Setting("cordoned.log.dirs", Kind.LIST, "",
-            "Data folders that get no new partitions; * means all.", mode=Mode.PER_BROKER),
+            "Data folders that get no new partitions as long as there is another one.", mode=Mode.PER_BROKER),
     Setting("num.recovery.threads.per.data.dir", Kind.INT, "2",
             "Workers per data folder that check logs after an unclean stop.", AtLeast(1),
             mode=Mode.CLUSTER_WIDE),

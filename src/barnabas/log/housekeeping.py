@@ -21,18 +21,19 @@ def run_here(work: Callable[[], None]) -> None:
 
 
 class Every:
-    """Something that is due again and again."""
+    """Something that is due again and again, for the first time after `delay_ms` if that is sooner."""
 
-    def __init__(self, interval_ms: int) -> None:
+    def __init__(self, interval_ms: int, delay_ms: int) -> None:
         self._interval_ms = interval_ms
+        self._delay_ms = min(delay_ms, interval_ms)
         self._next_ms: int | None = None
 
     def is_due(self, now_ms: int) -> bool:
-        """At most once per interval; the first time one interval after the start."""
+        """At most once per interval."""
         if self._next_ms is None:
-            self._next_ms = now_ms + self._interval_ms
-            return False
-        if now_ms < self._next_ms:
+            self._next_ms = now_ms + self._delay_ms
+        set_back = self._next_ms - now_ms > self._interval_ms  # somebody has corrected the clock
+        if now_ms < self._next_ms and not set_back:
             return False
         self._next_ms = now_ms + self._interval_ms
         return True
@@ -44,14 +45,18 @@ class Housekeeping:
     def __init__(self, logs: LogManager, config: BrokerConfig) -> None:
         self._logs = logs
         self.background: Callable[[Callable[[], None]], None] = run_here
-        self._expiration_ms: int = config["producer.id.expiration.ms"]
-        self._retention = Every(config["log.retention.check.interval.ms"])
-        self._expiry = Every(config["producer.id.expiration.check.interval.ms"])
+        self.producer_expiration_ms: int = config["producer.id.expiration.ms"]
+        delay_ms: int = config["log.initial.task.delay.ms"]
+        self._retention = Every(config["log.retention.check.interval.ms"], delay_ms)
+        self._expiry = Every(config["producer.id.expiration.check.interval.ms"], delay_ms)
+        # All three files are written together; what has not changed is not written.
         self._checkpoint = Every(
             min(
                 config["log.flush.offset.checkpoint.interval.ms"],
+                config["log.flush.start.offset.checkpoint.interval.ms"],
                 config["replica.high.watermark.checkpoint.interval.ms"],
-            )
+            ),
+            delay_ms,
         )
         self._removals: list[tuple[int, str]] = []
         self._wanting_flush: dict[Log, None] = {}
@@ -61,7 +66,7 @@ class Housekeeping:
             self._apply_retention(now_ms)
         if self._expiry.is_due(now_ms):
             for log in self._logs:
-                log.producers.expire(now_ms, self._expiration_ms)
+                log.producers.expire(now_ms, self.producer_expiration_ms)
         self._remove(now_ms)
         if self._checkpoint.is_due(now_ms):
             self._write_checkpoints()

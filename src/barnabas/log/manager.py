@@ -67,6 +67,12 @@ class LogManager:
         self._prepared: dict[TopicPartition, LogDir] = {}
         self._incomplete = False
         self._housekeeping = Housekeeping(self, config)
+        self.use_config(config)
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """Take over settings that may change while running."""
+        self._housekeeping.producer_expiration_ms = config["producer.id.expiration.ms"]
+        self._cordoned = frozenset(folder.rstrip(os.sep) for folder in config["cordoned.log.dirs"])
 
     # -- looking ------------------------------------------------------------------------------------
 
@@ -236,6 +242,7 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
         if len(online) == 1:
             return online[0]
+        online = [log_dir for log_dir in online if log_dir.folder not in self._cordoned] or online
         counts = Counter(log_dir.folder for log_dir in (*self._dir_of.values(), *self._prepared.values()))
         return min(online, key=lambda log_dir: counts[log_dir.folder])
 

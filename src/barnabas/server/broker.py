@@ -346,6 +346,7 @@ class Broker:
         self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
         self.sockets.use_limits(limits_from(self.config))
+        self.logs.use_config(self.config)
         self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
 
     @property
