@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.zookeeper_process import NoZooKeeperError, ZooKeeperProcess, find_jars, find_java
-from tests.kafka_jars import in_ci
+from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from tests.zookeeper import require_zookeeper
 
 _roots = itertools.count(1)
 
@@ -33,13 +33,3 @@ def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
     process = ZooKeeperProcess(tmp_path / "zookeeper")
     yield process
     process.stop()
-
-
-def require_zookeeper() -> None:
-    try:
-        find_java()
-        find_jars()
-    except NoZooKeeperError as missing:
-        if in_ci():
-            pytest.fail(f"CI must not skip this: {missing}", pytrace=False)
-        pytest.skip(str(missing))

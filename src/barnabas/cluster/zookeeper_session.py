@@ -195,6 +195,9 @@ class ZooKeeper:
 
     def _watch_the_loop(self) -> None:
         while not self._closing.wait(self._timeout / (2 * BEATS_PER_TIMEOUT)):
+            if self._loop.is_closed():
+                kazoo.end(self._client)  # a broker that was killed inside of a test: nobody else would
+                return
             silent = self._now() - self._stamp
             if silent > self._timeout / 2 and self.link is not Link.LOST:
                 logger.error("the event loop hung for %.1f s: ending the ZooKeeper session", silent)
