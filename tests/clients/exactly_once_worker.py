@@ -14,7 +14,6 @@ import sys
 import time
 
 import aiokafka
-from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 SHORT = 3.0
@@ -59,7 +58,7 @@ def with_aiokafka(bootstrap: str, source: str, output: str, count: int) -> bool:
     try:
         asyncio.run(asyncio.wait_for(_with_aiokafka(bootstrap, source, output, count), 30))
         return True
-    except (KafkaError, AssertionError, TimeoutError):  # aiokafka asserts what state it is in
+    except Exception:  # errors of Kafka, of the socket, and assertions about aiokafka's own state
         return False
 
 
