@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.testing.embedded import EmbeddedBroker as EmbeddedBroker
+    from barnabas.testing.embedded_cluster import EmbeddedCluster as EmbeddedCluster
 
-__all__ = ["EmbeddedBroker"]
+__all__ = ["EmbeddedBroker", "EmbeddedCluster"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from barnabas.testing.embedded import EmbeddedBroker
 
         return EmbeddedBroker
+    if name == "EmbeddedCluster":
+        from barnabas.testing.embedded_cluster import EmbeddedCluster
+
+        return EmbeddedCluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

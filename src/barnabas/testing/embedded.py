@@ -131,6 +131,15 @@ class EmbeddedBroker:
         finally:
             self._remove_temporary()
 
+    def kill(self) -> None:
+        """End without a goodbye, as kill -9 does to a process: nothing is flushed, handed over or marked clean."""
+        thread, broker = self._in_thread(), self._running_broker()
+        self._broker = None
+        try:
+            thread.run(broker.abort(), STOP_TIMEOUT)
+        finally:
+            self._close_thread()
+
     def restart(self) -> None:
         """Stop and start again on the same data and the same port, as an upgrade of a server does."""
         self._running_broker()
@@ -142,10 +151,12 @@ class EmbeddedBroker:
         name: str | None = None,
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
+        replication_factor: int = -1,
     ) -> str:
         """Create a topic and return its name; without a name, one that is new."""
         chosen = name or f"embedded-topic-{self.next_number()}"
-        self._in_thread().run(self._create_topic(chosen, partitions, dict(configs or {})), START_TIMEOUT)
+        creating = self._create_topic(chosen, partitions, dict(configs or {}), replication_factor)
+        self._in_thread().run(creating, START_TIMEOUT)
         return chosen
 
     def next_number(self) -> int:
@@ -172,12 +183,14 @@ class EmbeddedBroker:
         await broker.start()
         return broker
 
-    async def _create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+    async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], replicas: int) -> None:
         from barnabas.client import admin
         from barnabas.client.cluster import Client
 
         async with Client(self.bootstrap_servers, client_id="embedded") as client:
-            await admin.create_topic(client, name, partitions=partitions, configs=configs)
+            await admin.create_topic(
+                client, name, partitions=partitions, replication_factor=replicas, configs=configs
+            )
 
     async def _inject(self, api_key: ApiKey, code: ErrorCode, times: int) -> None:
         self._running_broker().dispatcher.inject(api_key, code, times)

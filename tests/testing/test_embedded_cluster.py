@@ -1,0 +1,117 @@
+"""Several brokers and a real ZooKeeper inside of a test."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from barnabas.cluster.zookeeper_process import answers
+from barnabas.testing import EmbeddedCluster
+from tests.zookeeper import require_zookeeper
+
+DEADLINE = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    require_zookeeper()
+    with EmbeddedCluster(brokers=3) as running:
+        yield running
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def produce(cluster: EmbeddedCluster, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+    failures: list[object] = []
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(DEADLINE) == 0
+    assert failures == []
+
+
+def consume(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline = time.monotonic() + DEADLINE
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            found.append(message.value())
+    consumer.close()
+    return found
+
+
+def test_three_brokers_are_ready_in_less_than_four_seconds() -> None:
+    """At best of three: this is about the cluster, not about what else runs on the machine."""
+    require_zookeeper()
+    assert any(seconds_to_start() < 4 for _ in range(3))
+
+
+def seconds_to_start() -> float:
+    began = time.monotonic()
+    with EmbeddedCluster(brokers=3) as cluster:
+        assert len(cluster.running) == 3
+        return time.monotonic() - began
+
+
+def test_topics_are_replicated_and_real_clients_work(cluster: EmbeddedCluster) -> None:
+    topic = cluster.create_topic(partitions=6)
+    until(lambda: topic in cluster.brokers[1].broker.image.topics)
+    state = cluster.brokers[1].broker.image
+    assert {len(partition.replicas) for partition in state.topics[topic].partitions} == {3}
+    assert {partition.leader for partition in state.topics[topic].partitions} == {1, 2, 3}
+    values = [str(number).encode() for number in range(1000)]
+    produce(cluster, topic, values)
+    assert sorted(consume(cluster, topic, 1000)) == sorted(values)
+
+
+def test_any_broker_of_the_cluster_creates_topics(cluster: EmbeddedCluster) -> None:
+    for broker in cluster.brokers.values():
+        name = broker.create_topic(f"made-by-{broker.port}")
+        until(lambda name=name: all(name in other.broker.image.topics for other in cluster.running))
+
+
+@pytest.mark.slow
+def test_records_survive_the_death_of_their_leader() -> None:
+    require_zookeeper()
+    with EmbeddedCluster(brokers=3, settings={"zookeeper.session.timeout.ms": "3000"}) as cluster:
+        topic = cluster.create_topic(configs={"min.insync.replicas": "2"})
+        before = [f"before-{number}".encode() for number in range(200)]
+        after = [f"after-{number}".encode() for number in range(200)]
+        produce(cluster, topic, before)
+        dead = cluster.leader_of(topic)
+        cluster.kill(dead)
+        produce(cluster, topic, after)
+        assert cluster.leader_of(topic) != dead
+        assert consume(cluster, topic, 400) == before + after
+        cluster.brokers[dead].start()
+        until(lambda: len(_isr(cluster, topic)) == 3)
+
+
+def _isr(cluster: EmbeddedCluster, topic: str) -> tuple[int, ...]:
+    state = cluster.running[0].broker.image.partition(topic, 0)
+    assert state is not None
+    return state.isr
+
+
+def test_nothing_is_left_behind() -> None:
+    require_zookeeper()
+    threads = set(threading.enumerate())
+    with EmbeddedCluster(brokers=2) as cluster:
+        folder: Path = cluster.brokers[1].data_dir
+        zookeeper = cluster.zookeeper
+    assert not folder.exists()
+    assert not answers(zookeeper.host, zookeeper.port)
+    until(lambda: set(threading.enumerate()) <= threads)
