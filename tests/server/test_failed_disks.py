@@ -124,3 +124,18 @@ async def test_a_broker_without_any_disk_left_says_that_it_cannot_go_on() -> Non
         assert await ask.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
         await until(lambda: bool(ended))
         assert broker.monitoring.health()[0] is False
+
+
+@scenario
+async def test_a_broker_starts_without_one_of_its_disks_and_goes_on_with_the_others() -> None:
+    disk = FaultyFileSystem()
+    async with running(disk, "/one,/two") as (_, ask):
+        await ask.create(2)
+    disk.fail_at(2, OSError(errno.EIO, "the disk is broken"), "open")  # the lock of the second folder
+    async with running(disk, "/one,/two") as (broker, ask):
+        assert list(broker.logs.offline_dirs) == ["/two"]
+        assert sorted(each.leader_id for each in await ask.partitions()) == [-1, 1]
+        await ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=5000), 4)
+        await ask.create(2)
+        assert [each.leader_id for each in await ask.partitions()] == [1, 1]
+        assert [await ask.produce(0), await ask.produce(1)] == [0, 0]

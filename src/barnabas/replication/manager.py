@@ -86,8 +86,9 @@ class ReplicaManager:
     # -- following the image ------------------------------------------------------------------------
 
     def load(self, image: MetadataImage) -> None:
+        """What the image says is here should be on disk; what is not may be on a disk that has failed."""
         for topic in image.topics.values():
-            self._store(image, topic, enumerate(topic.partitions))
+            self._store(image, topic, enumerate(topic.partitions), new=False)
 
     def new_partitions(
         self, image: MetadataImage, deltas: Iterable[Delta]
@@ -122,7 +123,12 @@ class ReplicaManager:
             self._store(image, topic, enumerate(delta.partitions, first))
 
     def _store(
-        self, image: MetadataImage, topic: TopicState, states: Iterable[tuple[int, PartitionState]]
+        self,
+        image: MetadataImage,
+        topic: TopicState,
+        states: Iterable[tuple[int, PartitionState]],
+        *,
+        new: bool = True,
     ) -> None:
         partitions = self.by_name.get(topic.name, {})
         config = self._log_config(image, topic.name)
@@ -130,7 +136,7 @@ class ReplicaManager:
             if self._broker_id in state.replicas:
                 # A topic of which nothing can be opened is known all the same: clients hear why.
                 self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
-                partition = partitions.get(index) or self._open(topic, index, config)
+                partition = partitions.get(index) or self._open(topic, index, config, new)
                 if partition is not None:
                     partitions[index] = partition
                     partition.apply(state)
@@ -138,10 +144,11 @@ class ReplicaManager:
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
 
-    def _open(self, topic: TopicState, index: int, config: LogConfig) -> Partition | None:
+    def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
         try:
-            log = self._logs.create(place, topic.topic_id, config)
+            is_new = new and place not in self._offline
+            log = self._logs.create(place, topic.topic_id, config, is_new=is_new)
         except (KafkaError, OSError) as error:
             logger.error("%s is offline: %s", place, error)
             self._offline[place] = str(error)
