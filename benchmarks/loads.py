@@ -74,13 +74,14 @@ def request_load(
     requests: int,
     end_offset: int = 0,
     fetch_bytes: int = 65536,
+    groups: int = 1,
 ) -> float:
     """Single requests over many connections (clients/loadgen.py); requests per second."""
     figures = client(
         "loadgen",
         *("--port", broker.port, "--api", api, "--topic", topic, "--partitions", partitions),
         *("--connections", connections, "--requests", requests),
-        *("--end-offset", end_offset, "--fetch-bytes", fetch_bytes),
+        *("--end-offset", end_offset, "--fetch-bytes", fetch_bytes, "--groups", groups),
     )
     return figures["requests"] / figures["seconds"]
 

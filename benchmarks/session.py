@@ -7,21 +7,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.brokers import Broker, apache_kafka, barnabas
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
-NO_FSYNC = {"barnabas.acks.all.fsync": "never"}
-FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto"}
+# Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
+_NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
+NO_FSYNC = {"barnabas.acks.all.fsync": "never", **_NO_DELAY}
+FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto", **_NO_DELAY}
+# A row that measures compaction must not measure how long the cleaner sleeps.
+COMPACT_AT_ONCE = {"log.cleaner.backoff.ms": "50"}
 
 _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas": NO_FSYNC,
     "barnabas-fsync": FSYNC_AUTO,
     "barnabas-few-partitions": NO_FSYNC,
     "barnabas-many-partitions": NO_FSYNC,
+    "barnabas-compacting": {**NO_FSYNC, **COMPACT_AT_ONCE},
 }
+_KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {"kafka": {}, "kafka-compacting": COMPACT_AT_ONCE}
+NO_CONFIG: Mapping[str, str] = {}
 # These two live as long as the session; the others are stopped at the end of the row that needed them.
 _PERMANENT = ("kafka", "barnabas")
 
@@ -56,13 +63,13 @@ class Session:
     def new_broker(self, key: str) -> Broker:
         """Another broker of that kind, with an empty folder, not started."""
         folder = self._scratch / f"{key}-{next(self._numbers)}"
-        if key == "kafka":
-            return apache_kafka(key, folder)
+        if key in _KAFKA_SETTINGS:
+            return apache_kafka(key, folder, _KAFKA_SETTINGS[key])
         return barnabas(key, folder, _SETTINGS[key], self._profile_to)
 
-    def fresh_topic(self, broker: Broker, partitions: int) -> str:
+    def fresh_topic(self, broker: Broker, partitions: int, config: Mapping[str, str] = NO_CONFIG) -> str:
         name = f"bench-{next(self._numbers)}"
-        self.create_topics(broker, {name: partitions})
+        self.create_topics(broker, {name: partitions}, config)
         return name
 
     def keep(self, broker: Broker, label: str, value: str) -> None:
@@ -72,11 +79,25 @@ class Session:
     def kept(self, broker: Broker, label: str) -> str:
         return self._kept[broker.name, label]
 
-    def create_topics(self, broker: Broker, partitions_by_name: Mapping[str, int]) -> None:
+    def create_topics(
+        self, broker: Broker, partitions_by_name: Mapping[str, int], config: Mapping[str, str] = NO_CONFIG
+    ) -> None:
         admin = _admin(broker)
-        topics = [NewTopic(name, count, 1) for name, count in partitions_by_name.items()]
+        topics = [
+            NewTopic(name, count, 1, config=dict(config)) for name, count in partitions_by_name.items()
+        ]
         for created in admin.create_topics(topics, request_timeout=60).values():
             created.result(60)
+
+    def alter_topic(self, broker: Broker, topic: str, config: Mapping[str, str]) -> None:
+        """Sets some settings of a topic; they hold when this returns."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in config.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        for altered in _admin(broker).incremental_alter_configs([resource]).values():
+            altered.result(60)
 
     def delete_topic(self, broker: Broker, topic: str) -> None:
         admin = _admin(broker)

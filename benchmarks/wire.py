@@ -1,22 +1,44 @@
 """The few Kafka frames the load generators need, encoded ahead of time and without Barnabas' own codec.
 
-Produce v8 and Fetch v11 are the newest versions before the flexible encoding; both brokers serve them.
+Produce v8, Fetch v11 and OffsetCommit v7 are the newest versions before the flexible encoding; both brokers
+serve them.
 """
 
 import struct
 import time
+from collections.abc import Sequence
+from functools import cache
 
 import crc32c
 
-PRODUCE, FETCH = 0, 1
-_PRODUCE_VERSION, _FETCH_VERSION = 8, 11
+PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
+_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 8, 11, 7
 _CLIENT_ID = b"bench"
 
 
 def record_batch(record_bytes: int, records: int) -> bytes:
     """A batch (magic 2) of equal records, uncompressed, without a producer id."""
     value = b"x" * record_bytes
-    body = b"".join(_record(delta, value) for delta in range(records))
+    return _batch(b"".join(_record(delta, value) for delta in range(records)), records)
+
+
+def keyed_batch(keys: Sequence[bytes], record_bytes: int) -> bytes:
+    """A batch of one record for each key, all keys equally long."""
+    value = b"x" * record_bytes
+    suffix = _varint(len(value)) + value + b"\x00"
+    prefixes = _prefixes(len(keys), len(keys[0]), len(suffix))
+    body = b"".join([part for prefix, key in zip(prefixes, keys, strict=True) for part in (prefix, key, suffix)])
+    return _batch(body, len(keys))
+
+
+@cache
+def _prefixes(records: int, key_bytes: int, suffix_bytes: int) -> list[bytes]:
+    """What stands before the key of each record: its length, and the delta of its offset."""
+    heads = [b"\x00\x00" + _varint(delta) + _varint(key_bytes) for delta in range(records)]
+    return [_varint(len(head) + key_bytes + suffix_bytes) + head for head in heads]
+
+
+def _batch(body: bytes, records: int) -> bytes:
     now = int(time.time() * 1000)
     checked = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + body
     after_length = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
@@ -53,6 +75,22 @@ def fetch_error(topic: str, response: bytes) -> int:
     if of_request or not topics:
         return int(of_request)
     code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 10 + 2 + len(topic) + 4 + 4)[0]
+    return code
+
+
+def commit_frame(group: str, topic: str, partition: int, offset: int) -> bytes:
+    """A commit of one offset by a consumer without a group membership."""
+    body = (
+        _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)
+    )  # no member, no instance
+    body += struct.pack(">i", 1) + _string(topic)
+    body += struct.pack(">iiqi", 1, partition, offset, -1) + _string("")  # no leader epoch, no metadata
+    return _frame(OFFSET_COMMIT, _COMMIT_VERSION, body)
+
+
+def commit_error(topic: str, response: bytes) -> int:
+    """The error code of a response to `commit_frame`."""
+    code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4)[0]
     return code
 
 

@@ -62,6 +62,9 @@ def _drive(
             answers += 1
 
 
+ERRORS = {"produce": wire.produce_error, "fetch": wire.fetch_error, "commit": wire.commit_error}
+
+
 def frames(options: argparse.Namespace) -> list[bytes]:
     """One frame for each connection, spread over the partitions (and, for fetches, over the offsets)."""
     batch = wire.record_batch(options.record_bytes, 1)
@@ -70,6 +73,9 @@ def frames(options: argparse.Namespace) -> list[bytes]:
         partition = number % options.partitions
         if options.api == "produce":
             made.append(wire.produce_frame(options.topic, partition, batch))
+        elif options.api == "commit":
+            group = f"group-{number % options.groups}"
+            made.append(wire.commit_frame(group, options.topic, partition, number))
         else:
             offset = options.end_offset * number // options.connections
             made.append(wire.fetch_frame(options.topic, partition, offset, options.fetch_bytes))
@@ -84,7 +90,7 @@ def connect(host: str, port: int, frame: bytes) -> Connection:
 
 def main() -> None:
     options = _parse()
-    error_of = wire.produce_error if options.api == "produce" else wire.fetch_error
+    error_of = ERRORS[options.api]
     connections = [connect(options.host, options.port, frame) for frame in frames(options)]
     seconds = run(connections, options.requests, lambda answer: error_of(options.topic, bytes(answer[:512])))
     print(json.dumps({"requests": options.requests, "seconds": seconds}))
@@ -94,9 +100,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--api", choices=["produce", "fetch"], required=True)
+    parser.add_argument("--api", choices=list(ERRORS), required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--groups", type=int, default=1, help="commits are spread over so many groups")
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--record-bytes", type=int, default=100)

@@ -1,7 +1,7 @@
 """The rows of the table, in the order in which they are measured."""
 
 from benchmarks.model import Row
-from benchmarks.rows import cold, consume, cost, growth, latency, memory, produce, requests, startup
+from benchmarks.rows import cold, consume, cost, groups, growth, latency, memory, produce, requests, startup
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -10,6 +10,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *consume.ROWS,
     *cost.ROWS,
     *latency.ROWS,
+    *groups.ROWS,
     *startup.ROWS,
     *cold.ROWS,
     *growth.ROWS,

@@ -1,0 +1,107 @@
+"""Members that all join one group at once: how long until all of them are in one generation.
+
+    python -m benchmarks.clients.settling --port P --group G --members 50
+
+Each member does what consumers do (join, sync, heartbeat, join again when told to), on a connection of its own.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+
+from barnabas.client.connection import BrokerConnection
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+
+_JOIN, _SYNC, _HEARTBEAT = 7, 4, 3  # versions that both brokers serve
+_HEARTBEAT_SECONDS = 0.02
+_SUBSCRIPTION = bytes(6) + b"\xff\xff\xff\xff"  # version 0, no topics, no user data
+
+
+class Settling:
+    """Counts how many members have synced in each generation."""
+
+    def __init__(self, group: str, members: int) -> None:
+        self._group = group
+        self._members = members
+        self._synced: dict[int, int] = {}
+        self._done = asyncio.Event()
+
+    async def run(self, port: int) -> float:
+        connections = [await BrokerConnection.connect("127.0.0.1", port) for _ in range(self._members)]
+        begin = time.perf_counter()
+        tasks = [asyncio.create_task(self._member(connection)) for connection in connections]
+        await self._done.wait()
+        seconds = time.perf_counter() - begin
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in connections:
+            connection.close()
+        return seconds
+
+    async def _member(self, connection: BrokerConnection) -> None:
+        member_id = ""
+        while True:
+            joined = await self._join(connection, member_id)
+            member_id = joined.member_id
+            if not joined.error_code and await self._sync(connection, joined):
+                await self._stay(connection, joined)
+
+    async def _join(self, connection: BrokerConnection, member_id: str) -> JoinGroupResponse:
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", _SUBSCRIPTION)],
+        )
+        response: JoinGroupResponse = await connection.send(request, _JOIN)
+        return response
+
+    async def _sync(self, connection: BrokerConnection, joined: JoinGroupResponse) -> bool:
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[SyncGroupRequestAssignment(member.member_id, b"x") for member in joined.members],
+        )
+        response = await connection.send(request, _SYNC)
+        if response.error_code:
+            return False
+        synced = self._synced.get(joined.generation_id, 0) + 1
+        self._synced[joined.generation_id] = synced
+        if synced == self._members:
+            self._done.set()
+        return True
+
+    async def _stay(self, connection: BrokerConnection, joined: JoinGroupResponse) -> None:
+        request = HeartbeatRequest(self._group, joined.generation_id, joined.member_id)
+        while True:
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+            response = await connection.send(request, _HEARTBEAT)
+            if response.error_code != ErrorCode.NONE:
+                return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--members", type=int, default=50)
+    options = parser.parse_args()
+    seconds = asyncio.run(Settling(options.group, options.members).run(options.port))
+    print(json.dumps({"ms": seconds * 1000}))
+
+
+if __name__ == "__main__":
+    main()
