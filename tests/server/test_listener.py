@@ -28,6 +28,29 @@ def test_a_client_is_told_the_advertised_address_when_one_is_set() -> None:
     assert listener.advertised(connection) == ("broker.example", 19092)
 
 
+@pytest.mark.parametrize(
+    ("advertised", "peer", "local", "words"),
+    [
+        ("localhost", "10.0.0.5", "10.0.0.1", "told to connect to localhost, which is its own machine"),
+        ("127.0.0.1", "10.0.0.5", "10.0.0.1", "which is its own machine"),
+        (None, "8.8.8.8", "172.17.0.2", "told to connect to 172.17.0.2, which is an address behind NAT"),
+        (None, "10.0.0.5", "10.0.0.1", ""),
+        (None, "127.0.0.1", "127.0.0.2", ""),
+        ("localhost", "127.0.0.1", "127.0.0.1", ""),
+        ("broker.example", "8.8.8.8", "172.17.0.2", ""),
+        (None, "fe80::1%eth0", "fe80::2%eth0", ""),
+    ],
+)
+def test_a_client_that_will_not_find_us_again_is_noticed_once(
+    advertised: str | None, peer: str, local: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener("OUT", "", 9092, advertised=(advertised, 9092) if advertised else None)
+    listener.check_reachable(peer, local)
+    listener.check_reachable(peer, local)
+    assert len(caplog.records) == bool(words)
+    assert words in caplog.text
+
+
 def test_ipv4_clients_of_an_ipv6_socket_are_shown_by_their_ipv4_address() -> None:
     assert plain_address(("::ffff:10.1.2.3", 5, 0, 0)) == ("10.1.2.3", 5)
     assert plain_address(("fe80::1", 5, 0, 0)) == ("fe80::1", 5)

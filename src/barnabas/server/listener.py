@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import socket
 from collections.abc import Callable
 from typing import Any
 
 from barnabas.server.pace import Pace
+from barnabas.server.reachability import why_unreachable
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,6 @@ BACKLOG = 1024
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 # What a machine says that does not speak IPv6.
 _WITHOUT_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 UNTUNED = -1  # the size of a socket's buffer is left to the system
 
@@ -51,13 +50,15 @@ class Listener:
         self.advertised_address = advertised
         self._backlog = backlog
         self._buffers = {socket.SO_RCVBUF: receive_buffer, socket.SO_SNDBUF: send_buffer}
+        self._has_warned = False
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepted: Accepted | None = None
         self._pace: Pace | None = None
 
     def __repr__(self) -> str:
-        return f"{self.name}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
 
     def open(self) -> None:
         """Bind and listen. Nobody is accepted before `start`, but early clients may already queue."""
@@ -116,6 +117,20 @@ class Listener:
         local: tuple[str, int] = connection.local_address
         return local
 
+    def check_reachable(self, peer: str, local: str) -> None:
+        """Say once that a client which has just connected will not find the address that it is told."""
+        if self._has_warned or peer == local:
+            return
+        told = self.advertised_address[0] if self.advertised_address is not None else local
+        reason = why_unreachable(told, peer, is_set=self.advertised_address is not None)
+        if reason is not None:
+            self._has_warned = True
+            log.warning(
+                "%r: the client at %s is told to connect to %s, %s. Set advertised.listeners=%s://HOST:PORT to "
+                "the address that clients dial.",
+                *(self, peer, told, reason, self.name),
+            )
+
     def _watch(self) -> None:
         if self._socket is not None and self._loop is not None:
             self._loop.add_reader(self._socket.fileno(), self._accept)
@@ -164,16 +179,3 @@ def plain_address(address: tuple[Any, ...]) -> tuple[str, int]:
     """Return host and port; an IPv4 client of an IPv6 socket is shown by its IPv4 address."""
     host, port = address[0], address[1]
     return host.removeprefix("::ffff:") if "." in host else host, port
-
-
-def warn_if_unreachable(listener: Listener) -> None:
-    """Say what to set when clients are likely to dial another address than the one they will be told."""
-    wildcard = listener.host in ("", "0.0.0.0", "::")
-    if listener.advertised_address is None and wildcard and any(map(os.path.exists, _CONTAINER_MARKS)):
-        log.warning(
-            "%r runs in a container and advertised.listeners is not set: clients outside of it are told the "
-            "container's own address. If they cannot reach that, set advertised.listeners=%s://HOST:PORT to "
-            "the address that they dial.",
-            listener,
-            listener.name,
-        )

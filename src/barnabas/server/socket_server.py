@@ -13,9 +13,10 @@ from barnabas.server.connection import Connection
 from barnabas.server.connections import Connections
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.limits import RECEIVE_BUFFER_BYTES, Limits
-from barnabas.server.listener import Listener, plain_address, warn_if_unreachable
+from barnabas.server.listener import Listener, plain_address
 from barnabas.server.memory import MemoryPool
 from barnabas.server.pace import Pace
+from barnabas.server.reachability import warn_if_unreachable
 from barnabas.server.residency import Warmer
 from barnabas.server.transport import PlainTransport
 
@@ -114,6 +115,7 @@ class SocketServer:
         except OSError:  # it has gone already; macOS says so here
             accepted.close()
             return
+        listener.check_reachable(peer[0], local[0])
         self.connections.add(Connection(self, PlainTransport(accepted), listener, peer, local))
 
     def _sweep(self) -> None:
