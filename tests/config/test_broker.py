@@ -138,8 +138,10 @@ def test_the_properties_of_a_kraft_node_work() -> None:
 
 def test_a_listener_may_have_a_value_of_its_own() -> None:
     config = BrokerConfig.load({"listener.name.plaintext.max.connections": "5", "max.connections": "9"})
-    assert config.for_listener("PLAINTEXT", "max.connections") == 5
-    assert config.for_listener("SSL", "max.connections") == 9
+    assert config["listener.name.plaintext.max.connections"] == 5
+    assert (config["max.connections"], config.warnings) == (9, ())
+    ineffective = BrokerConfig.load({"listener.name.plaintext.socket.request.max.bytes": "9"})
+    assert "Barnabas has one socket.request.max.bytes for all listeners" in ineffective.warnings[0]
     BrokerConfig.load({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"})
     with pytest.raises(ConfigError, match=r"listener\.name\.plaintext\.max\.connections"):
         BrokerConfig.load({"listener.name.plaintext.max.connections": "-1"})

@@ -132,6 +132,15 @@ async def test_connections_are_limited_by_address() -> None:
         assert await second.is_closed()
 
 
+@scenario
+async def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    async with serving(heartbeat(echo), limits=Limits(listener_connections={"TEST": 1})) as server:
+        await server.connect()
+        await server.connections_become(1)
+        second = await server.connect()
+        assert await second.is_closed()
+
+
 def test_limits_come_from_the_settings() -> None:
     limits = limits_from(
         BrokerConfig.load(
@@ -139,6 +148,7 @@ def test_limits_come_from_the_settings() -> None:
                 "socket.request.max.bytes": "2000",
                 "queued.max.request.bytes": "-1",
                 "max.connections": "7",
+                "listener.name.plaintext.max.connections": "5",
                 "max.connections.per.ip": "6",
                 "max.connections.per.ip.overrides": "10.0.0.1:3, ::1:4",
                 "connections.max.idle.ms": "-1",
@@ -148,6 +158,7 @@ def test_limits_come_from_the_settings() -> None:
     )
     assert (limits.request_bytes, limits.queued_bytes, limits.connections) == (2000, UNLIMITED, 7)
     assert [limits.connections_from(host) for host in ("10.0.0.1", "::1", "10.0.0.2")] == [3, 4, 6]
+    assert limits.listener_connections == {"PLAINTEXT": 5}
     assert limits.idle_seconds == float("inf")
     assert limits.first_request_seconds == 1.5
 

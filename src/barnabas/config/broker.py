@@ -18,6 +18,9 @@ FALLBACKS: dict[str, tuple[Synonym, ...]] = {
 }
 """Settings that a setting takes its value from when it is not set itself, in this order."""
 
+PER_LISTENER = frozenset({"max.connections"})
+"""What `listener.name.<listener>.` may stand before."""
+
 
 class BrokerConfig:
     """Immutable. `config["log.retention.ms"]` is the value in force, whichever synonym or default gave it.
@@ -64,10 +67,6 @@ class BrokerConfig:
 
     def get(self, name: str, default: Value = None) -> Any:
         return self._values.get(name, default)
-
-    def for_listener(self, listener: str, name: str) -> Any:
-        """A value that `listener.name.<listener>.<name>` may override for one listener."""
-        return self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}", self._values.get(name))
 
     @property
     def node_id(self) -> int:
@@ -119,6 +118,8 @@ def _check_names(properties: Mapping[str, str]) -> list[str]:
             raise ConfigError(f"Unknown configuration {name}{suggestion(name, {**BROKER, **UNUSED})}")
         if setting.name in UNUSED:
             warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas")
+        elif name.startswith(LISTENER_PREFIX) and setting.name not in PER_LISTENER:
+            warnings.append(f"{name} has no effect: Barnabas has one {setting.name} for all listeners")
     return warnings
 
 

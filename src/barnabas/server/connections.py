@@ -18,6 +18,7 @@ class Connections:
         self.limits = limits
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
         self._unchecked: list[Connection] = []  # by the current round of close_overdue
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
@@ -30,11 +31,14 @@ class Connections:
         return iter(tuple(self._open))
 
     def count_on(self, listener_name: str) -> int:
-        return sum(connection.listener.name == listener_name for connection in self._open)
+        return self._by_listener[listener_name]
 
-    def refusal(self, address: str) -> str | None:
+    def refusal(self, address: str, listener_name: str) -> str | None:
         """Say why one more connection from this address is too many, if it is."""
         limits = self.limits
+        own_limit = limits.listener_connections.get(listener_name)
+        if own_limit is not None and self._by_listener[listener_name] >= own_limit:
+            return f"listener.name.{listener_name.lower()}.max.connections={own_limit} are open"
         if len(self._open) >= limits.connections:
             return f"max.connections={limits.connections} are open"
         if self._by_address[address] >= limits.connections_from(address):
@@ -44,10 +48,12 @@ class Connections:
     def add(self, connection: Connection) -> None:
         self._open.add(connection)
         self._by_address[connection.peer[0]] += 1
+        self._by_listener[connection.listener.name] += 1
         self.opened[connection.listener.name] += 1
 
     def remove(self, connection: Connection) -> None:
         self._open.discard(connection)
+        self._by_listener[connection.listener.name] -= 1
         address = connection.peer[0]
         self._by_address[address] -= 1
         if not self._by_address[address]:

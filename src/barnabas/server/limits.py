@@ -30,6 +30,7 @@ class Limits:
     request_bytes: int = 100 * MEBIBYTE  # socket.request.max.bytes
     queued_bytes: int = 256 * MEBIBYTE  # queued.max.request.bytes
     connections: int = 10_000  # max.connections
+    listener_connections: Mapping[str, int] = field(default_factory=dict)  # listener.name.*.max.connections
     connections_per_address: int = 10_000  # max.connections.per.ip
     address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
     connections_per_second: float = UNLIMITED  # max.connection.creation.rate
@@ -57,12 +58,20 @@ def limits_from(config: BrokerConfig) -> Limits:
         request_bytes=config["socket.request.max.bytes"],
         queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
         connections=min(config["max.connections"], room_for_connections()),
+        listener_connections=_own_limits(config),
         connections_per_address=config["max.connections.per.ip"],
         address_overrides=_overrides(config["max.connections.per.ip.overrides"]),
         connections_per_second=config["max.connection.creation.rate"],
         idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         first_request_seconds=config["barnabas.first.request.timeout.ms"] / 1000,
     )
+
+
+def _own_limits(config: BrokerConfig) -> dict[str, int]:
+    """The limits of single listeners, by their names."""
+    names = [spec.name for spec in config.listeners]
+    limits = {name: config.get(f"listener.name.{name.lower()}.max.connections") for name in names}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _overrides(text: str) -> dict[str, int]:

@@ -102,7 +102,7 @@ class SocketServer:
         self.connections.remove(connection)
 
     def _accepted(self, listener: Listener, accepted: socket.socket, peer: tuple[str, int]) -> None:
-        refusal = self.connections.refusal(peer[0])
+        refusal = self.connections.refusal(peer[0], listener.name)
         if refusal is not None:
             accepted.close()
             self.connections.refused[listener.name] += 1
