@@ -21,7 +21,7 @@ TEST  ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check format docs bench java java-if-possible pins clean
+.PHONY: help setup bytecode demo serve test check format docs bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,13 +37,17 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP)  ## a short tour: an embedded broker and a real client
+# Containers often set PYTHONDONTWRITEBYTECODE. Without bytecode every start compiles, which takes as long as the rest.
+bytecode: $(STAMP)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.server.main'
+
+demo: bytecode  ## a short tour: an embedded broker and a real client
 	$(BIN)/python -m barnabas.demo
 
-serve: $(STAMP)  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
+serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)
 
-test: $(STAMP) java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
+test: bytecode java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest $(TEST)
 
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
@@ -61,7 +65,7 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-bench: $(STAMP) $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
 java: $(JARS_STAMP) $(ZOOKEEPER_STAMP)  ## fetch the jars of Apache Kafka and ZooKeeper with Maven, for tests and benchmark
