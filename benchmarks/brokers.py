@@ -121,14 +121,27 @@ class Broker:
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self._log_dir / f"{topic}-{partition}"
 
+    def cleaned_upto(self, topic: str) -> int:
+        """The offset up to which partition 0 is compacted, as the broker itself notes it."""
+        checkpoint = self._log_dir / "cleaner-offset-checkpoint"
+        return noted_offset(checkpoint.read_text(), topic) if checkpoint.exists() else 0
+
     def log_bytes(self, topic: str, partitions: int) -> int:
         """What the topic's records take on disk."""
         dirs = (self.partition_dir(topic, number) for number in range(partitions))
         return sum(path.stat().st_size for folder in dirs for path in folder.glob("*.log"))
 
 
-def apache_kafka(name: str, data_dir: Path) -> Broker:
-    process = ApacheKafka(data_dir, heap=HEAP)
+def noted_offset(checkpoint: str, topic: str) -> int:
+    """What one of Kafka's checkpoint files (version, count, then topic, partition and offset) says of partition 0."""
+    for line in checkpoint.splitlines()[2:]:
+        if line.startswith(f"{topic} 0 "):
+            return int(line.split()[2])
+    return 0
+
+
+def apache_kafka(name: str, data_dir: Path, settings: Mapping[str, str]) -> Broker:
+    process = ApacheKafka(data_dir, heap=HEAP, settings=settings)
     return Broker(name, process, process.log_dir)
 
 

@@ -18,7 +18,7 @@ _NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 NO_FSYNC = {"barnabas.acks.all.fsync": "never", **_NO_DELAY}
 FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto", **_NO_DELAY}
 # A row that measures compaction must not measure how long the cleaner sleeps.
-COMPACT_AT_ONCE = {"log.cleaner.backoff.ms": "50"}
+COMPACT_AT_ONCE = {"log.cleaner.backoff.ms": "100"}
 
 _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas": NO_FSYNC,
@@ -83,9 +83,7 @@ class Session:
         self, broker: Broker, partitions_by_name: Mapping[str, int], config: Mapping[str, str] = NO_CONFIG
     ) -> None:
         admin = _admin(broker)
-        topics = [
-            NewTopic(name, count, 1, config=dict(config)) for name, count in partitions_by_name.items()
-        ]
+        topics = [NewTopic(name, count, 1, config=dict(config)) for name, count in partitions_by_name.items()]
         for created in admin.create_topics(topics, request_timeout=60).values():
             created.result(60)
 
@@ -96,7 +94,8 @@ class Session:
             for name, value in config.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        for altered in _admin(broker).incremental_alter_configs([resource]).values():
+        admin = _admin(broker)  # which must live until the answer is there
+        for altered in admin.incremental_alter_configs([resource]).values():
             altered.result(60)
 
     def delete_topic(self, broker: Broker, topic: str) -> None:
