@@ -1,7 +1,19 @@
 """The rows of the table, in the order in which they are measured."""
 
 from benchmarks.model import Row
-from benchmarks.rows import cold, consume, cost, groups, growth, latency, memory, produce, requests, startup
+from benchmarks.rows import (
+    cold,
+    consume,
+    cost,
+    groups,
+    growth,
+    latency,
+    memory,
+    produce,
+    requests,
+    startup,
+    transactions,
+)
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -11,6 +23,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *cost.ROWS,
     *latency.ROWS,
     *groups.ROWS,
+    *transactions.ROWS,
     *startup.ROWS,
     *cold.ROWS,
     *growth.ROWS,

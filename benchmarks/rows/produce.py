@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from benchmarks.brokers import Broker
 from benchmarks.loads import producer_perf_test, with_cpu
 from benchmarks.model import Figures, Row, Target
-from benchmarks.rows.common import CPU, CPU_TARGET, RATE, MeasureBroker, both, subject
+from benchmarks.rows.common import CPU, CPU_TARGET, RATE, MeasureBroker, both, both_and_with_fsync
 from benchmarks.session import Session
 
 BATCHES_OF_128_KB = {"batch.size": "131072", "linger.ms": "5"}
-WITH_FSYNC = "Barnabas, fsync=auto"
 
 
 def produce(records: int, record_bytes: int, partitions: int, properties: Mapping[str, str]) -> MeasureBroker:
@@ -28,8 +27,7 @@ def acknowledged_by_one(name: str, title: str, at_least: float, measure: Measure
 
 
 def acknowledged_by_all(name: str, title: str, at_least: float, measure: MeasureBroker) -> Row:
-    """The ratio is without fsync, as Kafka does it; our figure with fsync stands beside it."""
-    subjects = (*both(measure), subject(WITH_FSYNC, "barnabas-fsync", measure))
+    subjects = both_and_with_fsync(measure)
     return Row(name, title, subjects, (RATE, CPU), (Target("rate", ">=", at_least), CPU_TARGET))
 
 
