@@ -49,7 +49,7 @@ def _drive(
     poller: select.epoll, by_fd: dict[int, Connection], requests: int, error_of: Callable[[bytearray], int]
 ) -> None:
     answers = 0
-    while answers < requests:
+    while True:
         for fd, _event in poller.poll():
             connection = by_fd[fd]
             if not connection.answered():
@@ -57,9 +57,11 @@ def _drive(
             error = error_of(connection.received)
             if error:
                 raise RuntimeError(f"the broker answered with error {error}")
+            answers += 1
+            if answers == requests:
+                return
             connection.received.clear()
             connection.sock.sendall(connection.frame)
-            answers += 1
 
 
 ERRORS = {"produce": wire.produce_error, "fetch": wire.fetch_error, "commit": wire.commit_error}
