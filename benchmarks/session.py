@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.brokers import Broker, apache_kafka, barnabas

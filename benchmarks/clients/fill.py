@@ -4,9 +4,10 @@ python -m benchmarks.clients.fill --port P --topic T --bytes 4294967296
 """
 
 import argparse
+import itertools
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from benchmarks import wire
 
@@ -17,16 +18,24 @@ _IN_FLIGHT = 8
 def fill(host: str, port: int, topic: str, size: int) -> int:
     """Returns the number of records written."""
     batch = wire.record_batch(RECORD_BYTES, RECORDS_PER_BATCH)
-    frame = wire.produce_frame(topic, 0, batch)
     batches = max(1, size // len(batch))
+    send_batches(host, port, topic, itertools.repeat(batch, batches))
+    return batches * RECORDS_PER_BATCH
+
+
+def send_batches(host: str, port: int, topic: str, batches: Iterable[bytes]) -> None:
+    """Each in a request of its own, some of them under way at a time. Every answer is looked at."""
+    waiting = 0
     with socket.create_connection((host, port), timeout=60) as connection:
         stream = connection.makefile("rb")
-        for number in range(batches + _IN_FLIGHT):
-            if number < batches:
-                connection.sendall(frame)
-            if number >= _IN_FLIGHT:
+        for batch in batches:
+            connection.sendall(wire.produce_frame(topic, 0, batch))
+            waiting += 1
+            if waiting == _IN_FLIGHT:
                 _check(topic, _next_answer(stream.read))
-    return batches * RECORDS_PER_BATCH
+                waiting -= 1
+        for _ in range(waiting):
+            _check(topic, _next_answer(stream.read))
 
 
 def _next_answer(read: Callable[[int], bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from benchmarks.model import Row
 from benchmarks.rows import (
     cold,
+    compaction,
     consume,
     cost,
     groups,
@@ -24,6 +25,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *latency.ROWS,
     *groups.ROWS,
     *transactions.ROWS,
+    *compaction.ROWS,
     *startup.ROWS,
     *cold.ROWS,
     *growth.ROWS,

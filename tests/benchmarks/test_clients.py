@@ -6,8 +6,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
-from benchmarks.clients import end_to_end, fill, produce_latency
+from benchmarks.clients import end_to_end, fill, keyed_fill, produce_latency, transactions
 from benchmarks.loads import client
+from benchmarks.rows.groups import wait_for_coordinators
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the load generator uses epoll")
 
@@ -55,3 +56,34 @@ def test_end_to_end_latency_sees_every_record_once(barnabas: EmbeddedBroker, bar
     figures = end_to_end.measure(barnabas.bootstrap_servers, barnabas_topic, rate=1000, seconds=0.3)
     assert figures["samples"] == 300
     assert 0 < figures["p50_us"] <= figures["p99_us"]
+
+
+def test_transactions_are_committed_with_all_their_records(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    figures = transactions.measure(barnabas.bootstrap_servers, barnabas_topic, transactions=20)
+    assert figures["transactions"] == 20
+    all_of_them = 20 + transactions.WARMUP_TRANSACTIONS
+    # Each transaction ends with a marker.
+    assert end_offset(barnabas, barnabas_topic) == all_of_them * (transactions.RECORDS_PER_TRANSACTION + 1)
+
+
+def test_a_log_to_compact_holds_the_same_records_every_time(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    batches = list(keyed_fill.batches_of(200_000))
+    assert 200_000 <= sum(map(len, batches)) < 300_000
+    fill.send_batches("127.0.0.1", barnabas.port, barnabas_topic, batches)
+    assert end_offset(barnabas, barnabas_topic) == len(batches) * keyed_fill.RECORDS_PER_BATCH
+    again = keyed_fill.batches_of(200_000)
+    records_of = slice(61, None)  # all but the header, which has the time in it
+    assert all(one[records_of] == other[records_of] for one, other in zip(batches, again, strict=True))
+
+
+def test_commits_and_settling_groups_are_counted_when_the_coordinator_answers(
+    barnabas: EmbeddedBroker, barnabas_topic: str
+) -> None:
+    options = ("--port", barnabas.port, "--topic", barnabas_topic, "--connections", 10, "--requests", 100)
+    wait_for_coordinators(barnabas.port, barnabas_topic, groups=3)
+    assert client("loadgen", "--api", "commit", "--groups", 3, *options)["requests"] == 100
+    assert client("settling", "--port", barnabas.port, "--group", "group-0", "--members", 5)["ms"] > 0

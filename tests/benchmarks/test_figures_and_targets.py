@@ -1,5 +1,6 @@
 """The benchmark's arithmetic: a wrong verdict is worse than a slow broker."""
 
+from benchmarks.brokers import noted_offset
 from benchmarks.figures import Figure
 from benchmarks.model import Metric, Row, Subject, Target
 from benchmarks.report import MET, MISSED, lines
@@ -65,6 +66,13 @@ def test_a_subject_that_fails_is_reported_and_does_not_stop_the_others(
     result = measure_row(row, session_without_brokers, 3, lambda text: None)
     assert result.failures == {"Barnabas": "no broker"}
     assert len(result.values["Apache Kafka"]["rate"]) == 3
+
+
+def test_the_checkpoint_of_the_cleaner_tells_how_far_a_log_is_compacted() -> None:
+    checkpoint = "0\n3\nbench-1 0 5\nbench-10 0 700\nbench-10 1 9\n"
+    assert noted_offset(checkpoint, "bench-10") == 700
+    assert noted_offset(checkpoint, "bench-1") == 5
+    assert noted_offset(checkpoint, "bench") == 0
 
 
 def test_the_report_says_which_targets_are_met() -> None:
