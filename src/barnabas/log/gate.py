@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem
 from barnabas.log.failures import LogDirError
+
+logger = logging.getLogger(__name__)
 
 CHECK_EVERY_MS = 1000
 """A reserve must be larger than what can be written in this time."""
@@ -36,7 +40,7 @@ class Gate:
 
     def _look(self, now_ms: int) -> None:
         self.check_at_ms = self._look_at_ms = now_ms + CHECK_EVERY_MS
-        self._refusal = None
+        before, self._refusal = self._refusal, None
         if not self.reserve_bytes:
             return
         try:
@@ -51,6 +55,14 @@ class Gate:
                 f"{self._folder} has {free} bytes left and barnabas.disk.reserve.bytes keeps "
                 f"{self.reserve_bytes}: free some space or shorten the retention",
             )
+        self._tell(before)
+
+    def _tell(self, before: KafkaError | None) -> None:
+        """Producers try again and again without a word; here is where somebody will look."""
+        if self._refusal is not None and before is None:
+            logger.error("nothing is written any more: %s", self._refusal.message)
+        elif self._refusal is None and before is not None:
+            logger.info("%s has room again", self._folder)
 
     def fail(self, error: KafkaError) -> None:
         """The disk has failed: the first error stays, and every log of the dir refuses from now on."""
