@@ -9,7 +9,7 @@ import pytest
 from barnabas.clock import ManualClock
 from barnabas.cluster.image import PartitionState
 from barnabas.coordination.loading import READ_BYTES
-from barnabas.coordination.runtime import Coordinator
+from barnabas.coordination.runtime import MOST_BYTES_PER_TURN, Coordinator
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.metrics.topics import TopicCounters
@@ -80,6 +80,10 @@ class Setup:
     def write(self, key: bytes, value: bytes | None, producer: Producer | None = None) -> None:
         record = CoordinatorRecord(key, value)
         self.coordinator.write(0, lambda shard: ([record], "done"), self.hear, producer=producer)
+
+    def write_in_turn(self, key: bytes, value: bytes) -> None:
+        record = CoordinatorRecord(key, value)
+        self.coordinator.write_in_turn(0, lambda shard: [record], self.hear)
 
     def read(self, key: bytes) -> None:
         self.coordinator.read(0, lambda shard: shard.values.get(key), self.hear)
@@ -178,6 +182,33 @@ def test_what_cannot_be_appended_changes_nothing_and_is_undone(setup: Setup) -> 
     )
     assert setup.heard == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert (undone, shard.values, setup.log.log_end_offset) == ([True], {}, 0)
+
+
+def test_requests_of_one_turn_share_their_fate(setup: Setup) -> None:
+    shard = setup.load()
+    setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
+    for value in (b"1", b"2"):
+        setup.write_in_turn(b"a", value)
+    setup.machine.run_soon()
+    assert setup.heard == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert shard.values == {}
+
+
+def test_a_turn_that_is_cut_short_by_the_loss_of_the_shard_is_refused(setup: Setup) -> None:
+    setup.load()
+    setup.write_in_turn(b"a", b"1")
+    setup.coordinator.resigned(0)
+    setup.machine.run_soon()
+    assert (setup.heard, setup.log.log_end_offset) == ([ErrorCode.NOT_COORDINATOR], 0)
+
+
+def test_a_turn_does_not_grow_beyond_what_a_batch_may_hold(setup: Setup) -> None:
+    setup.load()
+    for _ in range(10):
+        setup.write_in_turn(b"a", bytes(MOST_BYTES_PER_TURN // 4))
+    assert setup.log.log_end_offset == 8
+    setup.machine.run_soon()
+    assert setup.heard == [None] * 10
 
 
 def test_a_refused_request_changes_nothing(setup: Setup) -> None:

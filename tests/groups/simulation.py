@@ -10,6 +10,7 @@ from barnabas.cluster.image import PartitionState
 from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.classic import ClassicGroup, State
 from barnabas.groups.coordinator import GroupCoordinator
@@ -56,6 +57,9 @@ class Machine:
     def run_soon(self) -> None:
         while self._soon:
             self._soon.pop(0)()
+
+    def is_safe(self, partition: Partition, offset: int) -> bool:
+        return not self.holding and partition.log.high_watermark >= offset
 
     def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         if self.holding:
@@ -173,11 +177,12 @@ class Simulation:
         heard: list[ErrorCode] = []
         committed = Committed(offset, -1, "", self.clock.now_ms())
 
-        def act(shard: GroupShard, step: Step) -> None:
+        def act(shard: GroupShard) -> list[CoordinatorRecord]:
             shard.check_commit(GROUP, member, None, generation, in_transaction=False)
-            shard.commit(GROUP, [(place or TopicPartition("orders", 0), committed)], step)
+            return shard.commit(GROUP, [(place or TopicPartition("orders", 0), committed)])
 
-        self.coordinator.perform_simple(GROUP, act, heard.append)
+        self.coordinator.commit(GROUP, act, heard.append)
+        self.machine.run_soon()
         return heard[0] if heard else None
 
     def delete(self, group: str = GROUP) -> ErrorCode:

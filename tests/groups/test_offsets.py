@@ -9,10 +9,12 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
+from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker
 from barnabas.types import TopicPartition
 from tests.groups.conversations import join_request, subscription
 from tests.groups.simulation import GROUP, Simulation
+from tests.log.support import content
 
 RETENTION_MS = 60_000
 PLACE = TopicPartition("orders", 0)
@@ -41,7 +43,7 @@ def commit_in_transaction(simulation: Simulation, offset: int, producer: Produce
 
     def act(shard: GroupShard, step: Step) -> None:
         shard.check_commit(GROUP, "", None, -1, in_transaction=True)
-        shard.commit(GROUP, [(PLACE, committed)], step)
+        step.records += shard.commit(GROUP, [(PLACE, committed)])
 
     simulation.coordinator.perform_simple(GROUP, act, heard.append, producer=producer)
     return heard[0]
@@ -52,6 +54,14 @@ def end_transaction(simulation: Simulation, *, committed: bool, producer: Produc
     marker = EndTransactionMarker(committed, 0)
     simulation.coordinator.complete_transaction(0, producer, marker, heard.append)
     assert heard == [None]
+
+
+def commit_in_turn(simulation: Simulation, number: int, heard: list[ErrorCode]) -> None:
+    """A commit that waits for the end of the turn."""
+    committed = Committed(number, -1, "", 0)
+    simulation.coordinator.commit(
+        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
+    )
 
 
 def offset(simulation: Simulation, place: TopicPartition = PLACE) -> int | None:
@@ -107,9 +117,10 @@ def test_offsets_of_members_that_cannot_be_understood_are_kept(simulation: Simul
 def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
     committed = Committed(5, -1, "", simulation.clock.now_ms(), simulation.clock.now_ms() + 5000)
     heard: list[ErrorCode] = []
-    simulation.coordinator.perform_simple(
-        GROUP, lambda shard, step: shard.commit(GROUP, [(PLACE, committed)], step), heard.append
+    simulation.coordinator.commit(
+        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
     )
+    simulation.machine.run_soon()
     simulation.check_that_replay_equals_memory()
     simulation.clock.advance(4000)
     assert offset(simulation) == 5
@@ -219,14 +230,35 @@ def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simul
     heard: list[ErrorCode] = []
     simulation.machine.holding = True
     committed = Committed(5, -1, "", 0)
-    simulation.coordinator.perform_simple(
-        GROUP, lambda shard, step: shard.commit(GROUP, [(PLACE, committed)], step), heard.append
+    simulation.coordinator.commit(
+        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
     )
+    simulation.machine.run_soon()
     assert heard == []
     simulation.clock.advance(10_001)
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     simulation.machine.release()
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_commits_of_one_turn_share_a_batch(simulation: Simulation) -> None:
+    heard: list[ErrorCode] = []
+    for number in range(5):
+        commit_in_turn(simulation, number, heard)
+    assert (heard, simulation.log.log_end_offset) == ([], 0)
+    simulation.machine.run_soon()
+    assert heard == [ErrorCode.NONE] * 5
+    assert len(list(iterate_headers(content(simulation.log.read(0, 1 << 20, 5))))) == 1
+    assert offset(simulation) == 4
+    simulation.check_that_replay_equals_memory()
+
+
+def test_whatever_is_asked_in_the_same_turn_sees_the_commit(simulation: Simulation) -> None:
+    heard: list[ErrorCode] = []
+    commit_in_turn(simulation, 5, heard)
+    seen: list[object] = []
+    simulation.coordinator.read(GROUP, lambda shard: shard.committed(GROUP)[PLACE].offset, seen.append)
+    assert (heard, seen) == ([ErrorCode.NONE], [5])
 
 
 def test_a_join_answers_while_commits_wait_in_their_own_order(simulation: Simulation) -> None:

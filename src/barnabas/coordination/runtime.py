@@ -5,7 +5,8 @@ could not bring back: it returns records and a result. The records become one ba
 fails and the shard is as it was; if it succeeds, the records are replayed at once, so that the state in
 memory is always what a replay of the log to its end would give. The result is handed out when everything up to
 the log end is safe: replicated, and on the disk where only this machine has it. Reads wait likewise, or
-they would show what a crash could still take back.
+they would show what a crash could still take back. Commits of offsets do not depend on each other: those of one turn
+of the loop share a batch, which is appended before anything else is handled.
 
     not led --elected--> loading --(replayed to the end)--> active --resigned--> not led
 
@@ -32,6 +33,8 @@ from barnabas.replication.partition import ALL_REPLICAS, Partition
 
 logger = logging.getLogger(__name__)
 
+MOST_BYTES_PER_TURN = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
+
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -54,8 +57,12 @@ class Machine(Protocol):
         """Call a function in the next turn of the loop."""
         ...
 
+    def is_safe(self, partition: Partition, offset: int) -> bool:
+        """Is all below `offset` replicated and, where only this machine has it, flushed?"""
+        ...
+
     def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when all below `offset` is replicated and, where only this machine has it, flushed."""
+        """Call back when it is, or with what prevents it."""
         ...
 
 
@@ -74,15 +81,36 @@ class _Waiting:
             finish(error)
 
 
+class _Turn:
+    """Records of several requests that shall go into one batch at the end of this turn of the loop."""
+
+    __slots__ = ("done", "records", "size")
+
+    def __init__(self) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.done: list[Done[None]] = []
+        self.size = 0
+
+    def add(self, records: list[CoordinatorRecord], done: Done[None]) -> None:
+        self.records += records
+        self.done.append(done)
+        self.size += sum(len(record.key) + len(record.value or b"") for record in records)
+
+    def finish(self, outcome: KafkaError | None) -> None:
+        for done in self.done:
+            done(outcome)
+
+
 class _Active(Generic[S]):
     """A led partition and its shard."""
 
-    __slots__ = ("loading", "partition", "shard", "waiting")
+    __slots__ = ("loading", "partition", "shard", "turn", "waiting")
 
     def __init__(self, partition: Partition, shard: S) -> None:
         self.partition = partition
         self.shard = shard
         self.loading: Loading | None = None
+        self.turn: _Turn | None = None
         self.waiting: deque[_Waiting] = deque()
 
 
@@ -116,6 +144,9 @@ class Coordinator(Generic[S]):
             return
         active.loading = None
         active.shard.unloaded()
+        turn, active.turn = active.turn, None
+        if turn is not None:
+            turn.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
         waiting, active.waiting = active.waiting, deque()
         for one in waiting:
             one.end(ErrorCode.NOT_COORDINATOR)
@@ -171,7 +202,7 @@ class Coordinator(Generic[S]):
         than a replay would bring back (who waits for what).
         """
         try:
-            active = self._find(index)
+            active = self._ready(index)
             records, result = handle(active.shard)
         except KafkaError as error:
             done(error)
@@ -186,10 +217,39 @@ class Coordinator(Generic[S]):
             return
         self._when_safe(active, lambda error: done(KafkaError(error) if error else result))
 
+    def write_in_turn(
+        self, index: int, handle: Callable[[S], list[CoordinatorRecord]], done: Done[None]
+    ) -> None:
+        """Like `write`, for requests whose outcome does not depend on others of the same turn."""
+        try:
+            active = self._find(index)
+            records = handle(active.shard)
+        except KafkaError as error:
+            done(error)
+            return
+        turn = active.turn
+        if turn is None:
+            turn = active.turn = _Turn()
+            self._machine.call_soon(lambda: self._end_turn(active))
+        turn.add(records, done)
+        if turn.size >= MOST_BYTES_PER_TURN:
+            self._end_turn(active)
+
+    def _end_turn(self, active: _Active[S]) -> None:
+        turn, active.turn = active.turn, None
+        if turn is None:
+            return
+        try:
+            self._append(active, turn.records, None)
+        except KafkaError as error:
+            turn.finish(error)
+            return
+        self._when_safe(active, lambda error: turn.finish(KafkaError(error) if error else None))
+
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
         """Handle a request that changes nothing a replay would bring back."""
         try:
-            active = self._find(index)
+            active = self._ready(index)
             result = handle(active.shard)
         except KafkaError as error:
             done(error)
@@ -201,7 +261,7 @@ class Coordinator(Generic[S]):
     ) -> None:
         """Write the marker that ends a transaction in this partition, and let its pending records count."""
         try:
-            active = self._find(index)
+            active = self._ready(index)
             now_ms = self._machine.clock.now_ms()
             batch = end_transaction_marker(
                 producer.producer_id, producer.producer_epoch, marker, timestamp=now_ms
@@ -212,6 +272,13 @@ class Coordinator(Generic[S]):
             return
         active.shard.complete_transaction(producer, committed=marker.committed)
         self._when_safe(active, lambda error: done(KafkaError(error) if error else None))
+
+    def _ready(self, index: int) -> _Active[S]:
+        """The shard, with everything appended that was handled before."""
+        active = self._find(index)
+        if active.turn is not None:
+            self._end_turn(active)
+        return active
 
     def _find(self, index: int) -> _Active[S]:
         active = self._active.get(index)
@@ -244,6 +311,10 @@ class Coordinator(Generic[S]):
 
     def _when_safe(self, active: _Active[S], finish: Callable[[ErrorCode], None]) -> None:
         """Finish when the log is safe up to its present end; at once if it is."""
+        partition = active.partition
+        if self._machine.is_safe(partition, partition.log.log_end_offset):
+            finish(ErrorCode.NONE)
+            return
         waiting = _Waiting(self._machine.clock.monotonic() + self._write_timeout, finish)
         self._machine.when_safe(active.partition, active.partition.log.log_end_offset, waiting.end)
         if waiting.finish is None:

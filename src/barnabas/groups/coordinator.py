@@ -94,6 +94,24 @@ class GroupCoordinator:
 
         self.runtime.write(index, handle, finished, producer=producer)
 
+    def commit(
+        self,
+        group_id: str,
+        act: Callable[[GroupShard], list[CoordinatorRecord]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Commit offsets, together with others that are committed in this turn of the loop."""
+
+        def finished(outcome: KafkaError | None) -> None:
+            done(ErrorCode.NONE if outcome is None else coordinator_error(outcome.code))
+
+        try:
+            index = self.shard_index(group_id)
+        except KafkaError as error:
+            done(error.code)
+            return
+        self.runtime.write_in_turn(index, act, finished)
+
     def _perform(self, index: int, act: Act, refuse: Refuse) -> None:
         step: Step | None = None
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.coordination.shard import Producer
+from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.classic import UNKNOWN_MEMBER, ClassicGroup, State
 from barnabas.groups.expiry import expired_offsets
@@ -141,8 +141,11 @@ class GroupShard:
         if group.state is State.COMPLETING_REBALANCE and not in_transaction:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def commit(self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]], step: Step) -> None:
-        step.records += [
+    def commit(
+        self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]]
+    ) -> list[CoordinatorRecord]:
+        """The records of a commit; `check_commit` comes first."""
+        return [
             offset_record(group_id, place, committed, partial(self._store, group_id, place, committed))
             for place, committed in offsets
         ]

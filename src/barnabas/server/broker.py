@@ -403,6 +403,13 @@ class Broker:
             return partition.is_only_here
         return self._fsync == "always"
 
+    def is_safe(self, partition: Partition, offset: int) -> bool:
+        """Is everything below `offset` as safe as acks=all promises?"""
+        log = partition.log
+        return log.high_watermark >= offset and (
+            log.flushed_offset >= offset or not self.must_flush(partition)
+        )
+
     def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Call back when everything below `offset` is as safe as acks=all promises, or with what prevents it."""
 

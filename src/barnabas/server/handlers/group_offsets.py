@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.image import MetadataImage
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.offsets import NO_EXPIRY, Committed
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -62,7 +62,7 @@ def offset_commit(
     if not commit.offsets:
         return response
 
-    def act(shard: GroupShard, step: Step) -> None:
+    def act(shard: GroupShard) -> list[CoordinatorRecord]:
         shard.check_commit(
             message.group_id,
             message.member_id,
@@ -70,7 +70,7 @@ def offset_commit(
             message.generation_id_or_member_epoch,
             in_transaction=False,
         )
-        shard.commit(message.group_id, commit.offsets, step)
+        return shard.commit(message.group_id, commit.offsets)
 
     def done(error: ErrorCode) -> None:
         if error is ErrorCode.GROUP_ID_NOT_FOUND and request.version < FIRST_COMMIT_WITH_NOT_FOUND:
@@ -79,7 +79,7 @@ def offset_commit(
             answer.error_code = error
         request.respond(response)
 
-    broker.coordinators.groups.perform_simple(message.group_id, act, done)
+    broker.coordinators.groups.commit(message.group_id, act, done)
     return None
 
 

@@ -138,7 +138,7 @@ class _TransactionalCommit:
                 message.generation_id,
                 in_transaction=True,
             )
-            shard.commit(message.group_id, self.offsets, step)
+            step.records += shard.commit(message.group_id, self.offsets)
 
         self._broker.coordinators.groups.perform_simple(
             message.group_id, act, self._finish, producer=Producer(*self._instance)
