@@ -15,7 +15,7 @@ import typer
 from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_json, size
-from barnabas.cli.session import with_client
+from barnabas.cli.session import PATIENCE, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -121,7 +121,7 @@ def produce(
         whole_files,
         None if key_separator is None else _unescape(key_separator),
         None if null is None else null.encode(),
-        ProducerSettings(acks=acks.number, compression=compression),
+        ProducerSettings(acks=acks.number, compression=compression, delivery_timeout=PATIENCE),
     )
     total = with_client(bootstrap, lambda client: _produce(client, plan))
     if output is OutputFormat.JSON:
