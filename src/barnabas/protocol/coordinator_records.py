@@ -10,7 +10,7 @@ import struct
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.codec import decode, encoder
 from barnabas.protocol.messages import (
     group_records,
     share_group_records,
@@ -53,12 +53,17 @@ SHARE_RECORDS = _types_of(share_records)
 
 def encode_key(key: Message) -> bytes:
     """Encode a record's key behind its type; keys have one version, 0."""
-    return _TYPE_OR_VERSION.pack(key.api_key) + encode(key, 0)
+    return _encode_behind(key.api_key, key, 0)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
     """Encode a value (or what group members embed in requests) behind its version."""
-    return _TYPE_OR_VERSION.pack(version) + encode(message, version)
+    return _encode_behind(version, message, version)
+
+
+def _encode_behind(number: int, message: Message, version: int) -> bytes:
+    # None of these messages has a field of record batches, so everything stays in the one buffer.
+    return bytes(encoder(type(message), version)(message, bytearray(_TYPE_OR_VERSION.pack(number)), []))
 
 
 def decode_key(types: dict[int, RecordType], buffer: Any) -> Any:
