@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Settings,
+    parse_settings,
+)
 from barnabas.cli.output import show_json, show_table, size
 from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
 
-app = typer.Typer(help="Look at the cluster as a whole.", no_args_is_help=True)
+app = typer.Typer(help="Start a cluster, and look at it as a whole.", no_args_is_help=True)
 
 
 @app.callback()
@@ -45,6 +54,88 @@ def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFo
         for broker in described["brokers"]
     ]
     show_table(rows, ("id", "address", "rack", "role", "partitions", "stored", "free"))
+
+
+@app.command()
+def start(
+    data: Annotated[
+        Path, typer.Option("--data", "-d", metavar="DIR", help="The folder for everything; made if missing.")
+    ],
+    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=16, help="How many brokers.")] = 3,
+    listen: Annotated[
+        str,
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Of the first broker; the others follow."),
+    ] = DEFAULT_BOOTSTRAP,
+    settings: Settings = None,
+) -> None:
+    """Run a cluster on this machine: a ZooKeeper and several brokers, each a process of its own.
+
+    For trying out: kill a broker and see what happens. Ctrl-C stops everything, in order. Each process logs to a file
+    in DIR. The ZooKeeper is the one of `barnabas zookeeper start`.
+
+    Examples:
+
+      barnabas cluster start --brokers 3 --data ./cluster
+
+      barnabas cluster start --brokers 5 --data ./cluster --listen 127.0.0.1:9092 --set min.insync.replicas=3
+    """
+    from barnabas.cli.local_cluster import BrokerChild, LocalCluster
+    from barnabas.cli.signals import wait_for_signal
+    from barnabas.client.addresses import parse_address
+
+    def tell(broker: BrokerChild) -> None:
+        typer.echo(
+            f"broker {broker.node_id} has ended with {broker.exit_code}; see {broker.output}", err=True
+        )
+
+    try:
+        first = parse_address(listen)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--listen") from None
+    with LocalCluster(brokers, data, first.host, first.port, parse_settings(settings)) as cluster:
+        for broker in cluster.brokers:
+            typer.echo(f"broker {broker.node_id}: {broker.address} (pid {broker.pid}, log {broker.output})")
+        typer.echo(f"ZooKeeper: {cluster.zookeeper.address} (pid {cluster.zookeeper.pid})")
+        typer.echo(f"The cluster is ready on {cluster.bootstrap_servers}")
+        sys.stdout.flush()
+        wait_for_signal(lambda: cluster.tell_ends(tell))
+        typer.echo("stopping")
+
+
+@app.command()
+def adopt(
+    data: Annotated[
+        Path,
+        typer.Option("--data", "-d", metavar="DIR", help="The folder of the node, which must be stopped."),
+    ],
+    zookeeper: Annotated[
+        str,
+        typer.Option(
+            "--zookeeper", "-z", metavar="HOST:PORT,.../PATH", help="The ZooKeeper of the new cluster."
+        ),
+    ],
+    settings: Settings = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Grow a node that ran alone into a cluster: its metadata moves into ZooKeeper, its records stay where they are.
+
+    Afterwards start it, and other brokers, with `barnabas serve --zookeeper`. The former metadata are kept in DIR under
+    the name __barnabas_metadata.adopted.
+
+    Example:
+
+      barnabas cluster adopt --data ./data --zookeeper 127.0.0.1:2181/barnabas
+    """
+    from barnabas.cli.adoption import adopt as move
+    from barnabas.config.broker import BrokerConfig
+
+    properties = {**parse_settings(settings), "log.dirs": str(data), "zookeeper.connect": zookeeper}
+    moved = move(BrokerConfig.load(properties))
+    if output is OutputFormat.JSON:
+        show_json(moved)
+        return
+    print(f"cluster {moved['cluster_id']} with {moved['topics']} topics is now in ZooKeeper.")
+    print(f"Start its brokers with: barnabas serve --zookeeper {zookeeper} --node-id N --data DIR")
 
 
 async def _describe(client: Client) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from barnabas.cli.local_cluster import BrokerDidNotStartError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
+from barnabas.cluster.zookeeper_process import NoZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log_dir import FolderInUseError
@@ -41,6 +43,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
         return f"{error}.", FAILED
+    if isinstance(error, NoZooKeeperError | BrokerDidNotStartError):
+        return str(error), FAILED
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
     return None

@@ -15,6 +15,7 @@ from barnabas.cli import (
     serve,
     topics,
     transactions,
+    zookeeper,
 )
 from barnabas.cli.group import FriendlyGroup
 from barnabas.cli.options import Output, OutputFormat
@@ -46,6 +47,7 @@ app.add_typer(log_files.app, name="log")
 app.add_typer(perf.app, name="perf")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(zookeeper.app, name="zookeeper")
 
 
 @app.command()

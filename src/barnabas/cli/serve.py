@@ -28,6 +28,19 @@ def serve(
             "--listen", "-l", metavar="HOST:PORT", help=f"Where clients connect [{DEFAULT_LISTEN}]."
         ),
     ] = None,
+    node_id: Annotated[
+        int | None,
+        typer.Option("--node-id", "-n", min=0, help="The id of this broker, unique in its cluster [1]."),
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            "-z",
+            metavar="HOST:PORT,.../PATH",
+            help="The ZooKeeper of a cluster of several brokers; without it the broker is alone.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", "-c", metavar="FILE", help="A server.properties file with Kafka's names."),
@@ -46,11 +59,14 @@ def serve(
 
       barnabas serve --data /var/lib/barnabas --listen 0.0.0.0:9092 --set log.retention.hours=24
 
+      barnabas serve --node-id 2 --zookeeper zk1:2181,zk2:2181,zk3:2181/barnabas --data ./data --listen 0.0.0.0:9092
+
       barnabas serve --config server.properties
     """
     from barnabas.config.broker import BrokerConfig
 
-    properties = collect_properties(data, listen, config, parse_settings(settings))
+    given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
+    properties = collect_properties(data, listen, config, given)
     broker_config = BrokerConfig.load(properties)
     _log_to_stderr(verbose)
     for warning in broker_config.warnings:
@@ -65,6 +81,12 @@ def _announce(broker: Broker) -> None:
     for listener in broker.listeners:
         typer.echo(f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}")
     sys.stdout.flush()
+
+
+def _membership(node_id: int | None, zookeeper: str | None) -> dict[str, str]:
+    """What the options say about the cluster, as settings."""
+    options = {"node.id": node_id, "zookeeper.connect": zookeeper}
+    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def collect_properties(

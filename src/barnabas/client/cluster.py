@@ -101,6 +101,11 @@ class Client:
         while True:
             try:
                 return await attempt()
+            except CannotConnectError:
+                # One broker is gone. Another says who has taken over, or nobody answers at all, which is the end of it.
+                if deadline.passed:
+                    raise
+                await self.refresh(topics)
             except (ConnectionLostError, RequestTimeoutError, KafkaError) as error:
                 if deadline.passed or not is_retriable(error):
                     raise

@@ -14,7 +14,10 @@ zookeeper_session.py       the bridge between the loop and kazoo's threads; zook
 zookeeper_settings.py      addresses, credentials and TLS
 zookeeper_store.py         MetadataStore over ZooKeeper; zookeeper_layout.py, zookeeper_chunks.py: its nodes
 zookeeper_membership.py    Membership over ZooKeeper; zookeeper_registration.py, zookeeper_election.py: its nodes
+zookeeper_adoption.py      the metadata of a node that ran alone, moved into ZooKeeper
 zookeeper_identity.py      whether ZooKeeper holds our cluster
+difference.py              the deltas between two images, for who missed entries
+zookeeper_coordination.py  all of this put together for a broker
 zookeeper_look.py          looking again and again
 zookeeper_process.py       a ZooKeeper to try things with
 """
