@@ -27,7 +27,9 @@ def keyed_batch(keys: Sequence[bytes], record_bytes: int) -> bytes:
     value = b"x" * record_bytes
     suffix = _varint(len(value)) + value + b"\x00"
     prefixes = _prefixes(len(keys), len(keys[0]), len(suffix))
-    body = b"".join([part for prefix, key in zip(prefixes, keys, strict=True) for part in (prefix, key, suffix)])
+    body = b"".join(
+        [part for prefix, key in zip(prefixes, keys, strict=True) for part in (prefix, key, suffix)]
+    )
     return _batch(body, len(keys))
 
 
