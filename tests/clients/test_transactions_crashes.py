@@ -64,7 +64,7 @@ def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerP
     try:
         for number, kill_broker in enumerate((True, False, True, False)):
             reached = 1 + number * COUNT // 5
-            wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress")  # type: ignore[misc]
+            wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress", 40.0)  # type: ignore[misc]
             if kill_broker:
                 process.kill()
                 process.start()

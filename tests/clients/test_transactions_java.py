@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
+from barnabas.client.connection import BrokerConnection
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import TIMEOUT, end_offsets, transactional
+from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
 
 pytestmark = pytest.mark.java
 
@@ -65,7 +68,6 @@ def test_kafka_transactions_lists_describes_and_aborts(bootstrap: str, topic: st
     producers = tool(bootstrap, "describe-producers", *place)
     producer_id = producers.splitlines()[1].split()[0]
     assert producers.splitlines()[1].split()[-1] == "0"  # the start offset of its transaction
-    tool(bootstrap, "find-hanging", "--broker-id", "1", "--topic", topic)
     tool(bootstrap, "abort", *place, "--start-offset", "0")
     assert end_offsets(bootstrap, topic, "read_committed") == (0, 2)
     after = next(
@@ -74,3 +76,24 @@ def test_kafka_transactions_lists_describes_and_aborts(bootstrap: str, topic: st
         if line.startswith(producer_id)
     )
     assert after.split()[-1] == "None"
+
+
+def test_kafka_transactions_finds_what_hangs() -> None:
+    """Without verification a batch may open a transaction that the coordinator knows nothing of, and nobody ends."""
+
+    async def hang(port: int, topic: str) -> None:
+        connection = await BrokerConnection.connect("127.0.0.1", port, "wire")
+        wire = Wire(connection, topic, "forgotten")
+        await wire.find(wire.name, 1)
+        await wire.init()
+        assert await wire.produce(V1_PRODUCE, timestamp=1) == 0  # hangs since 1970
+        connection.close()
+
+    with EmbeddedBroker({"transaction.partition.verification.enable": "false"}) as broker:
+        topic = broker.create_topic()
+        asyncio.run(hang(broker.port, topic))
+        hanging = tool(broker.bootstrap_servers, "find-hanging", "--broker-id", "1", "--topic", topic)
+        # partition, producer id and epoch, no coordinator's epoch yet, first offset
+        assert re.search(rf"{topic}\s+0\s+0\s+0\s+-1\s+0\s", hanging)
+        tool(broker.bootstrap_servers, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+        assert end_offsets(broker.bootstrap_servers, topic, "read_committed") == (0, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
 from typing import Any, Protocol
@@ -107,7 +108,7 @@ class Wire:
     async def produce(self, version: int = V1_PRODUCE, partition: int = 0, **fields: Any) -> int:
         sequence = fields.get("sequence", self.sequence)
         batch = build_batch(
-            [Record(0, 1, b"k", fields.get("value", b"v"))],
+            [Record(0, fields.get("timestamp", time_ms()), b"k", fields.get("value", b"v"))],
             producer_id=fields.get("producer_id", self.producer_id),
             producer_epoch=fields.get("epoch", self.epoch),
             base_sequence=sequence,
@@ -156,6 +157,10 @@ class Wire:
         )
         answer = await self.send(request, 11)
         return answer.responses[0].partitions[0]
+
+
+def time_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def until(ask: Callable[[], Coroutine[Any, Any, Any]], is_enough: Callable[[Any], bool]) -> None:
