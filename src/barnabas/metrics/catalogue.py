@@ -100,6 +100,31 @@ LOG_END = _gauge(
 LOG_SEGMENTS = _gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
 OFFLINE_DIRS = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
 
+# Compaction
+MAX_DIRTY_PERCENT = _gauge(
+    "kafka_log_logcleanermanager_max_dirty_percent",
+    "Of the log that needs compaction most: the part in percent that was not compacted yet.",
+)
+UNCLEANABLE_PARTITIONS = _gauge(
+    "kafka_log_logcleanermanager_uncleanable_partitions_count",
+    "Partitions whose last compaction failed; the broker's log says why.",
+    "logdirectory",
+)
+UNCLEANABLE_BYTES = _gauge(
+    "kafka_log_logcleanermanager_uncleanable_bytes", "Bytes of those partitions.", "logdirectory"
+)
+CLEAN_SECONDS = _gauge("kafka_log_logcleaner_max_clean_time_secs", "Duration of the last compaction.")
+CLEAN_RECOPY = _gauge(
+    "kafka_log_logcleaner_cleaner_recopy_percent", "Part of the bytes that the last compaction kept."
+)
+CLEAN_MEMORY = _gauge(
+    "kafka_log_logcleaner_max_buffer_utilization_percent",
+    "Part of log.cleaner.dedupe.buffer.size that the keys of the last compaction took.",
+)
+COMPACTIONS = _counter("barnabas_compactions_total", "Compactions of a log that came to their end.")
+COMPACTION_READ = _counter("barnabas_compaction_read_bytes_total", "Bytes of segments that were compacted.")
+COMPACTION_REMOVED = _counter("barnabas_compaction_removed_bytes_total", "Bytes that compaction removed.")
+
 # The cluster, as its metadata says
 ACTIVE_CONTROLLER = _gauge(
     "kafka_controller_kafkacontroller_activecontrollercount", "1 on the broker that is the controller."

@@ -39,6 +39,7 @@ from barnabas.replication.isr import IsrChanges
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.server.background import ThreadBackground
+from barnabas.server.cleaning import Cleaning
 from barnabas.server.cluster_view import BrokerView
 from barnabas.server.connection import Connection
 from barnabas.server.control import ClusterControl
@@ -106,6 +107,7 @@ class Broker:
             self.node_id, self.logs, self._log_config, self.topic_metrics.of, BrokerView(self)
         )
         self.monitoring = Monitoring(self)
+        self.cleaning = Cleaning(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
         self._replica_fetches = _replica_fetches(config)
         self._rejoining: asyncio.Task[None] | None = None
@@ -167,6 +169,7 @@ class Broker:
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._keep_house()
+        self.cleaning.start()
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
@@ -175,6 +178,7 @@ class Broker:
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.monitoring.stop()
+        await self.cleaning.stop()
         await self.sockets.stop()
         self.coordinators.stop()
         self._stop_replication()
@@ -195,6 +199,7 @@ class Broker:
         self._stop_replication()
         self.coordinators.stop()
         await self.monitoring.stop()
+        await self.cleaning.stop()
         await self.sockets.stop(patience=0.0)
         self._flushing.close()
         self._disk.close()

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import examine
-from barnabas.log.compaction.plan import CompactionPlan, Source
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.compaction.support import COMPACTED, candidate, plan_for, put
@@ -116,17 +116,12 @@ def test_a_note_below_the_log_start_moves_up(log: Log) -> None:
     assert found.first_dirty == 2
 
 
-def plan_of(log: Log, **changes: object) -> CompactionPlan:
+def test_a_segment_is_limited_by_bytes_index_entries_and_the_range_of_offsets(log: Log) -> None:
     plan = plan_for(log)
     assert plan is not None
-    fields = {name: getattr(plan, name) for name in plan.__struct_fields__}
-    return CompactionPlan(**{**fields, **changes})
-
-
-def test_groups_respect_bytes_index_entries_and_the_range_of_offsets(log: Log) -> None:
-    sources = [Source(0, 400), Source(10, 400), Source(1 << 31, 400), Source((1 << 31) + 5, 0)]
-    plan = plan_of(log, sources=sources, upper=(1 << 31) + 9)
-    assert plan.groups() == [sources[:2], sources[2:]]
-    assert plan_of(log, sources=sources[:2], segment_bytes=799).groups() == [[sources[0]], [sources[1]]]
-    tiny = plan_of(log, sources=sources[:2], segment_index_bytes=60, index_interval_bytes=200)
-    assert tiny.groups() == [[sources[0]], [sources[1]]]
+    assert plan.fits(0, 2000, 1 << 31)
+    assert not plan.fits(0, 2001, 1 << 31)
+    assert not plan.fits(0, 2000, (1 << 31) + 1)
+    tiny = msgspec.structs.replace(plan, segment_index_bytes=60)
+    assert tiny.fits(0, 600, 1)
+    assert not tiny.fits(0, 800, 1)

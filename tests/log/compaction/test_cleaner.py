@@ -109,6 +109,14 @@ def test_small_segments_become_one(log: Log) -> None:
     assert len(records(log)) == 6
 
 
+def test_segments_of_which_little_stays_become_one_with_the_next(log: Log) -> None:
+    for number in range(100):
+        put(log, (b"key", b"value"), (b"key-%d" % (number % 7), b"v" * 40))
+    assert len(log.segments) > 5
+    clean(log)
+    assert len(log.segments) == 2
+
+
 def test_result_segments_stay_below_segment_bytes(log: Log) -> None:
     for number in range(60):
         put(log, (b"key-%d" % number, b"v" * 40))

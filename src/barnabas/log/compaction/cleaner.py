@@ -64,9 +64,7 @@ class _Compaction:
         aborted = self._read_aborted()
         self._collect_keys(Transactions(entry for entry in aborted if entry.last_offset >= plan.first_dirty))
         self._transactions = Transactions(aborted)
-        for group in plan.groups():
-            if group[0].base_offset < self._cleaned_upto and (size := self._clean(group)) is not None:
-                ready(CleanedGroup(group, size))
+        self._copy_all(ready)
         return CompactionResult(
             self._cleaned_upto,
             self._bytes_read,
@@ -111,9 +109,7 @@ class _Compaction:
             raise _failure(header, error) from error
 
     def _dirty_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        sources = self._plan.sources
-        ends = [source.base_offset for source in sources[1:]] + [self._plan.upper]
-        for source, end in zip(sources, ends, strict=True):
+        for source, end in self._plan.ranges():
             if end > self._plan.first_dirty:
                 yield from self._batches(source)
 
@@ -138,42 +134,66 @@ class _Compaction:
 
     # -- the second pass ----------------------------------------------------------------------------
 
-    def _clean(self, group: list[Source]) -> int | None:
-        """Write what stays of some segments into a new one; its size, or None when the old one may stay."""
-        plan = self._plan
-        cleaned = CleanedSegment(self._fs, plan.folder, group[0].base_offset, plan.index_interval_bytes)
-        self._changed = len(group) > 1
-        try:
-            for source in group:
-                for header, batch in self._batches(source):
-                    self._copy(header, batch, cleaned)
-            aborted = self._transactions.take_index()
-            if self._changed:
-                cleaned.finish(aborted)
-                self._fs.sync_folder(plan.folder)
-        except BaseException:
-            cleaned.discard()
-            raise
-        self._bytes_read += sum(source.size for source in group)
-        self._bytes_kept += cleaned.size
-        if not self._changed:
-            cleaned.discard()
-        return cleaned.size if self._changed else None
+    def _copy_all(self, ready: Callable[[CleanedGroup], None]) -> None:
+        """Write what stays into new segments. One takes in its next source as long as that is sure to fit."""
+        group: list[Source] = []
+        for source, end in self._plan.ranges():
+            if source.base_offset >= self._cleaned_upto:
+                break
+            if group and not self._plan.fits(group[0].base_offset, self._output.size + source.size, end):
+                self._finish(group, ready)
+                group = []
+            if not group:
+                self._start(source)
+            group.append(source)
+            self._changed = self._changed or len(group) > 1
+            self._copy_from(source)
+        if group:
+            self._finish(group, ready)
 
-    def _copy(self, header: BatchHeader, batch: memoryview, cleaned: CleanedSegment) -> None:
+    def _start(self, source: Source) -> None:
+        plan = self._plan
+        self._output = CleanedSegment(self._fs, plan.folder, source.base_offset, plan.index_interval_bytes)
+        self._changed = False
+
+    def _copy_from(self, source: Source) -> None:
+        self._bytes_read += source.size
+        try:
+            for header, batch in self._batches(source):
+                self._copy(header, batch)
+        except BaseException:
+            self._output.discard()
+            raise
+
+    def _finish(self, group: list[Source], ready: Callable[[CleanedGroup], None]) -> None:
+        """The new segment is complete; if nothing has changed, the old one stays."""
+        output, aborted = self._output, self._transactions.take_index()
+        self._bytes_kept += output.size
+        if not self._changed:
+            output.discard()
+            return
+        try:
+            output.finish(aborted)
+            self._fs.sync_folder(self._plan.folder)
+        except BaseException:
+            output.discard()
+            raise
+        ready(CleanedGroup(group, output.size))
+
+    def _copy(self, header: BatchHeader, batch: memoryview) -> None:
         self._records_read += header.record_count
         try:
             what_stays = self._what_stays(header, batch)
         except MALFORMED as error:
             raise _failure(header, error) from error
         if what_stays is batch:
-            cleaned.append(batch, header)
+            self._output.append(batch, header)
             self._records_kept += header.record_count
             return
         if what_stays is None and self._must_keep_header(header):
             what_stays = empty_batch(header)
         if what_stays is not None:
-            cleaned.append(what_stays)
+            self._output.append(what_stays)
         self._changed = self._changed or what_stays != batch
 
     def _what_stays(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
@@ -217,15 +237,15 @@ class _Compaction:
         keeps_tombstones = horizon is None or self._plan.now_ms < horizon
         choice = Choice(self._keys.latest, self._cleaned_upto, keeps_tombstones)
         kept = keep_by_key(record_data(batch, header), header.record_count, header.base_offset, choice)
-        if not kept.records:
+        if not kept.record_count:
             return None
         needs_horizon = kept.has_tombstones and horizon is None
-        if len(kept.records) == header.record_count and not needs_horizon:
+        if kept.record_count == header.record_count and not needs_horizon:
             return batch
         return self._rebuild(header, kept, self._new_horizon if needs_horizon else None)
 
     def _rebuild(self, header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
-        self._records_kept += len(kept.records)
+        self._records_kept += kept.record_count
         return rebuilt_batch(header, kept, horizon)
 
     @property

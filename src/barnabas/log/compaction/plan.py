@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from barnabas.log.segment import MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES
@@ -43,24 +45,19 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
     key_memory_bytes: int
     bytes_per_second: float
 
-    def groups(self) -> list[list[Source]]:
-        """Neighbours that become one segment, so that segments do not get ever smaller."""
-        groups: list[list[Source]] = []
+    def ranges(self) -> Iterator[tuple[Source, int]]:
+        """The sources, each with the offset at which the next one starts."""
         ends = [source.base_offset for source in self.sources[1:]] + [self.upper]
-        for source, end in zip(self.sources, ends, strict=True):
-            if not groups or not self._fits(groups[-1], source, end):
-                groups.append([])
-            groups[-1].append(source)
-        return groups
+        return zip(self.sources, ends, strict=True)
 
-    def _fits(self, group: list[Source], source: Source, end: int) -> bool:
-        size = sum(member.size for member in group) + source.size
+    def fits(self, base_offset: int, size: int, end: int) -> bool:
+        """May one segment hold that many bytes, and the offsets from its base up to `end`?"""
         # At most one entry of twelve bytes per interval, and the one that ends a time index.
         index_bytes = 12 * (size // self.index_interval_bytes + 2)
         return (
             size <= min(self.segment_bytes, MAX_SEGMENT_BYTES)
             and index_bytes <= self.segment_index_bytes
-            and end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
+            and end - 1 - base_offset <= MAX_RELATIVE_OFFSET
         )
 
 

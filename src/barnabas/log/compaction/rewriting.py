@@ -30,19 +30,25 @@ def empty_batch(header: BatchHeader) -> bytearray:
 
 def rebuilt_batch(header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
     """A batch of the kept records with their offsets; a `horizon` becomes its delete horizon."""
-    records = kept.records
+    runs = kept.runs
     if not header.is_log_append_time:
         header = header._replace(max_timestamp=header.base_timestamp + kept.largest_timestamp)
     if horizon is not None:
         # The horizon takes the place of the base timestamp, which all others are relative to.
         shift = header.base_timestamp - horizon
-        records = [_with_later_base(record, shift) for record in records]
+        runs = [_with_other_base(run, shift) for run in runs]
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon)
-    return assemble_batch(header._replace(record_count=len(records)), b"".join(records))
+    return assemble_batch(header._replace(record_count=kept.record_count), b"".join(runs))
 
 
-def _with_later_base(record: bytes, shift: int) -> bytes:
-    _, start = read_varint(record, 0)
-    timestamp, rest = read_varint(record, start + 1)
-    body = record[start : start + 1] + varint(timestamp + shift) + record[rest:]
-    return varint(len(body)) + body
+def _with_other_base(run: bytes, shift: int) -> bytes:
+    """The same records with `shift` added to their timestamps."""
+    records = bytearray()
+    position = 0
+    while position < len(run):
+        length, start = read_varint(run, position)
+        timestamp, rest = read_varint(run, start + 1)
+        position = start + length
+        body = run[start : start + 1] + varint(timestamp + shift) + run[rest:position]
+        records += varint(len(body)) + body
+    return bytes(records)

@@ -1,0 +1,207 @@
+"""Compaction as a broker runs it: which log is next, the worker processes, and what comes of their work.
+
+The loop makes a plan, a worker process writes new segments beside the old ones, and the loop swaps them in, each
+as soon as it is ready. A plan is void once the log was cut, or lost one of the segments: what was written is then
+thrown away.
+Followers compact their own replicas, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import KafkaError
+from barnabas.files import LocalFileSystem
+from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
+from barnabas.log.compaction.plan import CleanedGroup, CompactionResult
+from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
+from barnabas.log.log import Log
+from barnabas.log.scan import BadBatch
+from barnabas.server.cleaning_metrics import CleaningMetrics
+from barnabas.worker.process import JobCancelled, JobFailed, Worker
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+RETRY_MS = 10 * 60 * 1000
+"""How long a log is left alone after its compaction failed. Kafka never tries again before a restart."""
+SHORTEST_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; to look at every log all the time helps nobody
+
+logger = logging.getLogger(__name__)
+
+
+class Uncleanable(NamedTuple):
+    reason: str
+    retry_ms: int
+
+
+class Cleaning:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._logs = broker.logs
+        self._rounds: dict[Log, asyncio.Task[None]] = {}
+        self._idle: list[Worker] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.uncleanable: dict[Log, Uncleanable] = {}
+        self.metrics = CleaningMetrics(broker.metrics, self)
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        # The worker sees the real disk only; a broker on a file system in memory belongs to a test.
+        if self._broker.config["log.cleaner.enable"] and isinstance(self._broker.files, LocalFileSystem):
+            self._schedule()
+
+    async def stop(self) -> None:
+        """End the worker processes; what they have not finished is removed at the next start."""
+        if self._timer is not None:
+            self._timer.cancel()
+        rounds = list(self._rounds.values())
+        for task in rounds:
+            task.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
+        await self._stop_idle()
+
+    async def _stop_idle(self) -> None:
+        while self._idle:
+            await self._idle.pop().stop()
+
+    def _schedule(self, delay_ms: int | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        backoff: int = self._broker.config["log.cleaner.backoff.ms"]
+        delay = max(backoff, SHORTEST_BACKOFF_MS) if delay_ms is None else delay_ms
+        self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
+
+    # -- choosing -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Let idle workers have the dirtiest logs."""
+        self._schedule()
+        now_ms = self._broker.clock.now_ms()
+        self._forgive(now_ms)
+        found = self._candidates(now_ms)
+        self.metrics.looked(found)
+        worth_it = [candidate for candidate in found if candidate.is_worth_it]
+        worth_it.sort(key=lambda candidate: candidate.dirty_ratio, reverse=True)
+        free = self._broker.config["log.cleaner.threads"] - len(self._rounds)
+        for candidate in worth_it[: max(free, 0)]:
+            self._rounds[candidate.log] = asyncio.create_task(self._round(candidate))
+        if not self._rounds and self._idle:
+            self._rest = asyncio.create_task(self._stop_idle())
+
+    def _candidates(self, now_ms: int) -> list[Candidate]:
+        found = []
+        for log in self._logs:
+            if log.config.compacted and log not in self._rounds and log not in self.uncleanable:
+                try:
+                    candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
+                except (KafkaError, OSError, BadBatch) as error:
+                    self._give_up(log, str(error))
+                    continue
+                if candidate is not None:
+                    found.append(candidate)
+        return found
+
+    def _forgive(self, now_ms: int) -> None:
+        """Forget failures that are long ago, and those of logs that are gone."""
+        for log, failure in list(self.uncleanable.items()):
+            if now_ms >= failure.retry_ms or self._logs.get(log.topic_partition) is not log:
+                del self.uncleanable[log]
+
+    def _give_up(self, log: Log, reason: str) -> None:
+        logger.error(
+            "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d minutes.",
+            log.topic_partition,
+            reason,
+            RETRY_MS // 60_000,
+        )
+        self.uncleanable[log] = Uncleanable(reason, self._broker.clock.now_ms() + RETRY_MS)
+
+    # -- one log ------------------------------------------------------------------------------------
+
+    async def _round(self, candidate: Candidate) -> None:
+        log = candidate.log
+        worker = self._idle.pop() if self._idle else Worker()
+        swapping = Swapping(self._broker, log, worker)
+        try:
+            await self._compact(candidate, worker, swapping)
+        except JobCancelled:
+            logger.info("%s has changed while it was compacted: thrown away", log.topic_partition)
+        except Exception as error:
+            if not isinstance(error, JobFailed | KafkaError | OSError):
+                logger.exception("the compaction of %s failed as it should not", log.topic_partition)
+            if swapping.is_valid:  # else it was deleted or cut, and no wonder that the worker stumbled
+                self._give_up(log, str(error))
+        finally:
+            await self._broker.in_thread(lambda: remove_unfinished(log.fs, log.folder))
+            del self._rounds[log]
+            self._idle.append(worker)
+        self._schedule(0)
+
+    async def _compact(self, candidate: Candidate, worker: Worker, swapping: Swapping) -> None:
+        log = candidate.log
+        # Recovery believes in gaps below the recovery point only, so that must be on the disk before any swap.
+        await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+        plan = make_plan(candidate, self._effort(), self._broker.clock.now_ms())
+        result = await worker.run(plan, swapping.swap)
+        # Were the note on the disk and the swap not, keys below it would never be looked at again.
+        await self._broker.in_thread(lambda: _sync_folder(log))
+        if swapping.is_valid:
+            self._logs.note_cleaned(log, result.cleaned_upto)
+            self._tell(log, result)
+            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+
+    def _effort(self) -> Effort:
+        config = self._broker.config
+        workers = max(config["log.cleaner.threads"], 1)
+        return Effort(
+            config["log.cleaner.dedupe.buffer.size"] // workers,
+            config["log.cleaner.io.max.bytes.per.second"] / workers,
+        )
+
+    def _tell(self, log: Log, result: CompactionResult) -> None:
+        self.metrics.compacted(result)
+        logger.info(
+            "%s is compact up to %d: %d of %d bytes and %d of %d records stayed, in %.1f s",
+            log.topic_partition,
+            result.cleaned_upto,
+            result.bytes_kept,
+            result.bytes_read,
+            result.records_kept,
+            result.records_read,
+            result.seconds,
+        )
+
+
+def _sync_folder(log: Log) -> None:
+    with log.disk(harmless=()), suppress(FileNotFoundError):  # it may have been deleted
+        log.fs.sync_folder(log.folder)
+
+
+class Swapping:
+    """Swaps in the segments of one round, as long as its plan is valid."""
+
+    def __init__(self, broker: Broker, log: Log, worker: Worker) -> None:
+        self._broker = broker
+        self._log = log
+        self._worker = worker
+        self._generation = log.generation
+
+    @property
+    def is_valid(self) -> bool:
+        log = self._log
+        is_there = self._broker.logs.get(log.topic_partition) is log and log.gate.error is None
+        return is_there and log.generation == self._generation
+
+    def swap(self, group: CleanedGroup) -> None:
+        sources = find_sources(self._log, group.sources) if self.is_valid else None
+        if sources is None:
+            self._generation = -1
+            self._worker.cancel()
+            return
+        swap_in(self._log, sources, group.size, self._broker.clock.now_ms())
+        self._generation = self._log.generation

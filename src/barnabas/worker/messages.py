@@ -1,0 +1,73 @@
+"""What a broker and its worker process say to each other: JSON, each message after its length in four bytes."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TypeAlias
+
+import msgspec
+
+from barnabas.log.compaction.plan import CleanedGroup, CompactionPlan, CompactionResult
+
+LENGTH = Struct(">I")
+LONGEST_MESSAGE = 1 << 28
+"""A plan names every segment and every producer of a partition: some megabytes at the very most."""
+
+Job: TypeAlias = CompactionPlan
+Part: TypeAlias = CleanedGroup
+Result: TypeAlias = CompactionResult
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    job: Job
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Stop the job; ignored when it is over."""
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """A part of the job is done, and may be used before the rest is."""
+
+    part: Part
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    result: Result
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    reason: str
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
+    pass
+
+
+Request: TypeAlias = Run | Cancel
+Answer: TypeAlias = Progress | Done | Failed | Cancelled
+
+_encoder = msgspec.json.Encoder()
+_request_decoder: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_answer_decoder: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+def encode(message: Request | Answer) -> bytes:
+    data = _encoder.encode(message)
+    return LENGTH.pack(len(data)) + data
+
+
+def decode_request(data: bytes) -> Request:
+    return _request_decoder.decode(data)
+
+
+def decode_answer(data: bytes) -> Answer:
+    return _answer_decoder.decode(data)
+
+
+def length_of(prefix: bytes) -> int:
+    """The length that the first four bytes of a message announce."""
+    length: int = LENGTH.unpack(prefix)[0]
+    if length > LONGEST_MESSAGE:
+        raise ValueError(f"a message of {length} bytes cannot be right")
+    return length
