@@ -1,0 +1,83 @@
+"""Groups in a whole broker: what reaches them from the metadata, and what outlives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.testing import EmbeddedBroker
+from tests.groups.conversations import Talk
+from tests.groups.test_same_answers_as_kafka import commits
+
+
+async def committed(talk: Talk, group: str) -> dict[str, list[int]]:
+    answer = await talk.ask(OffsetFetchRequest(group, None), 7)
+    return {topic.name: [one.committed_offset for one in topic.partitions] for topic in answer.topics}
+
+
+def test_offsets_go_with_their_topic() -> None:
+    async def scenario(address: str) -> None:
+        talk = Talk(address)
+        await talk.begin("group")
+        topics = [commits("orders", (0, 5), (1, 6)), commits("bills", (0, 7))]
+        await talk.ask(OffsetCommitRequest("group", topics=topics), 8)
+        assert await committed(talk, "group") == {"orders": [5, 6], "bills": [7]}
+        await talk.ask(DeleteTopicsRequest([DeleteTopicState("orders")], timeout_ms=30_000), 6)
+        assert await committed(talk, "group") == {"bills": [7]}
+        talk.close()
+
+    with EmbeddedBroker() as broker:
+        asyncio.run(scenario(broker.bootstrap_servers))
+
+
+def test_groups_and_offsets_outlive_a_restart() -> None:
+    async def before(address: str) -> str:
+        talk = Talk(address)
+        await talk.begin("group")
+        joined = await talk.settle("group", session=60_000)
+        request = OffsetCommitRequest(
+            "group", joined.generation_id, joined.member_id, topics=[commits("orders", (0, 5))]
+        )
+        answer = await talk.ask(request, 8)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        talk.close()
+        return joined.member_id
+
+    async def after(address: str, member_id: str) -> None:
+        talk = Talk(address)
+        await talk.begin("group")
+        assert await committed(talk, "group") == {"orders": [5]}
+        answer = await talk.ask(DescribeGroupsRequest(["group"]), 5)
+        (member,) = answer.groups[0].members
+        assert (answer.groups[0].group_state, member.member_id) == ("Stable", member_id)
+        assert member.member_assignment == b"all"
+        talk.close()
+
+    with EmbeddedBroker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        member_id = asyncio.run(before(broker.bootstrap_servers))
+        broker.restart()
+        asyncio.run(after(broker.bootstrap_servers, member_id))
+
+
+def test_the_first_question_for_a_coordinator_creates_its_topic_and_is_answered() -> None:
+    async def scenario(address: str, port: int) -> None:
+        talk = Talk(address)
+        connection = await talk.open()
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
+            answer = await connection.send(request, 4)
+            assert [(one.error_code, one.node_id, one.port) for one in answer.coordinators] == [
+                (0, 1, port)
+            ] * 2
+        assert (await connection.send(ListGroupsRequest(), 5)).groups == []
+        talk.close()
+
+    with EmbeddedBroker(settings={"offsets.topic.num.partitions": "50"}) as broker:
+        asyncio.run(scenario(broker.bootstrap_servers, broker.port))
+        image = broker.broker.image
+        assert len(image.topics["__consumer_offsets"].partitions) == 50
+        assert image.topic_configs("__consumer_offsets")["cleanup.policy"] == "compact"
