@@ -47,6 +47,9 @@ _COORDINATOR_IS_AWAY = frozenset(
 )
 
 
+_questions: set[asyncio.Task[Errors]] = set()  # under way; the loop itself does not keep them alive
+
+
 class Sender(Enum):
     """What the client that sent a request can be told, and whether it expects us to add partitions."""
 
@@ -107,6 +110,8 @@ def admit(
     else:
         question = _ask_peer(broker, leader, sender, transactional_id, instance, places)
         task = asyncio.get_running_loop().create_task(question)
+        _questions.add(task)
+        task.add_done_callback(_questions.discard)
         task.add_done_callback(lambda task: answered(task.result()))
 
 

@@ -211,12 +211,12 @@ class TransactionCoordinator:
 
     def shard_loaded(self, shard: TransactionShard) -> None:
         self._shards[shard.index] = shard
-        for transaction in shard.decided():
-            self._rounds.pop(transaction.transactional_id, None)  # of an earlier term of ours
         self._resume(shard)
 
     def shard_unloaded(self, shard: TransactionShard) -> None:
         self._shards.pop(shard.index, None)
+        for transaction in shard.decided():
+            self._rounds.pop(transaction.transactional_id, None)
 
     def _resume(self, shard: TransactionShard) -> None:
         """Take up decided transactions that nobody works on, once the decision is known to be safe."""

@@ -146,7 +146,7 @@ class MarkerRound:
         self._is_wanted = is_wanted
         self._done = done
         self._unanswered = 0
-        self._task: asyncio.Task[None] | None = None
+        self._questions: set[asyncio.Task[None]] = set()  # the loop itself does not keep them alive
 
     def run(self) -> None:
         """Ask every leader once; come back for what has failed."""
@@ -176,7 +176,9 @@ class MarkerRound:
             for place in places:
                 self._settle(place, ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            self._task = asyncio.get_running_loop().create_task(self._ask_peer(leader, places))
+            question = asyncio.get_running_loop().create_task(self._ask_peer(leader, places))
+            self._questions.add(question)
+            question.add_done_callback(self._questions.discard)
 
     async def _ask_peer(self, leader: int, places: list[TopicPartition]) -> None:
         errors: dict[TopicPartition, ErrorCode] = {}
