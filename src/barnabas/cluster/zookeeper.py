@@ -134,6 +134,12 @@ def was_refused(client: Client) -> bool:
     return bool(client.client_state == KeeperState.AUTH_FAILED)
 
 
+def refusal() -> ZooKeeperUnusableError:
+    return ZooKeeperUnusableError(
+        "it refused our credentials; check barnabas.zookeeper.sasl.username and barnabas.zookeeper.sasl.password"
+    )
+
+
 def acl(settings: ZooKeeperSettings, public: bool) -> list[Any]:
     if not settings.set_acl:
         return list(security.OPEN_ACL_UNSAFE)
@@ -189,7 +195,9 @@ def _ours(error: Exception) -> ZooKeeperError:
     for theirs, kind in _KINDS:
         if isinstance(error, theirs):
             return kind(str(error) or type(error).__name__)
-    if isinstance(error, exceptions.NoAuthError | exceptions.AuthFailedError | exceptions.InvalidACLError):
+    if isinstance(error, exceptions.AuthFailedError):
+        return refusal()
+    if isinstance(error, exceptions.NoAuthError | exceptions.InvalidACLError):
         return ZooKeeperUnusableError(
             "ZooKeeper denies us access to a node of the cluster: all brokers need the credentials of those that "
             "made it (barnabas.zookeeper.digest, barnabas.zookeeper.sasl.*)"

@@ -94,7 +94,8 @@ class ZooKeeper:
         try:
             async with asyncio.timeout(self.settings.connection_timeout):
                 await connected
-            self._fail_if_refused()
+            if kazoo.was_refused(self._client):
+                raise kazoo.refusal()
             await self.ensure(self.settings.root or "/", absolute=True)
         except (TimeoutError, ZooKeeperError) as error:
             await self.close()
@@ -142,12 +143,6 @@ class ZooKeeper:
         self.session_id = session_id
         logger.info("ZooKeeper %s: connected, session 0x%x", self.settings, session_id)
         self._ask_again()  # contact, for our clock, is when a request has been answered
-
-    def _fail_if_refused(self) -> None:
-        if kazoo.was_refused(self._client):
-            raise ZooKeeperUnusableError(
-                "it refused our credentials; check barnabas.zookeeper.sasl.username and .password"
-            )
 
     def _unreachable(self, error: Exception) -> ZooKeeperUnusableError:
         reason = str(error) or f"no answer for {self.settings.connection_timeout:g} s"
