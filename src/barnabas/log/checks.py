@@ -23,6 +23,8 @@ from barnabas.records.batch import (
     BatchHeader,
     crc_is_right,
 )
+from barnabas.records.record import InvalidRecords
+from barnabas.records.validation import TimestampBounds, validate_records
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
@@ -55,7 +57,7 @@ def check_from_client(header: BatchHeader) -> None:
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "transactional records in a request without a transactional id",
             )
-        raise _invalid("clients are not allowed to write control records")
+        raise InvalidRecords("clients are not allowed to write control records")
     _check_numbers(header)
 
 
@@ -78,13 +80,15 @@ def _check_numbers(header: BatchHeader) -> None:
             raise _invalid(f"epoch {header.producer_epoch} in a batch of producer {header.producer_id}")
 
 
-def check_create_time(header: BatchHeader, latest: int) -> None:
+def check_create_time(batch: memoryview, header: BatchHeader, latest: int) -> None:
     """Timestamps that the producer chose, on a topic that keeps them."""
     if header.attributes & TIMESTAMP_TYPE_BIT:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is for the broker to set"
         )
     if header.max_timestamp > latest:
+        # Only now is it worth looking inside: a client learns which of its records are to blame.
+        validate_records(batch, header, timestamps=TimestampBounds(latest, after_max_ms=0))
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {header.max_timestamp} is further ahead of the broker's clock than "

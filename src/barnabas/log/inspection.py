@@ -28,7 +28,7 @@ def inspect(
     """The batch as it shall be appended, and its header; raises KafkaError when it is refused."""
     by_broker = config.message_timestamp_type == LOG_APPEND_TIME
     if not by_broker:
-        check_create_time(header, now_ms + config.message_timestamp_after_max_ms)
+        check_create_time(batch, header, now_ms + config.message_timestamp_after_max_ms)
     if not trusted and _looks_inside(config):
         validate_records(
             batch,

@@ -176,7 +176,7 @@ class Log:
             ours = origin is Origin.COORDINATOR  # nobody needs to check records that we have just built
             batch, header = inspection.inspect(batch, header, self.config, now_ms, trusted=ours)
         else:
-            check_create_time(header, now_ms + self.config.message_timestamp_after_max_ms)
+            check_create_time(batch, header, now_ms + self.config.message_timestamp_after_max_ms)
         if header.producer_id >= 0:
             return self._append_of_producer(batch, header, leader_epoch, now_ms)
         return self._append_next(batch, header, leader_epoch, now_ms)

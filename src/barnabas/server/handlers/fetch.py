@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 READ_COMMITTED = 1
+UNKNOWN_OFFSET = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be idle and closed by then
 
@@ -189,7 +190,11 @@ class Fetching:
             records = log.read(entry.offset, min(entry.max_bytes, left), upper, at_least_one=at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
-            refused.log_start_offset = log.log_start_offset
+            refused.aborted_transactions = None
+            if (
+                replica != NO_REPLICA
+            ):  # a follower goes on from there; consumers are told nothing, as by Kafka
+                refused.log_start_offset = log.log_start_offset
             return refused
         if records:
             data.records = records
@@ -292,7 +297,9 @@ def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
 
 def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
     data = _error(entry, code)
-    if version >= CURRENT_LEADER_SINCE and partition.state is not None:
+    data.aborted_transactions = None
+    moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # then the client knows more than we do
+    if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
         data.current_leader = LeaderIdAndEpoch(
             leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
         )
@@ -305,6 +312,7 @@ def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
         return False
     if found.epoch == NO_EPOCH:
         data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        data.high_watermark = data.last_stable_offset = data.log_start_offset = UNKNOWN_OFFSET
     else:
         data.diverging_epoch = found
     return True

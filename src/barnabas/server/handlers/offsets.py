@@ -43,6 +43,8 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The version of ListOffsets that brought a special timestamp: KIP-734, KIP-405, KIP-1005, KIP-1023."""
 UNKNOWN = -1
 READ_COMMITTED = 1
 LEADER_EPOCH_SINCE = 4
@@ -64,10 +66,12 @@ async def list_offsets(broker: Broker, request: Request, message: ListOffsetsReq
     topics = []
     for topic in message.topics:
         partitions = []
-        for wanted in topic.partitions:
+        for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             if named[topic.name, wanted.partition_index] > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
+            elif request.version < SPECIAL_SINCE.get(wanted.timestamp, 0):
+                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
                 await _fill(broker, topic.name, wanted, committed_only, answer)
                 if (

@@ -24,6 +24,8 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from barnabas.records.batch import HEADER_SIZE, read_header
+from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.server.transactional_produce import Admission
@@ -34,8 +36,22 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 NO_ACKNOWLEDGEMENT = 0
+ZSTD_SINCE = 7  # KIP-110
 CURRENT_LEADER_SINCE = 10  # KIP-951: a client learns at once where to go
 INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets tools write to internal topics
+
+REFUSED_BY_THE_LOG = frozenset(
+    {
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""Errors with which Kafka tells where the log starts: a producer can see that its old records are gone."""
 
 
 def produce(
@@ -46,7 +62,8 @@ def produce(
         return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
     if message.transactional_id is not None:
         return _produce_in_transaction(broker, request, message, message.transactional_id)
-    return _append_all(_Appending(broker, request, acks), message)
+    kind = _Appending if request.version >= ZSTD_SINCE else _AppendingWithoutZstd
+    return _append_all(kind(broker, request, acks), message)
 
 
 def _produce_in_transaction(
@@ -141,6 +158,24 @@ class _Appending:
         return response
 
 
+class _AppendingWithoutZstd(_Appending):
+    """The same for a version whose clients could not know of zstd."""
+
+    __slots__ = ()
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        records = data.records or b""
+        if len(records) >= HEADER_SIZE and read_header(records).compression == Codec.ZSTD:
+            partition.counters.produces.value += 1
+            partition.counters.failed_produces.value += 1
+            error = KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs version {ZSTD_SINCE} of Produce or later",
+            )
+            return _failure(partition, data.index, error, self.request.version)
+        return super()._append(partition, data)
+
+
 class _AppendingAdmitted(_Appending):
     """The same for a request of a transactional producer, once it is known which batches may be appended."""
 
@@ -218,6 +253,8 @@ def _failure(partition: Partition, index: int, error: KafkaError, version: int) 
     response = PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
     )
+    if isinstance(error, InvalidRecords) or error.code in REFUSED_BY_THE_LOG:
+        response.log_start_offset = partition.log.log_start_offset
     if isinstance(error, InvalidRecords):
         response.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
