@@ -66,6 +66,9 @@ async def _create_and_find(
     except KafkaError as error:
         unavailable = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} cannot be created: {error}")
         return _response([_refused(key, unavailable) for key in keys], request.version)
+    if topic not in broker.image.topics:  # made by the controller, but the news has not reached this broker
+        unavailable = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
+        return _response([_refused(key, unavailable) for key in keys], request.version)
     return _response([_find(broker, request, topic, key) for key in keys], request.version)
 
 
