@@ -85,9 +85,13 @@ def note_keys(data: bytes, count: int, base_offset: int, latest: dict[bytes, int
         while data[position] > 127:  # timestamp
             position += 1
         byte = data[position + 1]
+        second = data[position + 2]
         if byte < 128:
             delta = byte >> 1
             position += 2
+        elif second < 128:
+            delta = (byte & 127 | second << 7) >> 1
+            position += 3
         else:
             delta, position = read_varint(data, position + 1)
         if delta != index:
