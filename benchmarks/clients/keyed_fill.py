@@ -1,6 +1,6 @@
 """Fills a partition with records that keep replacing each other, as a compacted topic gets them.
 
-    python -m benchmarks.clients.keyed_fill --port P --topic T --bytes 268435456
+    python -m benchmarks.clients.keyed_fill --port P --topic T --bytes 268435456 --record-bytes 100
 
 Keys are drawn at random (the same ones for every broker), so that hardly a batch stays or goes as a whole.
 """
@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from benchmarks import wire
 from benchmarks.clients.fill import send_batches
 
-KEYS, RECORD_BYTES, RECORDS_PER_BATCH = 100_000, 100, 500
+UPDATES_PER_KEY, BATCH_BYTES = 20, 60_000
 
 
-def batches_of(size: int) -> Iterator[bytes]:
-    """Batches of about that size together."""
+def batches_of(size: int, record_bytes: int) -> Iterator[bytes]:
+    """Batches of about that size together, in which each key comes about 20 times."""
     choose = random.Random(1).choices
-    keys = [b"key-%08d" % number for number in range(KEYS)]
+    keys = [b"key-%08d" % number for number in range(1 + size // record_bytes // UPDATES_PER_KEY)]
+    records = BATCH_BYTES // record_bytes
     while size > 0:
-        batch = wire.keyed_batch(choose(keys, k=RECORDS_PER_BATCH), RECORD_BYTES)
+        batch = wire.keyed_batch(choose(keys, k=records), record_bytes)
         size -= len(batch)
         yield batch
 
@@ -32,8 +33,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--bytes", type=int, required=True)
+    parser.add_argument("--record-bytes", type=int, default=100)
     options = parser.parse_args()
-    send_batches(options.host, options.port, options.topic, batches_of(options.bytes))
+    batches = batches_of(options.bytes, options.record_bytes)
+    send_batches(options.host, options.port, options.topic, batches)
     print(json.dumps({"bytes": options.bytes}))
 
 

@@ -7,9 +7,9 @@ over stands in the cleaner's checkpoint, which both brokers write when they have
 import time
 
 from benchmarks.brokers import Broker
-from benchmarks.loads import client
+from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
-from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, both_of
+from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, MeasureBroker, both_of
 from benchmarks.rows.latency import P50, P99
 from benchmarks.session import Session
 
@@ -20,23 +20,30 @@ _NOT_YET = {"cleanup.policy": "delete", "segment.bytes": str(_SEGMENT_BYTES)}
 _START = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
 
-def compact(session: Session, broker: Broker) -> Figures:
-    topic = _filled_topic(session, broker, session.scaled(_LOG_BYTES))
+def compact(record_bytes: int) -> MeasureBroker:
+    def measure(session: Session, broker: Broker) -> Figures:
+        topic = _filled_topic(session, broker, session.scaled(_LOG_BYTES), record_bytes)
+        figures = with_cpu(broker, lambda: _compaction_rate(session, broker, topic))
+        session.delete_topic(broker, topic)
+        return figures
+
+    return measure
+
+
+def _compaction_rate(session: Session, broker: Broker, topic: str) -> float:
+    """Megabytes per second, of the log as it was before."""
     end = _start_of_last_segment(broker, topic)
     size = broker.log_bytes(topic, partitions=1)
-    cpu, begin = broker.cpu_seconds(), time.perf_counter()
+    begin = time.perf_counter()
     session.alter_topic(broker, topic, _START)
     _wait_until_compacted(broker, topic, end)
-    seconds = time.perf_counter() - begin
-    figures = {"rate": size / seconds / 1e6, "cpu": broker.cpu_seconds() - cpu}
-    session.delete_topic(broker, topic)
-    return figures
+    return size / (time.perf_counter() - begin) / 1e6
 
 
 def produce_beside_compaction(session: Session, broker: Broker) -> Figures:
     """Beside a log that is large enough to keep either cleaner busy all the while."""
     seconds = session.scaled(_PRODUCE_SECONDS)
-    filled = _filled_topic(session, broker, seconds * _AT_MOST_COMPACTED_IN_A_SECOND)
+    filled = _filled_topic(session, broker, seconds * _AT_MOST_COMPACTED_IN_A_SECOND, record_bytes=100)
     topic = session.fresh_topic(broker, 1)
     options = ("--rate", 5000, "--seconds", seconds)
     session.alter_topic(broker, filled, _START)
@@ -46,9 +53,10 @@ def produce_beside_compaction(session: Session, broker: Broker) -> Figures:
     return figures
 
 
-def _filled_topic(session: Session, broker: Broker, size: int) -> str:
+def _filled_topic(session: Session, broker: Broker, size: int, record_bytes: int) -> str:
     topic = session.fresh_topic(broker, 1, _NOT_YET)
-    client("keyed_fill", "--port", broker.port, "--topic", topic, "--bytes", size)
+    options = ("--bytes", size, "--record-bytes", record_bytes)
+    client("keyed_fill", "--port", broker.port, "--topic", topic, *options)
     session.settle()  # writing back what was just produced is no part of compaction
     return topic
 
@@ -66,14 +74,19 @@ def _wait_until_compacted(broker: Broker, topic: str, end: int) -> None:
         time.sleep(_LOOK_EVERY_SECONDS)
 
 
-ROWS = (
-    Row(
-        "compaction",
-        "compaction of a log of 100 B records, 20 for each key",
-        both_of("compacting", compact),
+def _rate_row(name: str, title: str, record_bytes: int) -> Row:
+    return Row(
+        name,
+        title,
+        both_of("compacting", compact(record_bytes)),
         (Metric("rate", "MB/s"), CPU),
         (Target("rate", ">=", 1.0), COORDINATION_CPU_TARGET),
-    ),
+    )
+
+
+ROWS = (
+    _rate_row("compaction-100b", "compaction of 100 B records, 20 for each key", 100),
+    _rate_row("compaction-1kb", "compaction of 1 KB records, 20 for each key", 1000),
     Row(
         "compaction-latency",
         "produce latency at 5,000/s beside compaction",

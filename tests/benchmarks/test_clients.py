@@ -71,11 +71,11 @@ def test_transactions_are_committed_with_all_their_records(
 def test_a_log_to_compact_holds_the_same_records_every_time(
     barnabas: EmbeddedBroker, barnabas_topic: str
 ) -> None:
-    batches = list(keyed_fill.batches_of(200_000))
+    batches = list(keyed_fill.batches_of(200_000, record_bytes=100))
     assert 200_000 <= sum(map(len, batches)) < 300_000
     fill.send_batches("127.0.0.1", barnabas.port, barnabas_topic, batches)
-    assert end_offset(barnabas, barnabas_topic) == len(batches) * keyed_fill.RECORDS_PER_BATCH
-    again = keyed_fill.batches_of(200_000)
+    assert end_offset(barnabas, barnabas_topic) == len(batches) * 600
+    again = keyed_fill.batches_of(200_000, record_bytes=100)
     records_of = slice(61, None)  # all but the header, which has the time in it
     assert all(one[records_of] == other[records_of] for one, other in zip(batches, again, strict=True))
 
