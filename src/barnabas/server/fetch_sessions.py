@@ -160,7 +160,7 @@ class FetchSessions:
         uses_topic_ids = version >= TOPIC_IDS_SINCE
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._close(request.session_id)
-            wants_session = request.session_epoch == INITIAL_EPOCH and bool(request.topics)
+            wants_session = request.session_epoch == INITIAL_EPOCH
             session = self._create(uses_topic_ids) if wants_session else self._single_use(uses_topic_ids)
         else:
             session = self._continue(request, uses_topic_ids)
