@@ -159,6 +159,13 @@ class ZooKeeper:
             self._replace_client()
         self._ask_again()
         self._tell_cut_off()
+        self._tell_in_time()
+
+    def _tell_in_time(self) -> None:
+        """To be cut off is told when it happens, not with the next beat: the others act a moment later."""
+        left = self._last_contact + self._timeout - self._now()
+        if 0 <= left <= self._timeout / BEATS_PER_TIMEOUT:
+            self._loop.call_later(left + 0.001, self._tell_cut_off)
 
     def _is_hopeless(self) -> bool:
         """A ZooKeeper that was wiped, or restored from an old copy, turns down sessions that have seen newer things,

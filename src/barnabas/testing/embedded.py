@@ -59,7 +59,8 @@ class EmbeddedBroker:
     ) -> None:
         self.host = host
         self.port = port
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
+        """What the next start uses; changing it does nothing to a broker that runs."""
         self._given_dir = None if data_dir is None else Path(data_dir)
         self._temporary: Path | None = None
         self._thread: LoopThread | None = None
@@ -177,7 +178,7 @@ class EmbeddedBroker:
             **TEST_SETTINGS,
             "listeners": f"PLAINTEXT://{host}:{self.port}",
             "log.dirs": str(self.data_dir),
-            **self._settings,
+            **self.settings,
         }
         broker = Broker(BrokerConfig.load(properties))
         await broker.start()
