@@ -1,0 +1,82 @@
+"""Transactions over several brokers: the coordinator, the partitions and the group live on different ones, and die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.cluster.names import TRANSACTION_STATE
+from barnabas.coordination.keys import partition_for
+from barnabas.testing import EmbeddedCluster
+from tests.clients.conftest import consume, wait_for
+from tests.clients.test_transactions_confluent import end_offsets, transactional
+from tests.clients.test_transactions_crashes import COUNT, committed_offset, fill, start_worker
+from tests.zookeeper import require_zookeeper
+
+pytestmark = pytest.mark.slow
+
+NAME = "payments"
+TIMEOUT = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    require_zookeeper()
+    settings = {"zookeeper.session.timeout.ms": "3000", "min.insync.replicas": "2"}
+    with EmbeddedCluster(brokers=3, settings=settings) as running:
+        yield running
+
+
+def revive(cluster: EmbeddedCluster, node_id: int) -> None:
+    """Start a broker again, and wait until it is in sync."""
+    cluster.brokers[node_id].start()
+
+    def is_in_sync() -> bool:
+        topics = cluster.brokers[node_id].broker.image.topics.values()
+        return all(node_id in partition.isr for topic in topics for partition in topic.partitions)
+
+    wait_for(is_in_sync, f"broker {node_id} in all ISRs", TIMEOUT)
+
+
+def test_a_transaction_survives_the_loss_of_its_coordinator(cluster: EmbeddedCluster) -> None:
+    topic = cluster.create_topic(partitions=3)
+    bootstrap = cluster.bootstrap_servers
+    producer = transactional(bootstrap, NAME)
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.produce(topic, b"before", partition=partition)
+    assert producer.flush(TIMEOUT) == 0
+    state = cluster.running[0].broker.image.topics[TRANSACTION_STATE]
+    coordinator = cluster.leader_of(TRANSACTION_STATE, partition_for(NAME, len(state.partitions)))
+    cluster.kill(coordinator)
+    for partition in range(3):
+        producer.produce(topic, b"after", partition=partition)
+    producer.commit_transaction(TIMEOUT)
+    for partition in range(3):
+        found = consume(bootstrap, topic, 2, partition=partition, isolation_level="read_committed")
+        assert [message.value() for message in found] == [b"before", b"after"]
+    revive(cluster, coordinator)
+
+
+def test_each_input_is_processed_exactly_once_while_brokers_die(cluster: EmbeddedCluster) -> None:
+    bootstrap = cluster.bootstrap_servers
+    for name in ("input", "output"):
+        cluster.create_topic(name)
+    values = fill(bootstrap, "input", COUNT)
+    worker = start_worker("confluent", bootstrap)
+    try:
+        for number in range(2):
+            reached = 1 + number * COUNT // 2
+            wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress", TIMEOUT)  # type: ignore[misc]
+            victim = cluster.leader_of("output")
+            cluster.kill(victim)
+            revive(cluster, victim)
+        assert worker.wait(60) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    found = consume(bootstrap, "output", COUNT, isolation_level="read_committed")
+    assert [message.value() for message in found] == values
+    everything = end_offsets(bootstrap, "output", "read_uncommitted")
+    assert end_offsets(bootstrap, "output", "read_committed") == everything
