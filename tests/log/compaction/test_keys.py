@@ -1,13 +1,23 @@
 """The inner loops agree with the slow and general reader of records."""
 
 import tracemalloc
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.log.compaction.choosing import Choice, keep_by_key, keep_by_place
-from barnabas.log.compaction.keys import BYTES_PER_KEY, LONGEST_OWN_KEY, KeyMap, note_keys, stand_in
+from barnabas.log.compaction.choosing import Choice, keep_at, keep_by_key
+from barnabas.log.compaction.keys import (
+    BYTES_PER_KEY,
+    LONGEST_OWN_KEY,
+    POSITION_BITS,
+    POSITION_MASK,
+    KeyMap,
+    note_keys,
+    note_keys_with_gaps,
+    stand_in,
+)
 from barnabas.records.batch import read_header
 from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.record import Record, record_data
@@ -30,23 +40,35 @@ RECORDS = st.lists(
 
 
 @settings(deadline=None)
-@given(RECORDS)
-def test_keys_are_noted_with_their_last_offsets(records: list[Record]) -> None:
-    latest: dict[bytes, int] = {}
-    regular = note_keys(data_of(records), len(records), 1000, latest)
-    expected = {stand_in(r.key): 1000 + place for place, r in enumerate(records) if r.key is not None}
-    assert latest == expected
-    assert regular == all(record.value is not None for record in records if record.key is not None)
+@given(RECORDS, st.booleans())
+def test_keys_are_noted_with_their_last_places(records: list[Record], as_if_with_gaps: bool) -> None:
+    keys = KeyMap(1 << 20, origin=900)
+    note = note_keys_with_gaps if as_if_with_gaps else note_keys
+    regular = note(data_of(records), len(records), 100 << POSITION_BITS, keys.latest)
+    starts = [0, *accumulate(map(len, pieces(records)))]
+    expected = {
+        stand_in(record.key): (100 + index << POSITION_BITS) + starts[index]
+        for index, record in enumerate(records)
+        if record.key is not None
+    }
+    assert keys.latest == expected
+    without_tombstones = all(record.value is not None for record in records if record.key is not None)
+    assert regular == (without_tombstones and not as_if_with_gaps)
+    keys.finish()
+    last = sorted(place & POSITION_MASK for place in expected.values())
+    assert keys.survivors_in(1000, 1000 + len(records)) == last
+    assert not keys.survivors_in(0, 999)
 
 
 @settings(deadline=None)
 @given(RECORDS, st.data())
-def test_records_are_kept_by_place(records: list[Record], data: st.DataObject) -> None:
-    places = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
-    kept = keep_by_place(data_of(records), places)
-    assert b"".join(kept.runs) == b"".join(pieces(records)[place] for place in places)
-    assert kept.record_count == len(places)
-    assert kept.largest_timestamp == max(records[place].timestamp for place in places) - records[0].timestamp
+def test_records_are_kept_by_their_positions(records: list[Record], data: st.DataObject) -> None:
+    chosen = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
+    starts = [0, *accumulate(map(len, pieces(records)))]
+    kept = keep_at(data_of(records), [starts[index] for index in chosen])
+    assert b"".join(kept.runs) == b"".join(pieces(records)[index] for index in chosen)
+    assert kept.record_count == len(chosen)
+    assert kept.largest_timestamp == max(records[index].timestamp for index in chosen) - records[0].timestamp
 
 
 @settings(deadline=None)
@@ -54,21 +76,32 @@ def test_records_are_kept_by_place(records: list[Record], data: st.DataObject) -
 def test_records_are_kept_by_key(
     records: list[Record], newer: dict[int, int], upto: int, keeps_tombstones: bool
 ) -> None:
-    keys = {place: stand_in(record.key) for place, record in enumerate(records) if record.key is not None}
-    latest = {keys[place]: offset for place, offset in newer.items() if place in keys}
-    kept = keep_by_key(data_of(records), len(records), 0, Choice(latest, upto, keeps_tombstones))
+    names = {index: stand_in(record.key) for index, record in enumerate(records) if record.key is not None}
+    latest = {names[index]: offset for index, offset in newer.items() if index in names}
+    keys = KeyMap(1 << 20)
+    keys.latest = {key: (offset << POSITION_BITS) + 7 for key, offset in latest.items()}
+    kept = keep_by_key(data_of(records), len(records), 0, Choice(keys, upto, keeps_tombstones))
 
-    def stays(place: int, record: Record) -> bool:
-        if place >= upto:
+    def stays(index: int, record: Record) -> bool:
+        if index >= upto:
             return True
         if record.key is None or (record.value is None and not keeps_tombstones):
             return False
-        return latest.get(keys[place], 0) <= place
+        return latest.get(names[index], 0) <= index
 
-    expected = [place for place, record in enumerate(records) if stays(place, record)]
-    assert b"".join(kept.runs) == b"".join(pieces(records)[place] for place in expected)
+    expected = [index for index, record in enumerate(records) if stays(index, record)]
+    assert b"".join(kept.runs) == b"".join(pieces(records)[index] for index in expected)
     assert kept.record_count == len(expected)
-    assert kept.has_tombstones == any(records[place].value is None for place in expected)
+    assert kept.has_tombstones == any(records[index].value is None for index in expected)
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 8191, 8192, 8193])
+def test_offset_deltas_of_any_length_are_stepped_over(count: int) -> None:
+    records = [Record(0, 0, b"%d" % index, b"") for index in range(count)]
+    latest: dict[bytes, int] = {}
+    assert note_keys(data_of(records), count, 0, latest)
+    assert [place >> POSITION_BITS for place in latest.values()] == list(range(count))
+    assert list(latest) == [record.key for record in records]
 
 
 def data_of(records: list[Record]) -> bytes:
@@ -89,7 +122,8 @@ def test_malformed_records_end_in_one_of_two_errors(records: list[Record], data:
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     for read in (
         lambda: note_keys(bytes(damaged), len(records), 0, {}),
-        lambda: keep_by_key(bytes(damaged), len(records), 0, Choice({}, 80, True)),
+        lambda: note_keys_with_gaps(bytes(damaged), len(records), 0, {}),
+        lambda: keep_by_key(bytes(damaged), len(records), 0, Choice(KeyMap(1), 80, True)),
     ):
         try:
             read()
@@ -109,7 +143,7 @@ def test_a_key_takes_no_more_memory_than_reckoned_with(length: int) -> None:
         tracemalloc.start()
         keys = KeyMap(1 << 30)
         for number in range(count):
-            keys.latest[number.to_bytes(length, "big")] = number + (1 << 40)
+            keys.latest[number.to_bytes(length, "big")] = number << POSITION_BITS
         keys.finish()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

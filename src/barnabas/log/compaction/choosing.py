@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.log.compaction.keys import LONGEST_OWN_KEY, NULL, stand_in
+from barnabas.log.compaction.keys import LONGEST_OWN_KEY, NULL, POSITION_BITS, KeyMap, stand_in
 from barnabas.records.varints import read_varint
 
 SMALLEST = -(1 << 63)
@@ -19,47 +19,39 @@ class Kept(NamedTuple):
     has_tombstones: bool = False
 
 
-def keep_by_place(data: bytes, places: list[int]) -> Kept:
-    """The records at these places, in ascending order. Only record boundaries are looked at to find them."""
+def keep_at(data: bytes, positions: list[int]) -> Kept:
+    """The records that start at these positions, in ascending order."""
     runs = []
     largest = SMALLEST
-    position = index = run_start = run_end = 0
-    for place in places:
-        while True:
-            start = position
-            byte = data[position]
-            second = data[position + 1]
-            if byte < 128:
-                position += 1
-                end = position + (byte >> 1)
-            elif second < 128:
-                position += 2
-                end = position + ((byte & 127 | second << 7) >> 1)
-            else:
-                length, position = read_varint(data, position)
-                end = position + length
-            index += 1
-            if index > place:
-                break
-            position = end
+    run_start = run_end = positions[0]
+    for start in positions:
+        byte = data[start]
+        second = data[start + 1]
+        if byte < 128:
+            position = start + 1
+            end = position + (byte >> 1)
+        elif second < 128:
+            position = start + 2
+            end = position + (byte - 128 >> 1) + (second << 6)
+        else:
+            length, position = read_varint(data, start)
+            end = position + length
         if start != run_end:
-            if run_end:
-                runs.append(data[run_start:run_end])
+            runs.append(data[run_start:run_end])
             run_start = start
         run_end = end
         byte = data[position + 1]
         timestamp = (byte >> 1) ^ -(byte & 1) if byte < 128 else read_varint(data, position + 1)[0]
         if timestamp > largest:
             largest = timestamp
-        position = end
     runs.append(data[run_start:run_end])
-    return Kept(runs, len(places), largest)
+    return Kept(runs, len(positions), largest)
 
 
 class Choice(NamedTuple):
     """What decides whether a record stays."""
 
-    latest: dict[bytes, int]
+    keys: KeyMap
     cleaned_upto: int  # at and above, everything stays
     keeps_tombstones: bool
 
@@ -69,8 +61,8 @@ def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Ke
 
     IndexError or ValueError when the records are malformed.
     """
-    latest, cleaned_upto, keeps_tombstones = choice
-    find = latest.get
+    keys, cleaned_upto, keeps_tombstones = choice
+    find, origin = keys.latest.get, keys.origin
     runs = []
     kept = 0
     largest = SMALLEST
@@ -119,7 +111,8 @@ def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Ke
             if (
                 byte == NULL
                 or (is_tombstone and not keeps_tombstones)
-                or find(key if len(key) <= LONGEST_OWN_KEY else stand_in(key), 0) > offset
+                or find(key if len(key) <= LONGEST_OWN_KEY else stand_in(key), SMALLEST)
+                >= (offset + 1 - origin) << POSITION_BITS
             ):
                 if start != run_start:
                     runs.append(data[run_start:start])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from barnabas.errors import KafkaError
 from barnabas.files import Bytes, FileSystem
 from barnabas.log import names
-from barnabas.log.compaction.choosing import Choice, Kept, keep_by_key, keep_by_place
+from barnabas.log.compaction.choosing import Choice, Kept, keep_at, keep_by_key
 from barnabas.log.compaction.keys import KeyMap
 from barnabas.log.compaction.plan import NO_DATA, CleanedGroup, CompactionPlan, CompactionResult, Source
 from barnabas.log.compaction.rewriting import delete_horizon, empty_batch, rebuilt_batch
@@ -50,7 +50,7 @@ class _Compaction:
         self._plan = plan
         self._fs = fs
         self._pause = pause
-        self._keys = KeyMap(plan.key_memory_bytes)
+        self._keys = KeyMap(plan.key_memory_bytes, origin=plan.sources[0].base_offset)
         self._cleaned_upto = plan.upper
         self._last_offsets = {end.producer_id: end for end in plan.producers}
         self._bytes_read = self._bytes_kept = 0
@@ -96,7 +96,7 @@ class _Compaction:
             if header.is_control:
                 transactions.is_done(header, batch)
             elif header.last_offset >= first_dirty and not transactions.is_aborted(header):
-                if not keys.has_room_for(header.record_count):
+                if not keys.has_room_for(header.record_count, header.last_offset):
                     self._cleaned_upto = header.base_offset
                     break
                 self._note_keys(header, batch)
@@ -104,7 +104,8 @@ class _Compaction:
 
     def _note_keys(self, header: BatchHeader, batch: memoryview) -> None:
         try:
-            self._keys.note(record_data(batch, header), header.record_count, header.base_offset)
+            data = record_data(batch, header)
+            self._keys.note(data, header.record_count, header.base_offset, header.last_offset)
         except MALFORMED as error:
             raise _failure(header, error) from error
 
@@ -215,18 +216,18 @@ class _Compaction:
             return batch
         if horizon is not None:
             return None
-        marker = keep_by_place(record_data(batch, header), [0])
+        marker = keep_at(record_data(batch, header), [0])
         return self._rebuild(header, marker, self._new_horizon)
 
     def _what_stays_of_records(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
-        places = self._places(header)
-        if places is None:
+        positions = self._positions(header)
+        if positions is None:
             return self._choose_by_key(header, batch)
-        if len(places) == header.record_count:
+        if len(positions) == header.record_count:
             return batch
-        return self._rebuild(header, keep_by_place(record_data(batch, header), places)) if places else None
+        return self._rebuild(header, keep_at(record_data(batch, header), positions)) if positions else None
 
-    def _places(self, header: BatchHeader) -> list[int] | None:
+    def _positions(self, header: BatchHeader) -> list[int] | None:
         """Where the last records of their keys stand in a batch of the first pass; None if it must be looked into."""
         if header.base_offset < self._plan.first_dirty or header.base_offset in self._keys.irregular:
             return None
@@ -235,7 +236,7 @@ class _Compaction:
     def _choose_by_key(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         horizon = delete_horizon(header)
         keeps_tombstones = horizon is None or self._plan.now_ms < horizon
-        choice = Choice(self._keys.latest, self._cleaned_upto, keeps_tombstones)
+        choice = Choice(self._keys, self._cleaned_upto, keeps_tombstones)
         kept = keep_by_key(record_data(batch, header), header.record_count, header.base_offset, choice)
         if not kept.record_count:
             return None

@@ -1,7 +1,9 @@
-"""The first pass: the last offset of every key in the dirty part of a log.
+"""The first pass: the last place of every key in the dirty part of a log.
 
 This and `choosing.py` are the inner loops of compaction. They go through the bytes of a batch themselves and take out
-keys and record boundaries only: a third of what it costs to build a `Record` of each.
+keys and record boundaries only: a quarter of what it costs to build a `Record` of each. A *place* is one number for
+the offset of a record and where it stands in the data of its batch: the second pass finds the records that stay
+without looking at those that go.
 """
 
 from __future__ import annotations
@@ -15,9 +17,16 @@ from barnabas.records.varints import read_varint
 LONGEST_OWN_KEY = 32
 """A longer key is stood for by a digest. That is one byte longer, so that no key equals another's digest."""
 BYTES_PER_KEY = 200
-"""Of a dictionary entry with its key and offset, measured while the dictionary grows (tests/log/compaction)."""
+"""Of a dictionary entry with its key and place, measured while the dictionary grows (tests/log/compaction)."""
+
+POSITION_BITS = 27  # enough for the data of a batch, which are at most 100 MiB (records/compression.py)
+POSITION_MASK = (1 << POSITION_BITS) - 1
+OFFSET_RANGE = 1 << 63 - POSITION_BITS
+"""A place fits into 63 bits: so many offsets, counted from the first dirty one, can be compacted in one go."""
+_NEXT_OFFSET = 1 << POSITION_BITS
 
 NULL = 1  # the length -1, as one byte
+_LONGEST_PLAIN_LENGTH = 2 * LONGEST_OWN_KEY  # as it is written
 
 
 def stand_in(key: bytes) -> bytes:
@@ -28,91 +37,117 @@ def stand_in(key: bytes) -> bytes:
 
 
 class KeyMap:
-    """key -> its last offset, in bounded memory."""
+    """key -> its last place, in bounded memory. Offsets are counted from `origin`."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, origin: int = 0) -> None:
         self.limit = max(memory_bytes // BYTES_PER_KEY, 1)
+        self.origin = origin
         self.latest: dict[bytes, int] = {}
         self.irregular: set[int] = set()
         """Base offsets of the noted batches that `survivors_in` does not speak for."""
         self._survivors = array("q")
 
-    def has_room_for(self, records: int) -> bool:
+    def has_room_for(self, records: int, last_offset: int) -> bool:
         """Always for the first batch, or there would be no progress."""
-        return not self.latest or len(self.latest) + records <= self.limit
+        if not self.latest:
+            return True
+        return len(self.latest) + records <= self.limit and last_offset - self.origin < OFFSET_RANGE
 
-    def note(self, data: bytes, count: int, base_offset: int) -> None:
+    def note(self, data: bytes, count: int, base_offset: int, last_offset: int) -> None:
         """Take note of the keys of a batch."""
-        if not note_keys(data, count, base_offset, self.latest):
+        first_place = (base_offset - self.origin) << POSITION_BITS
+        has_gaps = last_offset - base_offset + 1 != count
+        note = note_keys_with_gaps if has_gaps else note_keys
+        if not note(data, count, first_place, self.latest) or has_gaps:
             self.irregular.add(base_offset)
 
     def finish(self) -> None:
-        """All keys are known: note which offsets are the last ones."""
+        """All keys are known: put in order which places are the last ones."""
         self._survivors = array("q", sorted(self.latest.values()))
 
     def survivors_in(self, first_offset: int, last_offset: int) -> list[int]:
-        """Places, counted from the first, of the records in this range that are the last ones of their keys."""
+        """Where the records of this range stand in the data of their batch that are the last ones of their keys."""
         survivors = self._survivors
-        start = bisect_left(survivors, first_offset)
-        end = bisect_left(survivors, last_offset + 1, start)
-        return [offset - first_offset for offset in survivors[start:end]]
+        start = bisect_left(survivors, (first_offset - self.origin) << POSITION_BITS)
+        end = bisect_left(survivors, (last_offset + 1 - self.origin) << POSITION_BITS, start)
+        return [place & POSITION_MASK for place in survivors[start:end]]
 
     @property
     def used(self) -> float:
         return len(self.latest) / self.limit
 
 
-def note_keys(data: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> bool:  # noqa: C901 - one loop
-    """Note the offset of every key in the records of a batch; IndexError or ValueError when they are malformed.
+_DELTA_WIDTHS = ((1 << 6, 1), (1 << 13, 2), (1 << 20, 3), (1 << 27, 4), (1 << 34, 5))
+"""(below, bytes): how long an offset delta is when it is written."""
 
-    True if the batch is regular: offsets without gaps, and no tombstones.
+
+def note_keys(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:  # noqa: C901 - one loop
+    """Note the place of every key in a batch whose offsets have no gaps; whether no record is a tombstone.
+
+    IndexError or ValueError when the records are malformed.
     """
     regular = True
-    position = 0
-    for index in range(count):
-        byte = data[position]
-        second = data[position + 1]
-        if byte < 128:
+    position = index = 0
+    place = first_place
+    for below, width in _DELTA_WIDTHS:
+        for index in range(index, min(count, below)):  # noqa: B020 - goes on where the last one ended
+            here = place + position
+            byte = data[position]
+            if byte < 128:
+                position += 2
+                end = position - 1 + (byte >> 1)
+            else:
+                second = data[position + 1]
+                if second < 128:
+                    position += 3
+                    end = position - 1 + (byte - 128 >> 1) + (second << 6)
+                else:
+                    length, position = read_varint(data, position)
+                    end = position + length
+                    position += 1
+            while data[position] > 127:  # the timestamp
+                position += 1
+            position += width + 1
+            byte = data[position]
             position += 1
-            end = position + (byte >> 1)
-        elif second < 128:
-            position += 2
-            end = position + ((byte & 127 | second << 7) >> 1)
-        else:
-            length, position = read_varint(data, position)
-            end = position + length
-        position += 1  # attributes
-        while data[position] > 127:  # timestamp
-            position += 1
-        byte = data[position + 1]
-        second = data[position + 2]
-        if byte < 128:
-            delta = byte >> 1
-            position += 2
-        elif second < 128:
-            delta = (byte & 127 | second << 7) >> 1
-            position += 3
-        else:
-            delta, position = read_varint(data, position + 1)
-        if delta != index:
-            regular = False
-        byte = data[position]
-        if byte == NULL:
+            if NULL < byte <= _LONGEST_PLAIN_LENGTH:
+                key_end = position + (byte >> 1)
+                latest[data[position:key_end]] = here
+                if data[key_end] == NULL:
+                    regular = False
+            else:
+                key_end = position
+                if byte != NULL:
+                    length, position = read_varint(data, position - 1)
+                    key_end = position + length
+                    latest[stand_in(data[position:key_end])] = here
+                    regular = regular and data[key_end] != NULL
+            if not position <= key_end < end:
+                raise ValueError(f"record {index} is malformed")
             position = end
-            continue
-        position += 1
-        if byte < 128:
-            key_end = position + (byte >> 1)
-        else:
-            length, position = read_varint(data, position - 1)
-            key_end = position + length
-        if not position <= key_end < end:
-            raise ValueError(f"record {index} is malformed")
-        key = data[position:key_end]
-        latest[key if len(key) <= LONGEST_OWN_KEY else stand_in(key)] = base_offset + delta
-        if data[key_end] == NULL:
-            regular = False
-        position = end
+            place += _NEXT_OFFSET
+        index = min(count, below)
     if position != len(data):
         raise ValueError(f"the records take {position} bytes of {len(data)}")
     return regular
+
+
+def note_keys_with_gaps(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:
+    """As `note_keys`, for a batch that was compacted before: each record says how far it is from the first."""
+    position = 0
+    for index in range(count):
+        start = position
+        length, position = read_varint(data, position)
+        end = position + length
+        _, position = read_varint(data, position + 1)
+        delta, position = read_varint(data, position)
+        length, position = read_varint(data, position)
+        key_end = position + max(length, 0)
+        if not position <= key_end < end:
+            raise ValueError(f"record {index} is malformed")
+        if length >= 0:
+            latest[stand_in(data[position:key_end])] = first_place + delta * _NEXT_OFFSET + start
+        position = end
+    if position != len(data):
+        raise ValueError(f"the records take {position} bytes of {len(data)}")
+    return False
