@@ -15,7 +15,7 @@ from barnabas.log.manager import LogManager
 from barnabas.log.recovery import Stop
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.types import TopicPartition, Uuid
-from tests.log.support import PARTITION, TOPIC_ID, append, batch, read_all
+from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 CLUSTER = "cluster-0123456789abcd"
 
@@ -202,3 +202,31 @@ def test_housekeeping_applies_retention_and_notes_offsets_when_it_is_time(tmp_pa
     logs.housekeeping(clock.now_ms())
     assert not list((tmp_path / "orders-0").glob("*.deleted"))
     logs.close()
+
+
+def test_deleting_many_partitions_does_not_wait_for_the_disk() -> None:
+    disk = FaultyFileSystem()
+    logs = managed(disk)
+    places = [TopicPartition("orders", index) for index in range(50)]
+    for place in places:
+        append(logs.create(place, TOPIC_ID, LogConfig()), batch(b"a"))
+    disk.fail_at(1, OSError(errno.EIO, "a sync on the event loop"), "sync", "sync_folder")
+    for place in places:
+        logs.delete(place)
+    assert len(logs) == 0
+
+
+def test_a_new_partition_does_not_inherit_the_recovery_point_of_a_deleted_one() -> None:
+    disk = FaultyFileSystem()
+    logs = managed(disk)
+    old = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(old, batch(b"a", b"b", b"c"))
+    old.flush()
+    logs.checkpoint()
+    logs.delete(PARTITION)
+    new = logs.create(PARTITION, bytes(16), LogConfig())
+    append(new, batch(b"d"))
+    new.flush()
+    again, report = loaded(disk.crash(), boot="boot-2")
+    assert not report.damaged
+    assert read_all(get(again)) == [(0, b"d")]

@@ -62,6 +62,8 @@ class LogDir:
         self._lock_file: File | None = None
         self._written: dict[str, bytes] = {}
         self._newest = 0
+        self.unwritten_deletions: set[TopicPartition] = set()
+        """Partitions that are gone, and of which the checkpoints on disk may still speak."""
         self._writing = threading.Lock()
 
     # -- the lock -----------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class LogDir:
             HIGH_WATERMARKS: encode_offsets(self.kept.high_watermarks | marks),
             CLEANED_OFFSETS: encode_offsets(self.cleaned),
         }
-        return CheckpointJob(self, self._newest, contents)
+        return CheckpointJob(self, self._newest, contents, frozenset(self.unwritten_deletions))
 
     def keep(self, partition: TopicPartition, known: Checkpoints) -> None:
         """A damaged partition is not opened; what was noted of it must stay, or it would look sound."""
@@ -167,6 +169,8 @@ class LogDir:
                 kept[partition] = offsets[partition]
 
     def forget(self, partition: TopicPartition) -> None:
+        """The next checkpoint says nothing of it. A new partition of that name must wait for that."""
+        self.unwritten_deletions.add(partition)
         for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
@@ -179,6 +183,7 @@ class LogDir:
                 if self._written.get(name) != data:
                     self.fs.write_atomic(f"{self.folder}/{name}", data)
                     self._written[name] = data
+            self.unwritten_deletions -= job.deleted
 
     def fail(self, cause: OSError) -> LogDirError:
         error = LogDirError(self.folder, cause)
@@ -190,6 +195,7 @@ class CheckpointJob(NamedTuple):
     log_dir: LogDir
     number: int
     contents: dict[str, bytes]
+    deleted: frozenset[TopicPartition]  # of which nothing is said any more
 
     def run(self) -> None:
         try:

@@ -207,6 +207,8 @@ class LogManager:
             )
         log_dir = self._prepared.pop(partition, None) or self._emptiest_dir()
         folder = f"{log_dir.folder}/{partition}"
+        if partition in log_dir.unwritten_deletions:
+            self._checkpoint(log_dir)
         try:
             log = create_log(
                 self.fs,
@@ -257,14 +259,13 @@ class LogManager:
             log.abandon()
         retired = f"{log_dir.folder}/{names.retired_folder_name(partition, names.DELETE_FOLDER)}"
         try:
+            # Not synced: if a crash brings it back, it is a stray.
             self.fs.rename(f"{log_dir.folder}/{partition}", retired)
-            self.fs.sync_folder(log_dir.folder)
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
         log_dir.forget(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
         self._housekeeping.remove_later(retired, self.clock.now_ms() + delay)
-        self._checkpoint(log_dir)
 
     def take_offline(self, log: Log, cause: OSError) -> str:
         """A flush failed: every log of that dir is refused from now on. The dir's folder."""
