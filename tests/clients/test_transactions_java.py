@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.testing import EmbeddedBroker
+from barnabas.transactions.states import TransactionState
 from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import TIMEOUT, end_offsets, transactional
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.java
 
 APPLICATION = Path(__file__).parent / "java" / "Transactions.java"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 
 
@@ -47,6 +49,22 @@ def test_kafka_producer_performance_writes_transactions(bootstrap: str, topic: s
     ).check()  # fmt: skip
     assert "500 records sent" in result.stdout
     assert len(consume(bootstrap, topic, 500, isolation_level="read_committed")) == 500
+
+
+def test_kafka_dump_log_reads_the_state_of_transactions(
+    broker: EmbeddedBroker, bootstrap: str, topic: str
+) -> None:
+    producer = transactional(bootstrap, f"dumped-{topic}")
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=0)
+    producer.commit_transaction(TIMEOUT)
+    log = broker.data_dir / "__transaction_state-0" / "00000000000000000000.log"
+    dump = run_tool(DUMP_LOG, "--files", str(log), "--transaction-log-decoder").check().stdout
+    lines = [line for line in dump.splitlines() if f"dumped-{topic}" in line]
+    written = [re.findall(r'"transactionStatus":(\d)', line)[0] for line in lines]
+    assert [TransactionState(int(status)).label for status in written] == [
+        "Empty", "Ongoing", "PrepareCommit", "CompleteCommit"
+    ]  # fmt: skip
 
 
 def tool(bootstrap: str, *args: str) -> str:
