@@ -60,7 +60,7 @@ class LogDir:
         self.cleaned: dict[TopicPartition, int] = {}
         """How far the logs that are compacted have been. Never above the end of a log, or keys would be missed."""
         self._lock_file: File | None = None
-        self._written: dict[str, bytes] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
         self._newest = 0
         self.unwritten_deletions: set[TopicPartition] = set()
         """Partitions that are gone, and of which the checkpoints on disk may still speak."""
@@ -154,13 +154,13 @@ class LogDir:
         }
         marks = {log.topic_partition: log.high_watermark for log in logs}
         self._newest += 1
-        contents = {
-            RECOVERY_POINTS: encode_offsets(self.kept.recovery_points | points),
-            LOG_STARTS: encode_offsets(self.kept.log_starts | starts),
-            HIGH_WATERMARKS: encode_offsets(self.kept.high_watermarks | marks),
-            CLEANED_OFFSETS: encode_offsets(self.cleaned),
+        offsets = {
+            RECOVERY_POINTS: self.kept.recovery_points | points,
+            LOG_STARTS: self.kept.log_starts | starts,
+            HIGH_WATERMARKS: self.kept.high_watermarks | marks,
+            CLEANED_OFFSETS: dict(self.cleaned),
         }
-        return CheckpointJob(self, self._newest, contents, frozenset(self.unwritten_deletions))
+        return CheckpointJob(self, self._newest, offsets, frozenset(self.unwritten_deletions))
 
     def keep(self, partition: TopicPartition, known: Checkpoints) -> None:
         """A damaged partition is not opened; what was noted of it must stay, or it would look sound."""
@@ -179,10 +179,11 @@ class LogDir:
         with self._writing:
             if job.number < self._newest:
                 return
-            for name, data in job.contents.items():
-                if self._written.get(name) != data:
-                    self.fs.write_atomic(f"{self.folder}/{name}", data)
-                    self._written[name] = data
+            for name, offsets in job.offsets.items():
+                # As text only here, perhaps in a thread: that takes milliseconds for a thousand partitions.
+                if self._written.get(name) != offsets:
+                    self.fs.write_atomic(f"{self.folder}/{name}", encode_offsets(offsets))
+                    self._written[name] = offsets
             self.unwritten_deletions -= job.deleted
 
     def fail(self, cause: OSError) -> LogDirError:
@@ -194,7 +195,7 @@ class LogDir:
 class CheckpointJob(NamedTuple):
     log_dir: LogDir
     number: int
-    contents: dict[str, bytes]
+    offsets: dict[str, dict[TopicPartition, int]]
     deleted: frozenset[TopicPartition]  # of which nothing is said any more
 
     def run(self) -> None:
