@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
-from barnabas.cluster.deltas import Delta, TopicDeleted
+from barnabas.cluster.deltas import Delta
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
 from barnabas.cluster.membership import BrokerInfo, Coordination, LocalMembership
@@ -330,9 +330,7 @@ class Broker:
         self._use(image)
         self.replicas.apply(image, deltas)
         self.coordinators.applied(before, deltas)
-        for delta in deltas:
-            if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
-                self.topic_metrics.remove(topic.name)
+        self.monitoring.follow(before, deltas)
 
     def _use(self, image: MetadataImage) -> None:
         if image.configs is not self.image.configs:

@@ -9,11 +9,12 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import barnabas
-from barnabas.cluster.image import PartitionState
+from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
+from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.metrics import catalogue
 from barnabas.metrics.catalogue import Metric
 from barnabas.metrics.registry import Registry, Sample
@@ -40,7 +41,7 @@ class Monitoring:
         declare_replica_metrics(registry, broker)
         declare_network_metrics(registry, broker)
         declare_process_metrics(registry, broker)
-        self.unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
+        self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
 
     async def start(self, address: str = "") -> None:
         """Begin to watch; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty to serve nobody."""
@@ -59,6 +60,14 @@ class Monitoring:
         self._loop_monitor.stop()
         await self.http.stop()
 
+    def follow(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:
+        """Count what has just happened to the cluster, and show nothing more of topics that are gone."""
+        for delta in deltas:
+            if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
+                self._broker.topic_metrics.remove(topic.name)
+            elif isinstance(delta, PartitionChanged) and before.controller_id == self._broker.node_id:
+                self._unclean_elections.value += is_unclean_election(before, delta)
+
     def health(self) -> tuple[bool, Mapping[str, object]]:
         """A broker is healthy when it serves clients and can write to at least one log dir."""
         broker = self._broker
@@ -75,6 +84,15 @@ class Monitoring:
             "offline_log_dirs": offline,
         }
         return healthy, details
+
+
+def is_unclean_election(before: MetadataImage, change: PartitionChanged) -> bool:
+    """Did a replica become the leader that may lack what was acknowledged?"""
+    topic = before.topic_by_id(change.topic_id)
+    if topic is None or change.index >= len(topic.partitions):
+        return False
+    old, leader = topic.partitions[change.index], change.state.leader
+    return leader >= 0 and leader != old.leader and leader not in (*old.isr, *old.elr)
 
 
 # The cluster
