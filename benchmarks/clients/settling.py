@@ -1,14 +1,16 @@
 """Members that all join one group at once: how long until all of them are in one generation.
 
-    python -m benchmarks.clients.settling --port P --group G --members 50 --groups 10
+    python -m benchmarks.clients.settling --port P --group G --topic T --members 50 --groups 10
 
-Each member does what consumers do (join, sync, heartbeat, join again when told to), on a connection of its own.
+Each member does what consumers do (join, sync, heartbeat, join again when told to), on a connection of its own. The
+leader gives each of them one partition of the topic; it counts once it has been told so.
 """
 
 import argparse
 import asyncio
 import json
 import statistics
+import struct
 import time
 
 from barnabas.client.connection import BrokerConnection
@@ -24,14 +26,26 @@ from barnabas.protocol.messages.groups import (
 
 _JOIN, _SYNC, _HEARTBEAT = 7, 4, 3  # versions that both brokers serve
 _HEARTBEAT_SECONDS = 0.02
-_SUBSCRIPTION = bytes(6) + b"\xff\xff\xff\xff"  # version 0, no topics, no user data
+_NO_USER_DATA = struct.pack(">i", -1)
+
+
+def subscription(topic: str) -> bytes:
+    """What a consumer joins with: version 0, one topic."""
+    return struct.pack(">hih", 0, 1, len(topic)) + topic.encode() + _NO_USER_DATA
+
+
+def assignment(topic: str, partition: int) -> bytes:
+    """What the leader gives a member: version 0, one partition of one topic."""
+    head = struct.pack(">hih", 0, 1, len(topic)) + topic.encode()
+    return head + struct.pack(">ii", 1, partition) + _NO_USER_DATA
 
 
 class Settling:
     """Counts how many members have synced in each generation."""
 
-    def __init__(self, group: str, members: int) -> None:
+    def __init__(self, group: str, topic: str, members: int) -> None:
         self._group = group
+        self._topic = topic
         self._members = members
         self._synced: dict[int, int] = {}
         self._done = asyncio.Event()
@@ -64,7 +78,7 @@ class Settling:
             rebalance_timeout_ms=60_000,
             member_id=member_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol("range", _SUBSCRIPTION)],
+            protocols=[JoinGroupRequestProtocol("range", subscription(self._topic))],
         )
         response: JoinGroupResponse = await connection.send(request, _JOIN)
         return response
@@ -74,10 +88,13 @@ class Settling:
             group_id=self._group,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
-            assignments=[SyncGroupRequestAssignment(member.member_id, b"x") for member in joined.members],
+            assignments=[
+                SyncGroupRequestAssignment(member.member_id, assignment(self._topic, partition))
+                for partition, member in enumerate(joined.members)
+            ],
         )
         response = await connection.send(request, _SYNC)
-        if response.error_code:
+        if response.error_code or not response.assignment:
             return False
         synced = self._synced.get(joined.generation_id, 0) + 1
         self._synced[joined.generation_id] = synced
@@ -98,11 +115,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--group", required=True)
+    parser.add_argument("--topic", required=True)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--groups", type=int, default=1, help="so many of them, one after the other")
     options = parser.parse_args()
     names = [f"{options.group}-{number}" for number in range(options.groups)]
-    seconds = [asyncio.run(Settling(name, options.members).run(options.port)) for name in names]
+    settlings = [Settling(name, options.topic, options.members) for name in names]
+    seconds = [asyncio.run(settling.run(options.port)) for settling in settlings]
     print(json.dumps({"ms": statistics.median(seconds) * 1000}))
 
 

@@ -36,13 +36,15 @@ def _commit(broker: Broker, topic: str, groups: int, requests: int) -> float:
 
 
 def settling(session: Session, broker: Broker) -> Figures:
-    topic = session.fresh_topic(broker, 1)
+    topic = session.fresh_topic(broker, _MEMBERS)
     wait_for_coordinators(broker.port, topic, 1)
     groups = session.scaled(_SETTLING_GROUPS)
     before = broker.cpu_seconds()
-    options = ("--group", f"settling-{topic}", "--members", _MEMBERS, "--groups", groups)
+    options = ("--group", f"settling-{topic}", "--topic", topic, "--members", _MEMBERS, "--groups", groups)
     figures = client("settling", "--port", broker.port, *options)
-    return {"ms": figures["ms"], "cpu": (broker.cpu_seconds() - before) / groups * 1000}
+    used = broker.cpu_seconds() - before
+    session.delete_topic(broker, topic)
+    return {"ms": figures["ms"], "cpu": used / groups * 1000}
 
 
 def wait_for_coordinators(port: int, topic: str, groups: int) -> None:

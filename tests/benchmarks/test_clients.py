@@ -86,4 +86,5 @@ def test_commits_and_settling_groups_are_counted_when_the_coordinator_answers(
     options = ("--port", barnabas.port, "--topic", barnabas_topic, "--connections", 10, "--requests", 100)
     wait_for_coordinators(barnabas.port, barnabas_topic, groups=3)
     assert client("loadgen", "--api", "commit", "--groups", 3, *options)["requests"] == 100
-    assert client("settling", "--port", barnabas.port, "--group", "group-0", "--members", 5)["ms"] > 0
+    settling_options = ("--port", barnabas.port, "--group", "settling", "--topic", barnabas_topic)
+    assert client("settling", *settling_options, "--members", 5, "--groups", 2)["ms"] > 0
