@@ -75,6 +75,18 @@ def test_a_follower_of_an_earlier_life_or_one_that_stops_is_not_proposed(
     assert cluster.wanted == []
 
 
+def test_a_follower_that_becomes_eligible_later_is_proposed_without_asking_again(
+    partition: Partition, cluster: Cluster
+) -> None:
+    cluster.down = {3}
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(2, 0, 20)
+    partition.follower_reached(3, 0, 30)
+    cluster.down = set()
+    partition.review_isr(30.0)
+    assert [proposal.isr for proposal in cluster.wanted] == [(1, 2, 3)]
+
+
 def test_what_is_committed_waits_for_a_proposed_member_at_once(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:
@@ -96,7 +108,7 @@ def test_a_member_counts_until_its_removal_is_stored(
     partition.append(batch(), NOW, ALL_REPLICAS)
     partition.follower_reached(2, 2, 20)
     cluster.now = 31.0
-    partition.drop_laggards(30.0)
+    partition.review_isr(30.0)
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
     partition.follower_reached(2, 2, 20)
     assert committed(partition) == 0
@@ -112,10 +124,10 @@ def test_a_follower_that_has_everything_stays_however_long_ago_it_asked(
     for replica in (2, 3):
         partition.follower_reached(replica, 2, replica * 10)
     cluster.now = 1000.0
-    partition.drop_laggards(30.0)
+    partition.review_isr(30.0)
     partition.append(batch(), NOW, ALL_REPLICAS)
     cluster.now = 1029.0
-    partition.drop_laggards(30.0)
+    partition.review_isr(30.0)
     assert cluster.wanted == []
 
 

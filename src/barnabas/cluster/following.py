@@ -11,6 +11,7 @@ from typing import TypeAlias
 from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.store import MetadataStore
+from barnabas.errors import ErrorCode, KafkaError
 
 CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], Awaitable[None] | None]
 Predicate: TypeAlias = Callable[[MetadataImage], bool]
@@ -29,6 +30,7 @@ class MetadataFollower:
         self._arrived: deque[tuple[int, list[Delta]]] = deque()
         self._applying: asyncio.Task[None] | None = None
         self._waiting: list[tuple[Predicate, asyncio.Future[None]]] = []
+        self._has_stopped = False
 
     async def start(self) -> MetadataImage:
         self.image = await self._store.load()
@@ -36,6 +38,8 @@ class MetadataFollower:
         return self.image
 
     def stop(self) -> None:
+        """Nothing more is applied, and nobody waits for it."""
+        self._has_stopped = True
         if self._applying is not None:
             self._applying.cancel()
         for _, future in self._waiting:
@@ -44,6 +48,10 @@ class MetadataFollower:
     async def until(self, predicate: Predicate) -> MetadataImage:
         """Wait until an applied image is as wanted."""
         if not predicate(self.image):
+            if self._has_stopped:
+                raise KafkaError(
+                    ErrorCode.NOT_CONTROLLER, "this broker stops, and hears no more of the metadata"
+                )
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((predicate, future))
             await future
@@ -54,7 +62,7 @@ class MetadataFollower:
 
     def _entry(self, offset: int, deltas: list[Delta]) -> None:
         self._arrived.append((offset, deltas))
-        if self._applying is None:
+        if self._applying is None and not self._has_stopped:
             self._applying = asyncio.ensure_future(self._apply_arrived())
 
     async def _apply_arrived(self) -> None:

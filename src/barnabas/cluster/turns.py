@@ -20,8 +20,16 @@ class Turns:
         self._lock = asyncio.Lock()
 
     async def run(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
+        turn = asyncio.ensure_future(self._in_turn(step))
+        turn.add_done_callback(_seen)
+        return await asyncio.shield(turn)
 
     async def _in_turn(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async with self._lock:
             return await step()
+
+
+def _seen(turn: asyncio.Future[Any]) -> None:
+    """An error is told to whoever asked; when nobody is left to be told, it is not worth a complaint."""
+    if not turn.cancelled():
+        turn.exception()

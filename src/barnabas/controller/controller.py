@@ -53,12 +53,10 @@ class Controller:
         return self.image
 
     async def stop(self) -> None:
-        await self._turns.run(self._close)
-
-    async def _close(self) -> None:
+        """A decision that is being stored is finished; one that waits to hear of itself waits no longer."""
         self.resign()
         self.metadata.stop()
-        await self._store.close()
+        await self._turns.run(self._store.close)
 
     async def take_over(self, epoch: int) -> None:
         """This broker was elected: catch up with the log, and say so in it."""

@@ -66,7 +66,8 @@ class Loader:
         for partition in self._partitions(log_dir):
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, how, checkpoints)
-        self._settle(log_dir, boot_id)
+        # Until others have been told of a loss, every start must find it out again (`loss_is_told`).
+        self._settle(log_dir, None if stop is Stop.CRASHED and self.logs else boot_id)
         if stop is not Stop.CLEAN and self.report.recovered:
             logger.info(
                 "%s was not closed (%s): %d bytes of %d partitions were checked, %d bytes cut",

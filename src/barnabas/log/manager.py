@@ -30,6 +30,7 @@ from barnabas.log.properties import (
     MetaPropertiesError,
     kernel_boot_id,
     read_meta,
+    write_boot_id,
     write_clean_shutdown,
     write_meta,
 )
@@ -171,6 +172,13 @@ class LogManager:
         log.on_flush_wanted = self._housekeeping.flush_wanted
         log.last_flush_ms = self.clock.now_ms()
         return log
+
+    def loss_is_told(self) -> None:
+        """Whoever must know has heard how this broker stopped: the next start only tells what happens from now on."""
+        boot_id = self._boot_id()
+        if boot_id is not None:
+            for log_dir in self._online():
+                write_boot_id(self.fs, log_dir.folder, boot_id)
 
     # -- creating and deleting ----------------------------------------------------------------------
 

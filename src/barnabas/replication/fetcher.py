@@ -68,11 +68,13 @@ class _Position(NamedTuple):
 
 
 class _Followed:
-    __slots__ = ("partition", "resume_at", "sent")
+    __slots__ = ("is_in_session", "leader_epoch", "partition", "resume_at", "sent")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.sent: _Position | None = None
+        self.is_in_session = False
         self.resume_at = 0.0
 
     def position(self) -> _Position:
@@ -109,6 +111,17 @@ class LeaderFetcher:
         self._wake.set()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
+
+    def follows(self, partition: Partition) -> bool:
+        """Is it followed in the epoch in which it is now? A new epoch begins without waiting for a pause to end."""
+        one = self._followed.get(_key(partition))
+        state = partition.state
+        return (
+            one is not None
+            and state is not None
+            and state.leader == self.leader
+            and one.leader_epoch == state.leader_epoch
+        )
 
     def remove(self, partition: Partition) -> None:
         if self._followed.pop(_key(partition), None) is not None:
@@ -171,10 +184,10 @@ class LeaderFetcher:
 
     def _request(self, asked: dict[Key, _Followed]) -> FetchRequest:
         settings, identity = self._settings(), self._identity()
-        left_out = [key for key, one in self._followed.items() if one.sent and key not in asked]
+        left_out = [key for key, one in self._followed.items() if one.is_in_session and key not in asked]
         forgotten = [*self._forgotten.difference(self._followed), *left_out] if self._session_id else []
         for key in left_out:
-            self._followed[key].sent = None
+            self._followed[key].is_in_session = False
         self._forgotten.clear()
         return FetchRequest(
             replica_state=ReplicaState(identity.broker_id, identity.broker_epoch),
@@ -194,9 +207,9 @@ class LeaderFetcher:
         topics: dict[Uuid, FetchTopic] = {}
         for (topic_id, index), one in asked.items():
             position = one.position()
-            if position == one.sent and self._session_id:
+            if position == one.sent and one.is_in_session:
                 continue
-            one.sent = position
+            one.sent, one.is_in_session = position, True
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
             topic.partitions.append(
                 FetchPartition(
@@ -220,7 +233,7 @@ class LeaderFetcher:
     def _begin_session_anew(self) -> None:
         self._session_id = self._session_epoch = 0
         for one in self._followed.values():
-            one.sent = None
+            one.is_in_session = False
 
     # -- taking over --------------------------------------------------------------------------------
 
@@ -246,7 +259,9 @@ class LeaderFetcher:
             self._put_off(one)
 
     def _put_off(self, one: _Followed) -> None:
-        """Not now: the leader does not know yet that it leads, or is no longer one."""
+        """Not now: the leader does not know yet that it leads, or is no longer one. It is named again later: only
+        then does the leader count what we have."""
+        one.sent = None
         one.resume_at = self._clock.monotonic() + self._settings().backoff
 
 

@@ -28,11 +28,15 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition) -> None:
         """A partition has another state: fetch it from the leader it has now, or from nobody."""
-        before = self._followed.pop(partition, None)
-        if before is not None:
-            before.remove(partition)
+        before = self._followed.get(partition)
         state = partition.state
-        if state is None or partition.is_retired or partition.is_leader or state.leader == NO_LEADER:
+        follows = state is not None and not partition.is_retired and not partition.is_leader
+        if before is not None:
+            if follows and before.follows(partition):
+                return  # only its ISR is another
+            before.remove(partition)
+            del self._followed[partition]
+        if state is None or not follows or state.leader == NO_LEADER:
             return
         fetcher = self._fetchers.get(state.leader)
         if fetcher is None:

@@ -195,9 +195,9 @@ class ReplicaManager:
 
     # -- by the clock, and in need ------------------------------------------------------------------
 
-    def drop_laggards(self, patience: float) -> None:
+    def review_isr(self, patience: float) -> None:
         for partition in self:
-            partition.drop_laggards(patience)
+            partition.review_isr(patience)
 
     def fence(self) -> None:
         """The session is lost: accept nothing until the controller has spoken again."""

@@ -251,15 +251,24 @@ class Partition:
             and follower.broker_epoch == self._cluster.eligible_epoch(replica)
         )
 
-    def drop_laggards(self, patience: float) -> None:
-        """Ask for an ISR without those who have not had everything for longer than `patience` seconds."""
-        isr = self._committed_isr()
-        if not self.is_leader or len(isr) < 2 or self.proposal is not None:
+    def review_isr(self, patience: float) -> None:
+        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, and with
+        those who have: one that was not eligible when it caught up does not tell us again."""
+        if not self.is_leader or not self._followers or self.proposal is not None:
             return
         now = self._cluster.monotonic()
-        staying = tuple(member for member in isr if self._keeps_up(member, now, patience))
-        if len(staying) < len(isr):
-            self._propose(staying)
+        isr = self._committed_isr()
+        staying = [member for member in isr if self._keeps_up(member, now, patience)]
+        coming = [
+            replica
+            for replica, follower in self._followers.items()
+            if replica not in isr
+            and self.is_assigned(replica)
+            and self._has_caught_up(replica, follower)
+            and self._keeps_up(replica, now, patience)
+        ]
+        if coming or len(staying) < len(isr):
+            self._propose((*staying, *coming))
 
     def _keeps_up(self, member: int, now: float, patience: float) -> bool:
         follower = self._followers.get(member)

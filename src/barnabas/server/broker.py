@@ -65,6 +65,7 @@ logger = logging.getLogger(__name__)
 FLUSH_THREADS = 4
 DISK_THREADS = 4
 HOUSEKEEPING_SECONDS = 1.0
+REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
@@ -162,10 +163,14 @@ class Broker:
         await self._start_controller()
         found = self.logs.load(self._expected_log)
         await self._join(clean=Stop.CRASHED not in found.stops.values())
+        self.logs.loss_is_told()
         self._start_replication()
         self.coordinators = Coordinators(self)
         self.coordinators.start()
         self.controller.on_commit.append(self._apply)
+        self._membership.on_fenced(self._fenced)
+        if self._membership.is_fenced:
+            self._fenced()
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._keep_house()
@@ -228,7 +233,6 @@ class Broker:
         self.isr_changes = IsrChanges(self.peers, self._identity, lambda: self.image.controller_id)
         self.fetchers = ReplicaFetchers(self.peers, self._identity, self._fetch_settings, self.clock)
         self.replicas.on_applied = self.fetchers.follow
-        self._membership.on_fenced(self._fenced)
         self.replicas.load(self.image)
 
     def _stop_replication(self) -> None:
@@ -297,7 +301,15 @@ class Broker:
             clean=clean,
         )
         epoch = self.broker_epoch = await self._membership.join(info)
-        self._use(await self.metadata.until(lambda image: _is_registered(image, self.node_id, epoch)))
+        while not _is_registered(self.metadata.image, self.node_id, epoch):
+            try:
+                async with asyncio.timeout(REGISTRATION_SECONDS):
+                    await self.metadata.until(lambda image: _is_registered(image, self.node_id, epoch))
+            except TimeoutError:
+                logger.warning("no controller has registered this broker yet")
+                if self._membership.is_fenced:  # it never will: that session is gone
+                    epoch = self.broker_epoch = await self._membership.join(info)
+        self._use(self.metadata.image)
 
     def _fenced(self) -> None:
         """The session is lost: somebody else may lead by now. Reads go on; nothing is written or coordinated."""
@@ -447,7 +459,7 @@ class Broker:
             self.flusher.flush(log)
         self._leave_failed_dirs()
         if not self.is_alone:
-            self.replicas.drop_laggards(self.config["replica.lag.time.max.ms"] / 1000)
+            self.replicas.review_isr(self.config["replica.lag.time.max.ms"] / 1000)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         """Removing files and the like: nobody waits for it."""

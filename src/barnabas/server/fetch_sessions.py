@@ -61,6 +61,9 @@ class FetchEntry:
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
+        if self.session.replica != NO_REPLICA:
+            # A follower that names a partition again may have lost our last answer about it.
+            self.sent_high_watermark = -1
 
     def watch(self, partition: Partition) -> None:
         self.partition = partition

@@ -1,0 +1,168 @@
+"""Brokers without sockets and threads, and the machines they run on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from barnabas.clock import Clock
+from barnabas.cluster.deltas import apply
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.memory import MemoryCluster, MemorySession
+from barnabas.cluster.peers import Peers
+from barnabas.config.broker import BrokerConfig
+from barnabas.server.broker import Broker
+from barnabas.testing.files import FaultyFileSystem
+from barnabas.testing.simulation.network import Network, SimulatedPeers
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT = 1.5
+SETTINGS = {
+    "barnabas.acks.all.fsync": "auto",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "replica.fetch.backoff.ms": "100",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.lag.time.max.ms": "2000",
+    "leader.imbalance.check.interval.seconds": "3",
+    "controlled.shutdown.enable": "true",
+}
+_configs: dict[int, BrokerConfig] = {}
+
+
+def config_of(number: int) -> BrokerConfig:
+    if number not in _configs:
+        own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": "/data"}
+        _configs[number] = BrokerConfig.load(SETTINGS | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
+    return _configs[number]
+
+
+class _NoThreads:
+    """Does at once what a thread would do; its end is heard in a later turn of the loop, as a thread's is."""
+
+    def __init__(self, delay: Callable[[], float]) -> None:
+        self._delay = delay
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        failure: OSError | None = None
+        try:
+            work()
+        except OSError as error:
+            failure = error
+        asyncio.get_running_loop().call_later(self._delay(), lambda: done(failure))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        result = work()
+        await asyncio.sleep(self._delay())
+        return result
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+class _NoSockets:
+    """Stands where the socket server is: requests come through the simulated network."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.connections: list[Any] = []
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    async def start(self) -> None: ...
+    async def stop(self, patience: float = 0.0) -> None: ...
+    def use_limits(self, limits: Any) -> None: ...
+
+
+class SimulatedBroker(Broker):
+    def __init__(
+        self, number: int, network: Network, files: FaultyFileSystem, clock: Clock, session: MemorySession
+    ) -> None:
+        super().__init__(config_of(number), files=files, clock=clock, coordination=session.coordination)
+        self.sockets.close()
+        self.sockets = _NoSockets()  # type: ignore[assignment]
+        self._network = network
+
+    def _threads(self, count: int, name: str) -> Any:
+        return _NoThreads(self._network.delay)
+
+    def _connect_peers(self) -> Peers:
+        return SimulatedPeers(self._network, self)
+
+
+class Machine:
+    """A computer with a disk, on which a broker runs or not. A restart of the machine is a new boot."""
+
+    def __init__(
+        self, number: int, cluster: MemoryCluster, network: Network, clock: Clock, chance: random.Random
+    ) -> None:
+        self.number = number
+        self.disk = FaultyFileSystem()
+        self.broker: SimulatedBroker | None = None
+        self.session: MemorySession | None = None
+        self.lost_power = False
+        """Since then it has not been in sync with everything that it holds."""
+        self._boot = 1
+        self._cluster = cluster
+        self._network = network
+        self._clock = clock
+        self._chance = chance
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self.broker is not None
+
+    @property
+    def serves(self) -> bool:
+        return self.number in self._network.servers
+
+    def start(self) -> None:
+        """Begin to start; a broker may wait for a controller, or for ever."""
+        session = self.session = self._cluster.connect(self.number)
+        broker = SimulatedBroker(self.number, self._network, self.disk, self._clock, session)
+        boot = f"boot {self._boot}"
+        broker.logs._boot_id = lambda: boot
+        self.broker = broker
+        self._starting = asyncio.ensure_future(self._start(broker))
+
+    async def _start(self, broker: SimulatedBroker) -> None:
+        await broker.start()
+        if self.broker is broker:
+            self._network.servers[self.number] = broker
+
+    async def kill(self, *, power: bool = False) -> None:
+        """The process dies; with the power, also what was not synced."""
+        broker, self.broker = self.broker, None
+        session, self.session = self.session, None
+        self._network.disconnect(self.number)
+        if session is not None:
+            session.vanish()
+        # Whatever the dead still does goes to a disk that nobody reads any more.
+        self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
+        if power:
+            self._boot += 1
+            self.lost_power = True
+        if self._starting is not None:
+            self._starting.cancel()
+        if broker is not None and hasattr(broker, "coordinators"):
+            await broker.abort()
+
+    async def stop(self) -> None:
+        """An orderly stop, as SIGTERM asks for."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.stop()
+            self._network.disconnect(self.number)
+            self.disk = self.disk.crash(lose_unsynced=False)
+
+
+def head_image(cluster: MemoryCluster) -> MetadataImage:
+    """What the metadata log says by now, whoever has heard of it."""
+    image = EMPTY_IMAGE
+    for entry in cluster.entries:
+        image = apply(image, entry.deltas)
+    return image

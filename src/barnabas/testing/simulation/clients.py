@@ -1,0 +1,178 @@
+"""Clients of the simulated cluster: one remembers what was acknowledged, the other all that it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records.batch import iterate_headers
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record, iterate_records
+from barnabas.testing.simulation.loop import START_MS
+from barnabas.testing.simulation.network import CLIENT, Network
+
+TOPIC = "orders"
+RETRIABLE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+
+
+class Violation(Exception):  # noqa: N818 - it is what the simulator looks for
+    """Something that must never be true."""
+
+
+class _Client:
+    def __init__(
+        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+    ):
+        self.index = index
+        self._network = network
+        self._image = image
+        self._chance = chance
+
+    def _somebody(self) -> int:
+        """The leader, as a broker that may be behind knows it; or just any broker, as from an old cache."""
+        servers = self._network.servers
+        known = self._chance.choice(list(servers.values())).image if servers else self._image()
+        state = known.partition(TOPIC, self.index)
+        if state is None or self._chance.random() < 0.1:
+            return self._chance.choice((1, 2, 3, 4))
+        return state.leader
+
+
+class Writer(_Client):
+    """An idempotent producer with acks=all and one batch in flight; value N is the N-th that it writes."""
+
+    def __init__(
+        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+    ):
+        super().__init__(network, index, image, chance)
+        self.acknowledged: dict[int, int] = {}
+        """Value by offset."""
+        self.is_to_stop = False
+        self._next = 0
+
+    async def run(self) -> None:
+        while not self.is_to_stop:
+            await self._write(self._next)
+            self._next += 1
+            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
+
+    async def _write(self, value: int) -> None:
+        topic = self._image().topics[TOPIC]
+        batch = build_batch(
+            [Record(0, START_MS, None, str(value).encode())],
+            producer_id=1000 + self.index,
+            producer_epoch=0,
+            base_sequence=value,
+        )
+        while True:
+            data = PartitionProduceData(index=self.index, records=bytes(batch))
+            request = ProduceRequest(
+                acks=-1,
+                timeout_ms=1500,
+                topic_data=[TopicProduceData(topic_id=topic.topic_id, partition_data=[data])],
+            )
+            if await self._send(request, value):
+                return
+            await asyncio.sleep(self._chance.choice((0.02, 0.1, 0.2)))
+
+    async def _send(self, request: ProduceRequest, value: int) -> bool:
+        try:
+            response = await self._network.send(CLIENT, self._somebody(), request)
+        except KafkaError:
+            return False
+        answer = response.responses[0].partition_responses[0]
+        if answer.error_code == ErrorCode.NONE:
+            self.acknowledged[answer.base_offset] = value
+            return True
+        if answer.error_code not in RETRIABLE:
+            raise Violation(f"value {value} of partition {self.index}: {ErrorCode(answer.error_code).name}")
+        return False
+
+
+class Reader(_Client):
+    """Reads what is committed from the leader, and believes for ever what it has seen."""
+
+    def __init__(
+        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+    ):
+        super().__init__(network, index, image, chance)
+        self.seen: dict[int, bytes] = {}
+        self._position = 0
+        self._epoch = 0
+
+    async def run(self) -> None:
+        while True:
+            await self.read_once(self._somebody())
+            await asyncio.sleep(0.1)
+
+    def _somebody(self) -> int:
+        """As real consumers do, it believes the newest leader epoch that it has heard of (KIP-320)."""
+        for server in self._network.servers.values():
+            state = server.image.partition(TOPIC, self.index)
+            if state is not None:
+                self._epoch = max(self._epoch, state.leader_epoch)
+        return super()._somebody()
+
+    async def read_once(self, leader: int) -> bool:
+        """Whether the leader had anything to say."""
+        topic = self._image().topics[TOPIC]
+        wanted = FetchPartition(
+            partition=self.index,
+            current_leader_epoch=self._epoch,
+            fetch_offset=self._position,
+            partition_max_bytes=1 << 20,
+        )
+        request = FetchRequest(
+            max_wait_ms=100,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            topics=[FetchTopic(topic_id=topic.topic_id, partitions=[wanted])],
+        )
+        try:
+            response = await self._network.send(CLIENT, leader, request)
+        except KafkaError:
+            return False
+        if not response.responses:
+            return False
+        return self._take(response.responses[0].partitions[0])
+
+    def _take(self, data: PartitionData) -> bool:
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise Violation(f"offset {self._position} of partition {self.index} was there and is gone")
+        if data.error_code or not data.records:
+            return False
+        for start, header in iterate_headers(data.records):
+            batch = memoryview(data.records)[start : start + header.size]
+            for record in iterate_records(batch, header):
+                self._see(record.offset, bytes(record.value or b""))
+            self._position = header.next_offset
+        return True
+
+    def _see(self, offset: int, value: bytes) -> None:
+        before = self.seen.setdefault(offset, value)
+        if before != value:
+            raise Violation(
+                f"offset {offset} of partition {self.index} was {before!r} and has become {value!r}"
+            )
+
+    def read_again(self, epoch: int) -> None:
+        self._position, self._epoch = 0, epoch

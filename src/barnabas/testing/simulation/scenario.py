@@ -1,0 +1,340 @@
+"""One story from a seed: brokers and links fail and come back while clients write and read; then all is mended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.memory import MemoryCluster
+from barnabas.controller.reassignment import alter_reassignments
+from barnabas.controller.topics import NewTopic, create_topics
+from barnabas.errors import KafkaError
+from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, head_image
+from barnabas.testing.simulation.clients import TOPIC, Reader, Violation, Writer
+from barnabas.testing.simulation.invariants import Invariants, contents
+from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualClock, VirtualLoop
+from barnabas.testing.simulation.network import Network
+from barnabas.types import TopicPartition
+
+MACHINES = 4
+PARTITIONS = 2
+REPLICAS = 3
+STORY_SECONDS = 12.0
+MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched anew
+STOPPING_SECONDS = 30.0
+CHECK_SECONDS = 0.02
+
+Action = Callable[[], Coroutine[Any, Any, None]]
+
+
+class StoryFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
+    def __init__(self, seed: int, reason: str, events: list[str]) -> None:
+        story = "\n".join(events)
+        super().__init__(f"seed {seed}: {reason}\n{story}")
+        self.seed = seed
+        self.reason = reason
+
+
+class Story:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.events: list[str] = []
+        self.loop = VirtualLoop()
+        self._chance = random.Random(seed)
+        self._clock = VirtualClock(self.loop)
+        self._network = Network(self._chance)
+        self._cluster = MemoryCluster(SESSION_TIMEOUT, self._network.delay)
+        self._machines = [
+            Machine(number, self._cluster, self._network, self._clock, self._chance)
+            for number in range(1, MACHINES + 1)
+        ]
+        self._writers = [
+            Writer(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
+        ]
+        self._readers = [
+            Reader(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
+        ]
+        self._invariants = Invariants(self._machines, self._writers)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._head: tuple[int, MetadataImage] = (0, head_image(self._cluster))
+        self._actions: tuple[tuple[int, Action], ...] = (
+            (5, self._kill),
+            (2, self._lose_power),
+            (3, self._stop),
+            (9, self._start),
+            (4, self._cut_link),
+            (4, self._heal_links),
+            (2, self._cut_session),
+            (3, self._heal_sessions),
+            (1, self._expire_session),
+            (2, self._change_network),
+            (2, self._move),
+        )
+
+    # -- running ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """StoryFailed when something was true that must never be."""
+        complaints = _Complaints()
+        random.seed(self.seed)
+        try:
+            with complaints:
+                asyncio.set_event_loop(self.loop)
+                self.loop.run_until_complete(self._tell())
+                if complaints.first is not None:
+                    raise Violation(complaints.first)
+        except (Violation, NothingLeftToDo, AssertionError) as error:
+            raise StoryFailed(self.seed, f"{type(error).__name__}: {error}", self.events) from error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+        asyncio.set_event_loop(None)
+        self.loop.close()
+
+    async def _tell(self) -> None:
+        await self._begin()
+        end = self.loop.time() + STORY_SECONDS
+        while self.loop.time() < end:
+            await self._pass(self._chance.expovariate(2.5))
+            weights = [weight for weight, _ in self._actions]
+            await self._chance.choices([action for _, action in self._actions], weights)[0]()
+        await self._mend()
+        await self._compare()
+
+    async def _begin(self) -> None:
+        for machine in self._machines:
+            machine.start()
+        await self._until(lambda: all(machine.serves for machine in self._machines), "the brokers start")
+        controller = self._controller()
+        assert controller is not None
+        topic = NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"})
+        await controller.controller.submit(
+            lambda image: create_topics(image, [topic], controller.policy, new_id=lambda: bytes([7] * 16))
+        )
+        self._tasks += [asyncio.ensure_future(writer.run()) for writer in self._writers]
+        self._tasks += [asyncio.ensure_future(reader.run()) for reader in self._readers]
+
+    async def _pass(self, seconds: float) -> None:
+        """Let time pass, and look again and again."""
+        end = self.loop.time() + seconds
+        while True:
+            self._check()
+            left = end - self.loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, CHECK_SECONDS))
+
+    async def _until(self, condition: Callable[[], bool], what: str) -> None:
+        end = self.loop.time() + MENDING_SECONDS
+        while not condition():
+            if self.loop.time() > end:
+                raise Violation(f"this never came true: {what}")
+            await self._pass(0.1)
+
+    def _check(self) -> None:
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        image = self._image()
+        self._invariants.check(image)
+        for machine in self._machines:
+            if machine.lost_power and machine.serves and _is_in_sync(image, machine.number):
+                machine.lost_power = False
+
+    def _image(self) -> MetadataImage:
+        if self._head[0] != len(self._cluster.entries):
+            self._head = len(self._cluster.entries), head_image(self._cluster)
+        return self._head[1]
+
+    def _controller(self) -> SimulatedBroker | None:
+        active = (machine.broker for machine in self._machines if machine.serves and machine.broker)
+        return next((broker for broker in active if broker.controller.is_active), None)
+
+    def _note(self, text: str) -> None:
+        self.events.append(f"{self.loop.time():8.3f} {text}")
+
+    # -- what happens -------------------------------------------------------------------------------
+
+    def _pick(self, *, up: bool) -> Machine | None:
+        fitting = [machine for machine in self._machines if machine.is_up == up]
+        return self._chance.choice(fitting) if fitting else None
+
+    async def _kill(self) -> None:
+        if machine := self._pick(up=True):
+            self._note(f"broker {machine.number} is killed")
+            await machine.kill()
+
+    async def _lose_power(self) -> None:
+        machine = self._pick(up=True)
+        # One machine at a time: what is acknowledged survives the loss of any one.
+        if machine is not None and not any(other.lost_power for other in self._machines):
+            self._note(f"machine {machine.number} loses power")
+            await machine.kill(power=True)
+
+    async def _stop(self) -> None:
+        machine = self._pick(up=True)
+        if machine is not None and machine.serves:
+            self._note(f"broker {machine.number} is stopped")
+            try:
+                async with asyncio.timeout(STOPPING_SECONDS):
+                    await machine.stop()
+            except TimeoutError:
+                raise Violation(f"broker {machine.number} does not come to an end") from None
+
+    async def _start(self) -> None:
+        if machine := self._pick(up=False):
+            self._note(f"broker {machine.number} starts")
+            machine.start()
+
+    async def _cut_link(self) -> None:
+        one, other = self._chance.sample(range(1, MACHINES + 1), 2)
+        self._network.cuts.add((one, other))
+        if self._chance.random() < 0.5:
+            self._network.cuts.add((other, one))
+        self._note(f"cut between brokers: {sorted(self._network.cuts)}")
+
+    async def _heal_links(self) -> None:
+        self._network.cuts.clear()
+        self._note("all links are whole")
+
+    async def _cut_session(self) -> None:
+        machine = self._pick(up=True)
+        if machine is not None and machine.session is not None:
+            self._note(f"broker {machine.number} is cut off from the coordinator")
+            machine.session.cut()
+
+    async def _heal_sessions(self) -> None:
+        self._note("the coordinator can be reached")
+        for machine in self._machines:
+            if machine.session is not None and not machine.session.is_connected:
+                machine.session.heal()
+
+    async def _expire_session(self) -> None:
+        machine = self._pick(up=True)
+        if machine is not None and machine.session is not None and machine.serves:
+            self._note(f"the session of broker {machine.number} expires")
+            machine.session.expire()
+
+    async def _change_network(self) -> None:
+        self._network.loss = self._chance.choice((0.0, 0.0, 0.02, 0.2))
+        self._network.duplication = self._chance.choice((0.0, 0.1))
+        self._note(f"the network loses {self._network.loss:.0%}, repeats {self._network.duplication:.0%}")
+
+    async def _move(self) -> None:
+        controller = self._controller()
+        if controller is None:
+            return
+        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        target = self._chance.choice((None, self._chance.sample(range(1, MACHINES + 1), REPLICAS)))
+        self._note(f"{place} is to move to {target}")
+        try:
+            await controller.controller.submit(
+                lambda image: alter_reassignments(image, [(place, target)], controller.policy)
+            )
+        except KafkaError as error:
+            self._note(f"which fails: {error}")
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    async def _mend(self) -> None:
+        self._note("everything is mended")
+        self._network.cuts.clear()
+        self._network.loss = self._network.duplication = 0.0
+        await self._heal_sessions()
+        for machine in self._machines:
+            if not machine.is_up:
+                machine.start()
+        await self._until(lambda: all(machine.serves for machine in self._machines), "all brokers serve")
+        await self._until(self._all_in_sync, "all replicas are in sync")
+        for writer in self._writers:
+            writer.is_to_stop = True
+        await self._until(lambda: all(task.done() for task in self._tasks[:PARTITIONS]), "all is written")
+        await self._until(self._all_ends_equal, "all replicas have the same end")
+
+    def _all_in_sync(self) -> bool:
+        topic = self._image().topics[TOPIC]
+        return all(
+            set(state.isr) == set(state.replicas) and state.leader >= 0 and not state.being_reassigned
+            for state in topic.partitions
+        )
+
+    def _all_ends_equal(self) -> bool:
+        return all(
+            len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
+            and logs[0].high_watermark == logs[0].log_end_offset
+            for logs in map(self._logs, range(PARTITIONS))
+        )
+
+    def _logs(self, index: int) -> list[Any]:
+        replicas = self._image().topics[TOPIC].partitions[index].replicas
+        brokers = [machine.broker for machine in self._machines if machine.number in replicas]
+        found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
+        return [partition.log for partition in found if partition is not None]
+
+    async def _compare(self) -> None:
+        for writer, reader in zip(self._writers, self._readers, strict=True):
+            logs = [contents(log) for log in self._logs(writer.index)]
+            if any(log != logs[0] for log in logs):
+                raise Violation(f"the replicas of partition {writer.index} differ in the end")
+            state = self._image().topics[TOPIC].partitions[writer.index]
+            reader.read_again(state.leader_epoch)
+            while await reader.read_once(state.leader):
+                self._check()
+            self._compare_values(writer, reader)
+        brokers = [machine.broker for machine in self._machines if machine.broker is not None]
+        await self._until(
+            lambda: all(broker.image.offset == self._image().offset for broker in brokers), "all know all"
+        )
+        for machine in self._machines:
+            if machine.broker is not None and machine.broker.image != self._image():
+                raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
+
+    @staticmethod
+    def _compare_values(writer: Writer, reader: Reader) -> None:
+        for offset, value in writer.acknowledged.items():
+            if reader.seen.get(offset) != str(value).encode():
+                raise Violation(
+                    f"value {value} was acknowledged at offset {offset} of partition {writer.index}, "
+                    f"where {reader.seen.get(offset)!r} is"
+                )
+        values = [int(reader.seen[offset]) for offset in sorted(reader.seen)]
+        if values != list(range(len(values))):
+            raise Violation(
+                f"partition {writer.index} has values twice, out of order or not at all: {values}"
+            )
+
+
+def _is_in_sync(image: MetadataImage, number: int) -> bool:
+    return all(number in state.isr for state in image.topics[TOPIC].partitions if number in state.replicas)
+
+
+class _Complaints(logging.Handler):
+    """Nothing is printed; an exception that a broker logged is a finding."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: str | None = None
+        self._logger = logging.getLogger("barnabas")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and self.first is None:
+            formatter = logging.Formatter()
+            self.first = f"{record.getMessage()}\n{formatter.formatException(record.exc_info)}"
+
+    def __enter__(self) -> None:
+        self._before = self._logger.propagate
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = self._before
