@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS
 from barnabas.server.memory import MemoryPool
 from barnabas.server.output import Output
+from barnabas.server.strangers import refusal
 from barnabas.server.transport import BLOCKED, Transport
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ class Connection:
             return
         (length,) = _LENGTH.unpack_from(buffer, position)
         if not SHORTEST_REQUEST <= length <= self._longest_request:
-            limit = f"{SHORTEST_REQUEST} to {self._longest_request} (socket.request.max.bytes)"
-            self.close(f"a request of {length} bytes is refused: {limit} are allowed", logging.WARNING)
+            self.close(refusal(length, SHORTEST_REQUEST, self._longest_request), logging.WARNING)
         elif position + _LENGTH_BYTES + length > end:
             self._begin_frame(buffer, position, end, _LENGTH_BYTES + length)
         else:
