@@ -19,9 +19,11 @@ ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
 BENCH ?=
+SEEDS ?= 1-1000
+CHAOS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode demo serve test check format docs bench java java-if-possible pins clean
+.PHONY: help setup bytecode demo serve test simulate check format docs chaos bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +52,9 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 test: bytecode java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest $(TEST)
 
+simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
+	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
+
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -64,6 +69,9 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
+
+chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--seed 7 --minutes 10")
+	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
 bench: bytecode $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,0 +1,9 @@
+"""Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
+
+links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut or frozen
+cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
+loads.py      producers that remember what was acknowledged, and how long they waited
+faults.py     what is done to the cluster
+checks.py     nothing lost, doubled, out of order or visible that was aborted; replicas byte for byte the same
+matrix.py     faults x loads, one run each, as a table
+"""

@@ -1,0 +1,66 @@
+"""What must hold after everything that was done to a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.chaos.cluster import PATIENCE, ChaosCluster, until
+from tests.chaos.loads import PARTITIONS, Load
+
+
+def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
+    found = read_all(cluster, topic)
+    for partition in range(PARTITIONS):
+        _check_partition(found[partition], load.acknowledged[partition], load, partition)
+    until(lambda: replicas_are_equal(cluster, topic), "all replicas hold the same bytes")
+
+
+def _check_partition(found: list[int], acknowledged: list[int], load: Load, partition: int) -> None:
+    doubled = [value for value, times in Counter(found).items() if times > 1]
+    assert not doubled, f"partition {partition} holds twice: {doubled[:10]}"
+    lost = sorted(set(acknowledged) - set(found))
+    assert not lost, f"partition {partition} lost {len(lost)} acknowledged records: {lost[:10]}"
+    visible = sorted(load.aborted & set(found))
+    assert not visible, f"partition {partition} shows aborted records: {visible[:10]}"
+    strange = sorted(set(found) - set(acknowledged) - load.unknown)
+    assert not strange, f"partition {partition} holds what nobody was told of: {strange[:10]}"
+    assert found == sorted(found), f"partition {partition} is out of order"
+
+
+def read_all(cluster: ChaosCluster, topic: str) -> dict[int, list[int]]:
+    """All committed records by partition."""
+    return {partition: _read(cluster, topic, partition) for partition in range(PARTITIONS)}
+
+
+def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "checker",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    values: list[int] = []
+    while True:
+        message = consumer.poll(PATIENCE)
+        assert message is not None, f"partition {partition} cannot be read"
+        if message.error() is not None:  # its end, the only error that is asked for
+            break
+        values.append(int(message.value()))
+    consumer.close()
+    return values
+
+
+def replicas_are_equal(cluster: ChaosCluster, topic: str) -> bool:
+    return all(len(set(_copies(cluster, topic, partition))) == 1 for partition in range(PARTITIONS))
+
+
+def _copies(cluster: ChaosCluster, topic: str, partition: int) -> list[bytes]:
+    return [
+        b"".join(path.read_bytes() for path in sorted((broker.folder / f"{topic}-{partition}").glob("*.log")))
+        for broker in cluster.brokers.values()
+    ]

@@ -1,0 +1,198 @@
+"""ZooKeeper and brokers as processes, with a proxy in front of every link."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from tests.apache_kafka import free_port
+from tests.chaos.links import Links
+
+READY = "Barnabas is ready on "
+PATIENCE = 60.0
+
+
+class BrokerProcess:
+    """One `barnabas serve`, which keeps its ports and its folder over restarts."""
+
+    def __init__(
+        self, node_id: int, folder: Path, zookeeper: tuple[str, int], settings: Mapping[str, str]
+    ) -> None:
+        self.node_id = node_id
+        self.folder = folder / f"broker-{node_id}"
+        self.port = free_port()
+        peer_port = free_port()
+        self.to_zookeeper = Links(zookeeper, source=node_id)
+        self.from_peers = Links(("127.0.0.1", peer_port))
+        self.output = folder / f"broker-{node_id}.log"
+        self._config = folder / f"broker-{node_id}.properties"
+        self._process: subprocess.Popen[str] | None = None
+        properties = {
+            "node.id": str(node_id),
+            "log.dirs": str(self.folder),
+            "zookeeper.connect": f"127.0.0.1:{self.to_zookeeper.port}/chaos",
+            "listeners": f"CLIENT://127.0.0.1:{self.port},PEER://127.0.0.1:{peer_port}",
+            "advertised.listeners": f"CLIENT://127.0.0.1:{self.port},PEER://127.0.0.1:{self.from_peers.port}",
+            "listener.security.protocol.map": "CLIENT:PLAINTEXT,PEER:PLAINTEXT",
+            "inter.broker.listener.name": "PEER",
+            **settings,
+        }
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        ready = threading.Event()
+        with self.output.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "barnabas", "serve", "--config", str(self._config)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        threading.Thread(target=_watch, args=(self._process, ready), daemon=True).start()
+        if not ready.wait(PATIENCE) or not self.is_running:
+            raise AssertionError(f"broker {self.node_id} did not start:\n{self.output.read_text()[-3000:]}")
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self.signal(number)
+            self._process.wait(PATIENCE)
+
+    def close(self) -> None:
+        if self.is_running:
+            self.signal(signal.SIGCONT)  # a paused one would not hear the next
+            self.kill()
+        self.to_zookeeper.close()
+        self.from_peers.close()
+
+
+def _watch(process: subprocess.Popen[str], ready: threading.Event) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(READY):
+            ready.set()
+    ready.set()
+
+
+class ChaosCluster:
+    def __init__(self, folder: Path, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.zookeeper = ZooKeeperProcess(folder / "zookeeper").start()
+        address = (self.zookeeper.host, self.zookeeper.port)
+        chosen = {**_SETTINGS, **(settings or {})}
+        self.brokers = {
+            number: BrokerProcess(number, folder, address, chosen) for number in range(1, brokers + 1)
+        }
+        self._admin: AdminClient | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+
+    def __enter__(self) -> Self:
+        try:
+            starting = [threading.Thread(target=broker.start) for broker in self.brokers.values()]
+            for thread in starting:
+                thread.start()
+            for thread in starting:
+                thread.join()
+            assert all(broker.is_running for broker in self.brokers.values()), "not all brokers started"
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.close()
+        self.zookeeper.stop()
+
+    def metadata(self) -> ClusterMetadata:
+        # A client for each question: one that lives long answers from what it remembers.
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=PATIENCE)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Of a topic that may have been made a moment ago."""
+        found: list[int] = []
+
+        def has_leader() -> bool:
+            state = self.metadata().topics.get(topic)
+            found[:] = [] if state is None or not state.partitions else [state.partitions[partition].leader]
+            return bool(found) and found[0] > 0
+
+        until(has_leader, f"{topic} has a leader")
+        return found[0]
+
+    def controller(self) -> int:
+        controller: int = self.metadata().controller_id
+        return controller
+
+    def others(self, node_id: int) -> list[BrokerProcess]:
+        return [broker for broker in self.brokers.values() if broker.node_id != node_id]
+
+    def cut_from_peers(self, node_id: int) -> None:
+        """Neither reaches the other; clients and ZooKeeper reach both."""
+        for other in self.others(node_id):
+            other.from_peers.cut(node_id)
+            self.brokers[node_id].from_peers.cut(other.node_id)
+
+    def heal(self) -> None:
+        for broker in self.brokers.values():
+            broker.to_zookeeper.heal()
+            broker.from_peers.heal()
+
+    def in_sync(self, topic: str) -> bool:
+        found = self.metadata().topics.get(topic)
+        return found is not None and all(
+            part.leader > 0 and len(part.isrs) == len(part.replicas) for part in found.partitions.values()
+        )
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not after {seconds:g} s"
+        time.sleep(0.05)
+
+
+_SETTINGS = {
+    "barnabas.acks.all.fsync": "never",  # processes are killed here, not machines
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}

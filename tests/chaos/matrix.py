@@ -1,0 +1,96 @@
+"""Faults x loads, one after the other, on one cluster: `make chaos CHAOS="--seed 7 --minutes 10"`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.checks import check
+from tests.chaos.cluster import PATIENCE, ChaosCluster
+from tests.chaos.faults import FAULTS, Fault, Scene
+from tests.chaos.loads import PARTITIONS, IdempotentLoad, Load, TransactionalLoad
+
+LOADS: tuple[type[Load], ...] = (IdempotentLoad, TransactionalLoad)
+
+
+class Outcome(NamedTuple):
+    fault: str
+    load: str
+    records: int
+    gap: float
+    problem: str = ""
+
+
+def run_one(cluster: ChaosCluster, fault: Fault, load_class: type[Load], number: int) -> Outcome:
+    """One fault under one load, on a topic of its own. What is wrong is in the outcome, not raised."""
+    topic = f"chaos-{number}"
+    _create(cluster, topic)
+    load = load_class(cluster.bootstrap_servers, topic)
+    gap = 0.0
+    try:
+        with load:
+            scene = Scene(cluster, topic, load)
+            scene.go_on()
+            began = time.monotonic()
+            fault.action(scene, fault.role)
+            scene.whole()
+            scene.go_on()
+            gap = load.longest_gap(began, time.monotonic())
+        check(cluster, topic, load)
+        problem = _too_long(fault, gap)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(fault.name, load_class.__name__, load.count, gap, problem)
+
+
+def _too_long(fault: Fault, gap: float) -> str:
+    if fault.allowed_gap is not None and gap > fault.allowed_gap:
+        return f"nothing was acknowledged for {gap:.1f} s, {fault.allowed_gap:g} s are allowed"
+    return ""
+
+
+def _create(cluster: ChaosCluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3)]).values():
+        created.result(PATIENCE)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="of the order of the runs")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no run begins after this time")
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--only", default="", help="only faults whose name contains this")
+    options = parser.parse_args(arguments)
+    print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
+    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
+        return _run(options, Path(folder))
+
+
+def _run(options: argparse.Namespace, folder: Path) -> int:
+    runs = [(fault, load) for fault in FAULTS for load in LOADS if options.only in fault.name]
+    random.Random(options.seed).shuffle(runs)
+    deadline = time.monotonic() + 60 * options.minutes
+    outcomes = []
+    print(f"{'fault':40} {'load':20} {'records':>8} {'gap':>7}  problem", flush=True)
+    with ChaosCluster(folder, options.brokers) as cluster:
+        for number, (fault, load) in enumerate(runs, 1):
+            if time.monotonic() > deadline:
+                break
+            outcomes.append(outcome := run_one(cluster, fault, load, number))
+            shown = f"{outcome.fault:40} {outcome.load:20} {outcome.records:8d} {outcome.gap:6.1f}s"
+            print(f"{shown}  {outcome.problem}", flush=True)
+    failed = sum(bool(outcome.problem) for outcome in outcomes)
+    print(f"{len(outcomes)} of {len(runs)} runs, {failed} with a problem (seed {options.seed})")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
