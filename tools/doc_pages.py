@@ -8,6 +8,7 @@ from pathlib import Path
 
 from barnabas.config import definitions
 from barnabas.config.setting import Setting
+from barnabas.config.unused_settings import is_without_effect_yet
 from barnabas.protocol.api import APIS
 from barnabas.server.handlers import HANDLERS
 from tools.doc_commands import commands_page
@@ -49,9 +50,10 @@ def _settings_table(settings: list[Setting], with_mode: bool) -> Iterator[str]:
     for setting in settings:
         mode = f"{setting.mode.name.lower().replace('_', ' ')} | " if with_mode else ""
         allowed = f" Allowed: {setting.check.allowed}." if setting.check is not None else ""
+        without = " *Has no effect yet.*" if is_without_effect_yet(setting.name) else ""
         yield (
             f"| `{setting.name}` | {setting.kind.name.lower()} | {_default(setting.default)} | {mode}"
-            f"{_cell(setting.documentation + allowed)} |"
+            f"{_cell(setting.documentation + allowed + without)} |"
         )
 
 

@@ -10,6 +10,7 @@ from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
 from barnabas.config.setting import ConfigError, Setting, Value
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
+from barnabas.config.unused_settings import is_without_effect_yet
 
 FALLBACKS: dict[str, tuple[Synonym, ...]] = {
     **{synonyms[0].name: synonyms[1:] for synonyms in TOPIC_SYNONYMS.values() if len(synonyms) > 1},
@@ -118,6 +119,8 @@ def _check_names(properties: Mapping[str, str]) -> list[str]:
             raise ConfigError(f"Unknown configuration {name}{suggestion(name, {**BROKER, **UNUSED})}")
         if setting.name in UNUSED:
             warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas")
+        elif is_without_effect_yet(setting.name):
+            warnings.append(f"{name} has no effect in Barnabas yet")
         elif name.startswith(LISTENER_PREFIX) and setting.name not in PER_LISTENER:
             warnings.append(f"{name} has no effect: Barnabas has one {setting.name} for all listeners")
     return warnings

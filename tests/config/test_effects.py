@@ -1,0 +1,52 @@
+"""A setting that is declared does something, or says that it does not."""
+
+import re
+from pathlib import Path
+
+import barnabas
+from barnabas.config.broker import FALLBACKS, BrokerConfig
+from barnabas.config.definitions import BROKER, TOPIC
+from barnabas.config.topic_settings import TOPIC_SYNONYMS
+from barnabas.config.unused_settings import is_without_effect_yet
+
+SOURCE = Path(barnabas.__file__).parent
+DECLARED_IN = re.compile(r"config/\w*settings\.py$")
+# server/internal_topics.py, cluster/zookeeper_settings.py
+READ_BY_PREFIX = ("offsets.topic.", "transaction.state.log.", "zookeeper.ssl.")
+
+
+def code_that_reads() -> str:
+    """Everything but the declarations."""
+    files = [path for path in SOURCE.rglob("*.py") if not DECLARED_IN.search(path.as_posix())]
+    return "\n".join(path.read_text() for path in files)
+
+
+def test_a_broker_setting_is_read_somewhere_or_listed_as_without_effect() -> None:
+    code = code_that_reads()
+    defaults_of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
+    fallbacks = {synonym.name for synonyms in FALLBACKS.values() for synonym in synonyms}
+    read = {
+        name for name in BROKER if f'"{name}"' in code or name in fallbacks or name.startswith(READ_BY_PREFIX)
+    }
+    silent = {name for name in BROKER if name not in read and name not in defaults_of_topics}
+    assert sorted(name for name in silent if not is_without_effect_yet(name)) == []
+
+
+def test_a_topic_setting_is_read_somewhere_or_listed_as_without_effect() -> None:
+    code = code_that_reads()
+    fields_of = {name: name.replace(".", "_") for name in TOPIC}
+    fields_of["cleanup.policy"] = "compacted"
+    silent = [
+        name
+        for name, field in fields_of.items()
+        if f'"{name}"' not in code and not re.search(rf"config\.{field}\b", code)
+    ]
+    assert sorted(name for name in silent if not is_without_effect_yet(name)) == []
+
+
+def test_a_setting_without_effect_is_told_to_whoever_sets_it() -> None:
+    config = BrokerConfig.load({"num.replica.fetchers": "4", "group.consumer.max.size": "5"})
+    assert config.warnings == (
+        "num.replica.fetchers has no effect in Barnabas yet",
+        "group.consumer.max.size has no effect in Barnabas yet",
+    )
