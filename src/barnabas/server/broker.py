@@ -401,6 +401,8 @@ class Broker:
         found = []
         for broker in self.image.brokers.values():
             if broker.id == self.node_id:
+                if self.is_fenced:
+                    continue  # our image may be old: clients must look for the leaders elsewhere
                 found.append((broker.id, *listener.advertised(connection), broker.rack))
             elif not broker.fenced:
                 found += [

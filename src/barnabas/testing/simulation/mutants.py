@@ -1,0 +1,61 @@
+"""Bugs put in on purpose. Each bends one rule of replication; a simulator that does not notice is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from barnabas.cluster.image import PartitionState
+from barnabas.cluster.membership import BrokerInfo
+from barnabas.log.log import Log
+from barnabas.protocol.messages.fetch import EpochEndOffset
+from barnabas.replication.partition import Partition
+
+
+@contextmanager
+def followers_are_cut_to_their_high_watermark() -> Iterator[None]:
+    """As before KIP-101: a follower does not know yet how far is committed, and cuts what is. If it is elected
+    before it has fetched that again, the records are gone."""
+    begin = Partition._begin_epoch
+
+    def cut_first(self: Partition, state: PartitionState, leads: bool) -> None:
+        if not leads:
+            self.log.truncate_to(self.log.high_watermark)
+        begin(self, state, leads)
+
+    with patch.object(Partition, "_begin_epoch", cut_first):
+        yield
+
+
+@contextmanager
+def divergence_goes_unnoticed() -> Iterator[None]:
+    """A follower with records that its leader never had keeps them, and takes what follows on top."""
+
+    def nothing(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
+        return None
+
+    with patch("barnabas.server.handlers.fetch.divergence", nothing):
+        yield
+
+
+@contextmanager
+def every_stop_counts_as_clean() -> Iterator[None]:
+    """A machine that lost power claims to have lost nothing, stays in sync, and may be elected."""
+
+    def clean(*arguments: Any, **named: Any) -> BrokerInfo:
+        return BrokerInfo(*arguments, **{**named, "clean": True})
+
+    with patch("barnabas.server.broker.BrokerInfo", clean):
+        yield
+
+
+MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    mutant.__name__: mutant
+    for mutant in (
+        followers_are_cut_to_their_high_watermark,
+        divergence_goes_unnoticed,
+        every_stop_counts_as_clean,
+    )
+}

@@ -1,0 +1,205 @@
+"""Partitions, leaders, coordinators and the controller move while clients run; requests find the controller."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from barnabas.client.connection import BrokerConnection
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.cluster import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from barnabas.protocol.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.schema import Message
+from barnabas.server.broker import Broker
+from tests.replication.brokers import Brokers
+from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+
+TOPIC_RESOURCE = 2
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Brokers]:
+    with Brokers(tmp_path, 4) as running:
+        yield running
+
+
+def ask(brokers: Brokers, number: int, message: Message) -> Any:
+    async def send() -> Any:
+        listener = brokers.brokers[number].listeners[0]
+        connection = await BrokerConnection.connect("127.0.0.1", listener.port)
+        try:
+            return await connection.send(message)
+        finally:
+            connection.close()
+
+    return brokers.run(send())
+
+
+def not_the_controller(brokers: Brokers) -> int:
+    return next(number for number in brokers.brokers if number != brokers.controller)
+
+
+def move(brokers: Brokers, topic: str, replicas: list[int] | None) -> int:
+    wanted = ReassignablePartition(partition_index=0, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=10_000, topics=[ReassignableTopic(name=topic, partitions=[wanted])]
+    )
+    response = ask(brokers, not_the_controller(brokers), request)
+    return int(response.error_code or response.responses[0].partitions[0].error_code)
+
+
+def has_log(broker: Broker, topic: str) -> bool:
+    return broker.replicas.find(topic, 0) is not None
+
+
+def test_a_partition_moves_to_other_brokers_while_it_is_written(brokers: Brokers) -> None:
+    create(brokers, "orders")
+    writing = Writing(brokers, "orders")
+    writing.write_more(brokers)
+    before = brokers.state("orders").replicas
+    spare = next(number for number in brokers.brokers if number not in before)
+    target = [spare, *before[1:]]
+    assert move(brokers, "orders", target) == ErrorCode.NONE
+    brokers.until(lambda: list(brokers.state("orders").replicas) == target, "the replicas do not move")
+    brokers.until(lambda: not brokers.state("orders").being_reassigned)
+    brokers.until(lambda: not has_log(brokers.brokers[before[0]], "orders"), "the old replica stays")
+    writing.write_more(brokers)
+    writing.finish()
+    brokers.until_in_sync("orders", 3)
+    assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
+    gone = brokers.brokers.pop(before[0])
+    assert_replicas_are_equal(brokers, "orders")
+    brokers.brokers[before[0]] = gone
+
+
+def test_a_move_to_a_broker_that_is_down_can_be_called_off(brokers: Brokers) -> None:
+    create(brokers, "orders")
+    before = brokers.state("orders").replicas
+    spare = next(number for number in brokers.brokers if number not in before)
+    brokers.kill(spare)
+    brokers.until(lambda: brokers.any.image.brokers[spare].fenced, "the dead broker is not fenced")
+    assert move(brokers, "orders", [spare, *before[1:]]) == ErrorCode.NONE
+    brokers.until(lambda: brokers.state("orders").being_reassigned)
+    listed = ask(brokers, not_the_controller(brokers), ListPartitionReassignmentsRequest(timeout_ms=1000))
+    assert [topic.name for topic in listed.topics] == ["orders"]
+    assert move(brokers, "orders", None) == ErrorCode.NONE
+    brokers.until(lambda: not brokers.state("orders").being_reassigned)
+    assert set(brokers.state("orders").replicas) == set(before)
+
+
+def test_the_preferred_leader_leads_again_when_asked_for(brokers: Brokers) -> None:
+    create(brokers, "orders")
+    preferred = brokers.state("orders").leader
+    brokers.kill(preferred)
+    brokers.until(lambda: brokers.state("orders").leader not in (preferred, -1), "nobody takes over")
+    brokers.start(preferred)
+    brokers.until_in_sync("orders", 3)
+    request = ElectLeadersRequest(
+        election_type=0, topic_partitions=[TopicPartitions("orders", [0])], timeout_ms=5000
+    )
+    response = ask(brokers, not_the_controller(brokers), request)
+    assert response.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+    brokers.until(lambda: brokers.state("orders").leader == preferred)
+
+
+def test_a_setting_changed_through_any_broker_reaches_all(brokers: Brokers) -> None:
+    create(brokers, "orders", min_isr=1)
+    config = IncrementalAlterConfigsAlterableConfig(name="min.insync.replicas", config_operation=0, value="3")
+    resource = IncrementalAlterConfigsAlterConfigsResource(TOPIC_RESOURCE, "orders", [config])
+    response = ask(brokers, not_the_controller(brokers), IncrementalAlterConfigsRequest(resources=[resource]))
+    assert response.responses[0].error_code == ErrorCode.NONE
+
+    def known() -> bool:
+        found = [broker.replicas.find("orders", 0) for broker in brokers.brokers.values()]
+        return all(partition.log.config.min_insync_replicas == 3 for partition in found if partition)
+
+    brokers.until(known, "the setting does not arrive")
+
+
+def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
+    create(brokers, "orders")
+    group = f"group-{uuid.uuid4()}"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": brokers.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 10_000,
+        }
+    )
+    consumer.subscribe(["orders"])
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all"})
+    try:
+        values: list[bytes] = []
+        for number in range(20):
+            producer.produce("orders", str(number).encode())
+        assert producer.flush(30) == 0
+        brokers.until(lambda: _consume(consumer, values) >= 20, "nothing is consumed")
+        consumer.commit(asynchronous=False)
+        brokers.until_in_sync("__consumer_offsets", 3)
+        brokers.kill(_coordinator(brokers, group))
+        for number in range(20, 40):
+            producer.produce("orders", str(number).encode())
+        assert producer.flush(60) == 0
+        brokers.until(lambda: _consume(consumer, values) >= 40, "the group does not go on")
+        consumer.commit(asynchronous=False)
+        assert [int(value) for value in values] == list(range(40))
+    finally:
+        consumer.close()
+
+
+def _consume(consumer: Consumer, values: list[bytes]) -> int:
+    message = consumer.poll(0.2)
+    if message is not None and not message.error():
+        values.append(message.value())
+    return len(values)
+
+
+def _coordinator(brokers: Brokers, group: str) -> int:
+    from barnabas.coordination.keys import partition_for
+
+    partitions = brokers.any.image.topics["__consumer_offsets"].partitions
+    return partitions[partition_for(group, len(partitions))].leader
+
+
+def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(brokers: Brokers) -> None:
+    create(brokers, "orders")
+    writing = Writing(brokers, "orders")
+    writing.write_more(brokers)
+    leader = brokers.state("orders").leader
+
+    async def on_loop(action: Any) -> None:
+        action()
+
+    brokers.run(on_loop(brokers.sessions[leader].cut))
+    others = {number: broker for number, broker in brokers.brokers.items() if number != leader}
+    other = next(iter(others.values()))
+
+    def replaced() -> bool:
+        state = other.image.partition("orders", 0)
+        return state is not None and state.leader not in (leader, -1)
+
+    brokers.until(replaced, "nobody takes over")
+    brokers.until(lambda: brokers.brokers[leader].is_fenced, "the broker does not notice")
+    writing.write_more(brokers)
+    brokers.run(on_loop(brokers.sessions[leader].heal))
+    brokers.until(lambda: not brokers.brokers[leader].is_fenced, "the broker does not come back")
+    brokers.until_in_sync("orders", 3)
+    writing.finish()
+    assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
