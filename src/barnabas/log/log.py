@@ -126,7 +126,7 @@ class Log:
         self.snapshots = parts.snapshots
         self.size_bytes = sum(segment.size for segment in parts.segments)
         self.generation = 0
-        """Grows whenever bytes below the log end are cut or replaced: plans made before are void."""
+        """Grows whenever bytes are cut: flushes and compactions that were prepared before are void."""
         self.last_flush_ms = 0
         self.on_flush_wanted: Callable[[Log], None] | None = None
         """Told when a segment was sealed or flush.messages is reached: a good moment for a flush."""

@@ -13,7 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import LocalFileSystem
 from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
 from barnabas.log.compaction.plan import CleanedGroup, CompactionResult
@@ -89,7 +89,7 @@ class Cleaning:
         worth_it.sort(key=lambda candidate: candidate.dirty_ratio, reverse=True)
         free = self._broker.config["log.cleaner.threads"] - len(self._rounds)
         for candidate in worth_it[: max(free, 0)]:
-            self._rounds[candidate.log] = asyncio.create_task(self._round(candidate))
+            self._rounds[candidate.log] = asyncio.create_task(self._round(candidate.log))
         if not self._rounds and self._idle:
             self._rest = asyncio.create_task(self._stop_idle())
 
@@ -123,12 +123,11 @@ class Cleaning:
 
     # -- one log ------------------------------------------------------------------------------------
 
-    async def _round(self, candidate: Candidate) -> None:
-        log = candidate.log
+    async def _round(self, log: Log) -> None:
         worker = self._idle.pop() if self._idle else Worker()
         swapping = Swapping(self._broker, log, worker)
         try:
-            await self._compact(candidate, worker, swapping)
+            await self._compact(log, worker, swapping)
         except JobCancelled:
             logger.info("%s has changed while it was compacted: thrown away", log.topic_partition)
         except Exception as error:
@@ -142,17 +141,33 @@ class Cleaning:
             self._idle.append(worker)
         self._schedule(0)
 
-    async def _compact(self, candidate: Candidate, worker: Worker, swapping: Swapping) -> None:
-        log = candidate.log
-        # Recovery believes in gaps below the recovery point only, so that must be on the disk before any swap.
-        await self._broker.in_thread(self._logs.checkpoint_job(log).run)
-        plan = make_plan(candidate, self._effort(), self._broker.clock.now_ms())
-        result = await worker.run(plan, swapping.swap)
+    async def _compact(self, log: Log, worker: Worker, swapping: Swapping) -> None:
+        await self._make_durable(log)
+        if not swapping.is_valid:
+            return
+        now_ms = self._broker.clock.now_ms()
+        candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
+        if candidate is None:
+            return
+        result = await worker.run(make_plan(candidate, self._effort(), now_ms), swapping.swap)
         # Were the note on the disk and the swap not, keys below it would never be looked at again.
         await self._broker.in_thread(lambda: _sync_folder(log))
         if swapping.is_valid:
             self._logs.note_cleaned(log, result.cleaned_upto)
             self._tell(log, result)
+            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+
+    async def _make_durable(self, log: Log) -> None:
+        """Only what is on the disk is compacted, and recovery must know it: it takes other gaps for losses."""
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: ErrorCode) -> None:
+            if not flushed.done():
+                flushed.set_result(None)
+
+        self._broker.flusher.when_flushed(log, log.active.base_offset, done)
+        await flushed
+        if self._logs.get(log.topic_partition) is log:
             await self._broker.in_thread(self._logs.checkpoint_job(log).run)
 
     def _effort(self) -> Effort:
@@ -190,18 +205,18 @@ class Swapping:
         self._log = log
         self._worker = worker
         self._generation = log.generation
+        self._is_void = False
 
     @property
     def is_valid(self) -> bool:
         log = self._log
         is_there = self._broker.logs.get(log.topic_partition) is log and log.gate.error is None
-        return is_there and log.generation == self._generation
+        return is_there and log.generation == self._generation and not self._is_void
 
     def swap(self, group: CleanedGroup) -> None:
         sources = find_sources(self._log, group.sources) if self.is_valid else None
         if sources is None:
-            self._generation = -1
+            self._is_void = True
             self._worker.cancel()
             return
         swap_in(self._log, sources, group.size, self._broker.clock.now_ms())
-        self._generation = self._log.generation

@@ -381,3 +381,17 @@ def test_a_slice_of_a_replaced_segment_can_still_be_sent(tmp_path: Path) -> None
     for _, path in log.garbage:
         Path(path).unlink()
     assert piece.read() == before
+
+
+def test_a_flush_that_was_under_way_during_a_swap_counts(log: Log) -> None:
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    log.roll()
+    plan = plan_for(log)
+    assert plan is not None
+    put(log, (b"a", b"3"))
+    job = log.prepare_flush()
+    run(log, plan)
+    job.run()
+    log.complete_flush(job)
+    assert log.recovery_point == log.log_end_offset

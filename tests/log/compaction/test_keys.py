@@ -95,6 +95,35 @@ def test_records_are_kept_by_key(
     assert kept.has_tombstones == any(records[index].value is None for index in expected)
 
 
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"a", b"bb", b"\n\x01", None]), st.sampled_from([b"", b"\x01", b"xyz", None])
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.lists(st.integers(1, 90), min_size=1, max_size=4),
+    st.sampled_from([0, 1, 63, 64, 9000]),
+)
+def test_runs_of_records_that_look_alike_are_noted_as_others_are(
+    kinds: list[tuple[bytes | None, bytes | None]], lengths: list[int], step: int
+) -> None:
+    """Parts of a batch that look alike, of any length, with anything in between."""
+    records = [
+        Record(0, step * number, key, value)
+        for (key, value), length in zip(kinds * 4, lengths, strict=False)
+        for number in range(length)
+    ]
+    fast: dict[bytes, int] = {}
+    slow: dict[bytes, int] = {}
+    regular = note_keys(data_of(records), len(records), 5 << POSITION_BITS, fast)
+    note_keys_with_gaps(data_of(records), len(records), 5 << POSITION_BITS, slow)
+    assert fast == slow
+    assert regular == all(record.value is not None for record in records if record.key is not None)
+
+
 @pytest.mark.parametrize("count", [63, 64, 65, 8191, 8192, 8193])
 def test_offset_deltas_of_any_length_are_stepped_over(count: int) -> None:
     records = [Record(0, 0, b"%d" % index, b"") for index in range(count)]

@@ -9,6 +9,7 @@ What was compacted before ends at *first dirty*; from there on keys may repeat.
 
     candidates.py   which logs are worth it, and the plan for one        on the loop
     keys.py         first pass: the last offset of every dirty key       in the worker process
+    alike.py        the same, faster, for records that look alike
     choosing.py     second pass: which records of a batch stay
     transactions.py which batches were aborted, which markers are done
     rewriting.py    a batch with fewer records

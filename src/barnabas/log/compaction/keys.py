@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left
 from hashlib import blake2b
 
+from barnabas.log.compaction.alike import note_run, shape_at
 from barnabas.records.varints import read_varint
 
 LONGEST_OWN_KEY = 32
@@ -81,55 +82,81 @@ _DELTA_WIDTHS = ((1 << 6, 1), (1 << 13, 2), (1 << 20, 3), (1 << 27, 4), (1 << 34
 """(below, bytes): how long an offset delta is when it is written."""
 
 
-def note_keys(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:  # noqa: C901 - one loop
+def note_keys(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:
     """Note the place of every key in a batch whose offsets have no gaps; whether no record is a tombstone.
 
     IndexError or ValueError when the records are malformed.
     """
     regular = True
     position = index = 0
-    place = first_place
     for below, width in _DELTA_WIDTHS:
-        for index in range(index, min(count, below)):  # noqa: B020 - goes on where the last one ended
-            here = place + position
-            byte = data[position]
-            if byte < 128:
-                position += 2
-                end = position - 1 + (byte >> 1)
-            else:
-                second = data[position + 1]
-                if second < 128:
-                    position += 3
-                    end = position - 1 + (byte - 128 >> 1) + (second << 6)
-                else:
-                    length, position = read_varint(data, position)
-                    end = position + length
-                    position += 1
-            while data[position] > 127:  # the timestamp
-                position += 1
-            position += width + 1
-            byte = data[position]
-            position += 1
-            if NULL < byte <= _LONGEST_PLAIN_LENGTH:
-                key_end = position + (byte >> 1)
-                latest[data[position:key_end]] = here
-                if data[key_end] == NULL:
-                    regular = False
-            else:
-                key_end = position
-                if byte != NULL:
-                    length, position = read_varint(data, position - 1)
-                    key_end = position + length
-                    latest[stand_in(data[position:key_end])] = here
-                    regular = regular and data[key_end] != NULL
-            if not position <= key_end < end:
-                raise ValueError(f"record {index} is malformed")
-            position = end
-            place += _NEXT_OFFSET
-        index = min(count, below)
+        end = min(count, below)
+        if index < end:
+            place = first_place + index * _NEXT_OFFSET
+            alike, position = _note_alike(data, position, end - index, width, place, latest)
+            others = range(index + alike, end)
+            position, without_tombstones = _note_each(data, position, others, width, first_place, latest)
+            regular = regular and without_tombstones
+            index = end
     if position != len(data):
         raise ValueError(f"the records take {position} bytes of {len(data)}")
     return regular
+
+
+def _note_alike(
+    data: bytes, position: int, most: int, width: int, place: int, latest: dict[bytes, int]
+) -> tuple[int, int]:
+    """Those at the start of a part of a batch that look alike: how many there are, and where they end."""
+    shape = shape_at(data, position, width, LONGEST_OWN_KEY)
+    if shape is None:
+        return 0, position
+    count = note_run(data, position, most, shape, place + position, _NEXT_OFFSET, latest)
+    return count, position + count * shape.size
+
+
+def _note_each(
+    data: bytes, position: int, part: range, width: int, first_place: int, latest: dict[bytes, int]
+) -> tuple[int, bool]:
+    """One by one; `width` is that of their offset deltas. Where they end, and whether no record is a tombstone."""
+    regular = True
+    place = first_place + part.start * _NEXT_OFFSET
+    for index in part:
+        here = place + position
+        byte = data[position]
+        if byte < 128:
+            position += 2
+            end = position - 1 + (byte >> 1)
+        else:
+            second = data[position + 1]
+            if second < 128:
+                position += 3
+                end = position - 1 + (byte - 128 >> 1) + (second << 6)
+            else:
+                length, position = read_varint(data, position)
+                end = position + length
+                position += 1
+        while data[position] > 127:  # the timestamp
+            position += 1
+        position += width + 1
+        byte = data[position]
+        position += 1
+        if NULL < byte <= _LONGEST_PLAIN_LENGTH:
+            key_end = position + (byte >> 1)
+            latest[data[position:key_end]] = here
+            if data[key_end] == NULL:
+                regular = False
+        else:
+            key_end = position
+            if byte != NULL:
+                length, position = read_varint(data, position - 1)
+                key_end = position + length
+                latest[stand_in(data[position:key_end])] = here
+                regular = regular and data[key_end] != NULL
+        if not position <= key_end < end:
+            raise ValueError(f"record {index} is malformed")
+        position = end
+        place += _NEXT_OFFSET
+    return position, regular
 
 
 def note_keys_with_gaps(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:

@@ -44,7 +44,6 @@ def _swap_in(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
     _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
     log.segments.insert(place, old[0].replacement(size))
     log.size_bytes += size
-    log.generation += 1
     gone = {segment.base_offset for segment in old[1:]}
     log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset not in gone)
 
