@@ -122,7 +122,7 @@ def test_a_drained_broker_holds_nothing_and_others_keep_what_they_had(
 @given(st.integers(1, 60), st.integers(3, 6))
 def test_what_a_drained_broker_held_and_led_is_shared_out_evenly(count: int, brokers: int) -> None:
     sites = [Site(broker) for broker in range(1, brokers + 1)]
-    assignment = {TopicPartition("t", index): (1,) for index in range(count)}
+    assignment: Assignment = {TopicPartition("t", index): (1,) for index in range(count)}
     after = apply(assignment, drain(assignment, sites, 1))
     staying = sites[1:]
     assert spread(holds(after, staying)) <= 1
@@ -131,7 +131,7 @@ def test_what_a_drained_broker_held_and_led_is_shared_out_evenly(count: int, bro
 
 def test_a_drained_replica_goes_to_a_rack_without_one() -> None:
     sites = [Site(1, rack="a"), Site(2, rack="b"), Site(3, rack="b"), Site(4, rack="a")]
-    assignment = {
+    assignment: Assignment = {
         TopicPartition("t", 0): (1, 2),
         TopicPartition("u", 0): (4, 2),
         TopicPartition("u", 1): (4, 2),
@@ -141,14 +141,14 @@ def test_a_drained_replica_goes_to_a_rack_without_one() -> None:
 
 
 def test_the_smallest_of_several_partitions_is_copied() -> None:
-    assignment = {TopicPartition("t", index): (1,) for index in range(2)}
+    assignment: Assignment = {TopicPartition("t", index): (1,) for index in range(2)}
     sizes = {TopicPartition("t", 0): 1000, TopicPartition("t", 1): 10}
     (move,) = rebalance(assignment, [Site(1), Site(2)], sizes)
     assert move == Move(TopicPartition("t", 1), (1,), (2,))
 
 
 def test_brokers_that_are_down_keep_their_replicas() -> None:
-    assignment = {TopicPartition("t", index): (9, 1) for index in range(4)}
+    assignment: Assignment = {TopicPartition("t", index): (9, 1) for index in range(4)}
     after = apply(assignment, rebalance(assignment, [Site(1), Site(2)]))
     assert all(9 in replicas for replicas in after.values())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli import cluster_moves, cluster_status
 from barnabas.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -22,12 +23,14 @@ from barnabas.cli.session import with_client
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
 
-app = typer.Typer(help="Start a cluster, and look at it as a whole.", no_args_is_help=True)
+app = typer.Typer(
+    help="Start a cluster, look at it as a whole, and move what it holds.", no_args_is_help=True
+)
 
-
-@app.callback()
-def cluster() -> None:
-    """A callback keeps `describe` a command of its own although it is the only one."""
+app.command("status")(cluster_status.status)
+app.command("move")(cluster_moves.move)
+app.command("drain")(cluster_moves.drain)
+app.command("rebalance")(cluster_moves.rebalance)
 
 
 @app.command()

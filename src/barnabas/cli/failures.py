@@ -6,6 +6,7 @@ import os
 
 from barnabas.cli.local_cluster import BrokerDidNotStartError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
+from barnabas.client.planning import NoPlanError
 from barnabas.cluster.zookeeper_process import NoZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
@@ -43,7 +44,7 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
         return f"{error}.", FAILED
-    if isinstance(error, NoZooKeeperError | BrokerDidNotStartError):
+    if isinstance(error, NoZooKeeperError | BrokerDidNotStartError | NoPlanError):
         return str(error), FAILED
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
