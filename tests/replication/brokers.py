@@ -77,6 +77,7 @@ class Brokers:
                 "log.dirs": str(self._folder / str(number)),
                 "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
                 "barnabas.host": f"machine-{number}",
+                "broker.rack": f"rack-{number}",
                 **self._settings,
             }
         )

@@ -30,7 +30,7 @@ from barnabas.server.broker import Broker
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
 
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 @pytest.fixture
@@ -203,3 +203,42 @@ def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(broker
     brokers.until_in_sync("orders", 3)
     writing.finish()
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
+
+
+def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers: Brokers) -> None:
+    create(brokers, "orders", min_isr=1)
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "linger.ms": 5})
+    for number in range(200):
+        producer.produce("orders", str(number).encode() * 500)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    before = brokers.state("orders").replicas
+    spare = next(number for number in brokers.brokers if number not in before)
+    throttle(brokers, spare, "1000")
+    assert move(brokers, "orders", [*before[:2], spare]) == ErrorCode.NONE
+    brokers.until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
+    log = brokers.brokers[spare].replicas.by_name["orders"][0].log
+    assert brokers.state("orders").being_reassigned
+    assert log.log_end_offset < 200
+    throttle(brokers, spare, "1000000000")
+    brokers.until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
+    assert log.log_end_offset == 200
+
+
+def throttle(brokers: Brokers, broker: int, rate: str) -> None:
+    setting = "follower.replication.throttled."
+    resources = [
+        IncrementalAlterConfigsAlterConfigsResource(
+            TOPIC_RESOURCE,
+            "orders",
+            [IncrementalAlterConfigsAlterableConfig(f"{setting}replicas", 0, f"0:{broker}")],
+        ),
+        IncrementalAlterConfigsAlterConfigsResource(
+            BROKER_RESOURCE,
+            str(broker),
+            [IncrementalAlterConfigsAlterableConfig(f"{setting}rate", 0, rate)],
+        ),
+    ]
+    response = ask(brokers, broker, IncrementalAlterConfigsRequest(resources=resources))
+    assert [answer.error_code for answer in response.responses] == [0, 0]
+    brokers.until(lambda: brokers.brokers[broker].follower_throttle.rate == int(rate), "no throttle")

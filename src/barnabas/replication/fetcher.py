@@ -25,6 +25,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication import follower
 from barnabas.replication.partition import Partition
+from barnabas.replication.throttle import Throttle, is_throttled
 from barnabas.types import Uuid
 
 logger = logging.getLogger(__name__)
@@ -92,12 +93,14 @@ class LeaderFetcher:
         identity: Callable[[], Identity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
+        throttle: Throttle,
     ) -> None:
         self.leader = leader
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
+        self._throttle = throttle
         self._followed: dict[Key, _Followed] = {}
         self._forgotten: set[Key] = set()
         self._session_id = 0
@@ -169,8 +172,12 @@ class LeaderFetcher:
         self._take(response)
 
     def _ready(self) -> dict[Key, _Followed]:
-        now = self._clock.monotonic()
-        return {key: one for key, one in self._followed.items() if one.resume_at <= now}
+        now, exceeded = self._clock.monotonic(), self._throttle.is_exceeded
+        return {
+            key: one
+            for key, one in self._followed.items()
+            if one.resume_at <= now and not (exceeded and _is_held_back(one.partition))
+        }
 
     async def _wait_for_something_to_do(self) -> None:
         self._wake.clear()
@@ -253,7 +260,9 @@ class LeaderFetcher:
             elif data.error_code:
                 self._put_off(one)
             else:
-                follower.take(one.partition, data, now_ms)
+                size = follower.take(one.partition, data, now_ms)
+                if size and _is_held_back(one.partition):
+                    self._throttle.take(size)
         except KafkaError as error:
             logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
             self._put_off(one)
@@ -263,6 +272,16 @@ class LeaderFetcher:
         then does the leader count what we have."""
         one.sent = None
         one.resume_at = self._clock.monotonic() + self._settings().backoff
+
+
+def _is_held_back(partition: Partition) -> bool:
+    """Is this replica throttled? Not while it is in sync."""
+    listed = partition.log.config.follower_replication_throttled_replicas
+    return (
+        bool(listed)
+        and not partition.is_in_sync(partition.broker_id)
+        and is_throttled(listed, partition.index, partition.broker_id)
+    )
 
 
 def _key(partition: Partition) -> Key:

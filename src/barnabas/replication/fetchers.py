@@ -9,6 +9,7 @@ from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
 from barnabas.replication.partition import Partition
+from barnabas.replication.throttle import Throttle
 
 
 class ReplicaFetchers:
@@ -18,11 +19,13 @@ class ReplicaFetchers:
         identity: Callable[[], Identity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
+        throttle: Throttle,
     ) -> None:
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
+        self._throttle = throttle
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
 
@@ -40,7 +43,9 @@ class ReplicaFetchers:
             return
         fetcher = self._fetchers.get(state.leader)
         if fetcher is None:
-            fetcher = LeaderFetcher(state.leader, self._peers, self._identity, self._settings, self._clock)
+            fetcher = LeaderFetcher(
+                state.leader, self._peers, self._identity, self._settings, self._clock, self._throttle
+            )
             self._fetchers[state.leader] = fetcher
         fetcher.add(partition)
         self._followed[partition] = fetcher

@@ -229,6 +229,15 @@ class Partition:
 
     # -- followers ----------------------------------------------------------------------------------
 
+    def is_in_sync(self, replica: int) -> bool:
+        return self.state is not None and replica in self.state.isr
+
+    @property
+    def follows_a_leader(self) -> bool:
+        return (
+            not self.is_leader and not self.is_retired and self.state is not None and self.state.leader >= 0
+        )
+
     def is_assigned(self, replica: int) -> bool:
         return self.state is not None and replica in self.state.replicas
 

@@ -38,6 +38,7 @@ from barnabas.replication.flusher import Flusher
 from barnabas.replication.isr import IsrChanges
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
+from barnabas.replication.throttle import Throttle
 from barnabas.server.background import ThreadBackground
 from barnabas.server.cleaning import Cleaning
 from barnabas.server.cluster_view import BrokerView
@@ -110,8 +111,10 @@ class Broker:
         self.monitoring = Monitoring(self)
         self.cleaning = Cleaning(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
-        self._replica_fetches = _replica_fetches(config)
         self._rejoining: asyncio.Task[None] | None = None
+        self.leader_throttle = Throttle(self.clock.monotonic)
+        self.follower_throttle = Throttle(self.clock.monotonic)
+        self._use_replication_settings()
         self._default_log_config = topic_log_config(config, {})
         self._housekeeper: asyncio.TimerHandle | None = None
         self._left_dirs: set[str] = set()
@@ -231,7 +234,9 @@ class Broker:
         """From here on partitions lead and follow; what the image says of them is taken over now."""
         self.peers = self._connect_peers()
         self.isr_changes = IsrChanges(self.peers, self._identity, lambda: self.image.controller_id)
-        self.fetchers = ReplicaFetchers(self.peers, self._identity, self._fetch_settings, self.clock)
+        self.fetchers = ReplicaFetchers(
+            self.peers, self._identity, self._fetch_settings, self.clock, self.follower_throttle
+        )
         self.replicas.on_applied = self.fetchers.follow
         self.replicas.load(self.image)
 
@@ -300,16 +305,20 @@ class Broker:
             features=SUPPORTED_FEATURES,
             clean=clean,
         )
-        epoch = self.broker_epoch = await self._membership.join(info)
-        while not _is_registered(self.metadata.image, self.node_id, epoch):
+        self.broker_epoch = await self._membership.join(info)
+        while not self._is_registered(self.metadata.image):
             try:
                 async with asyncio.timeout(REGISTRATION_SECONDS):
-                    await self.metadata.until(lambda image: _is_registered(image, self.node_id, epoch))
+                    await self.metadata.until(self._is_registered)
             except TimeoutError:
                 logger.warning("no controller has registered this broker yet")
                 if self._membership.is_fenced:  # it never will: that session is gone
-                    epoch = self.broker_epoch = await self._membership.join(info)
+                    self.broker_epoch = await self._membership.join(info)
         self._use(self.metadata.image)
+
+    def _is_registered(self, image: MetadataImage) -> bool:
+        broker = image.brokers.get(self.node_id)
+        return broker is not None and broker.epoch >= self.broker_epoch
 
     def _fenced(self) -> None:
         """The session is lost: somebody else may lead by now. Reads go on; nothing is written or coordinated."""
@@ -357,12 +366,18 @@ class Broker:
             configs.get(Resource(ResourceType.BROKER, ""), {}),
         )
         self._fsync = self.config["barnabas.acks.all.fsync"]
-        self._replica_fetches = _replica_fetches(self.config)
         self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
+        self._use_replication_settings()
         self.sockets.use_limits(limits_from(self.config))
         self.logs.use_config(self.config)
         self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
+
+    def _use_replication_settings(self) -> None:
+        self._replica_fetches = _replica_fetches(self.config)
+        self.leader_throttle.rate = self.config["leader.replication.throttled.rate"]
+        self.follower_throttle.rate = self.config["follower.replication.throttled.rate"]
+        self.reads_from_followers = bool(self.config["replica.selector.class"])
 
     @property
     def policy(self) -> Policy:
@@ -386,13 +401,21 @@ class Broker:
             return None
         if topic_id is not None and topic_id != topic.topic_id:
             return None
+        if self.node_id not in topic.partitions[place.partition].replicas:
+            return None  # it has moved away while we were not there
         return self._log_config(self.image, place.topic)
 
     async def _allocate_producer_ids(self) -> range:
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
-        response: AllocateProducerIdsResponse = await to_controller(self, request)
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), "no producer ids can be had at the moment")
+        try:
+            response: AllocateProducerIdsResponse = await to_controller(self, request)
+            if response.error_code:
+                raise KafkaError(ErrorCode(response.error_code))
+        except KafkaError as error:
+            # What Kafka answers: every client tries again.
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids can be had at the moment: {error}"
+            ) from error
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
     def endpoints_for(self, connection: Connection) -> list[tuple[int, str, int, str | None]]:
@@ -501,11 +524,6 @@ def _replica_fetches(config: BrokerConfig) -> FetchSettings:
         config["replica.fetch.max.bytes"],
         config["replica.fetch.backoff.ms"] / 1000,
     )
-
-
-def _is_registered(image: MetadataImage, broker_id: int, epoch: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.epoch >= epoch
 
 
 def _registered_address(listener: Listener) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.clock import Timer
+from barnabas.cluster.image import MetadataImage
 from barnabas.controller.isr import check_broker_epoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
@@ -25,6 +26,7 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.replication.throttle import is_throttled
 from barnabas.server.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession, key_of
 from barnabas.types import Uuid
 
@@ -52,6 +54,7 @@ def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchRespo
     if replica >= 0:
         session.replica = replica
         _note_progress(broker, session, message, epoch)
+        return ReplicaFetching(broker, request, message, session).start()
     return Fetching(broker, request, message, session).start()
 
 
@@ -82,8 +85,10 @@ class Fetching:
         "_answered",
         "_broker",
         "_committed_only",
+        "_held_back",
         "_max_bytes",
         "_min_bytes",
+        "_rack",
         "_request",
         "_scheduled",
         "_session",
@@ -101,6 +106,8 @@ class Fetching:
         self._max_bytes = min(message.max_bytes, broker.fetch_max_bytes)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._wait_ms = min(message.max_wait_ms, LONGEST_WAIT_MS)
+        self._rack = message.rack_id if broker.reads_from_followers else ""
+        self._held_back: set[FetchEntry] = set()
         self._timer: Timer | None = None
         self._scheduled = False
         self._answered = False
@@ -144,12 +151,12 @@ class Fetching:
             size = len(data.records) if data.records is not None else 0
             total += size
             left -= size
-            failed = failed or data.error_code != 0
+            failed = failed or data.error_code != 0 or data.preferred_read_replica >= 0
             found.append((entry, partition, data))
         if total >= self._min_bytes or failed or final or not session.entries:
             return self._answer(found)
         for entry, partition, data in found:
-            if partition is not None:
+            if partition is not None and entry not in self._held_back:
                 if not _is_news(entry, data):
                     session.ready.pop(entry, None)
                 entry.watch(partition)
@@ -168,14 +175,10 @@ class Fetching:
     ) -> PartitionData:
         if partition is None:
             return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.index))
-        problem = partition.leadership_error(entry.leader_epoch)
-        replica = self._session.replica
-        if not problem and replica != NO_REPLICA and not partition.is_assigned(replica):
-            problem = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        problem = self._problem(entry, partition)
         if problem:
             return _not_here(entry, partition, problem, self._request.version)
         log = partition.log
-        upper = self._upper_offset(log)
         data = PartitionData(
             partition_index=entry.index,
             high_watermark=log.high_watermark,
@@ -186,32 +189,42 @@ class Fetching:
         )
         if entry.last_fetched_epoch != NO_EPOCH and _diverges(entry, log, data):
             return data
+        if self._rack and self._sends_elsewhere(entry, partition, data):
+            return data
+        return self._read_records(entry, partition, data, min(entry.max_bytes, left), at_least_one)
+
+    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.leader_epoch)
+        is_follower = problem is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.follows_a_leader
+        return ErrorCode.NONE if is_follower and self._broker.reads_from_followers else problem
+
+    def _sends_elsewhere(self, entry: FetchEntry, partition: Partition, data: PartitionData) -> bool:
+        if partition.is_leader:
+            data.preferred_read_replica = nearest_replica(
+                self._broker.image, partition, self._rack, entry.offset
+            )
+        return data.preferred_read_replica != NO_REPLICA
+
+    def _read_records(
+        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    ) -> PartitionData:
+        log = partition.log
+        upper = log.last_stable_offset if self._committed_only else log.high_watermark
         try:
-            records = log.read(entry.offset, min(entry.max_bytes, left), upper, at_least_one=at_least_one)
+            records = log.read(entry.offset, room, upper, at_least_one=at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
             refused.aborted_transactions = None
-            if (
-                replica != NO_REPLICA
-            ):  # a follower goes on from there; consumers are told nothing, as by Kafka
-                refused.log_start_offset = log.log_start_offset
             return refused
         if records:
             data.records = records
-            if replica == NO_REPLICA:
-                partition.counters.bytes_out.value += len(records)
+            partition.counters.bytes_out.value += len(records)
             if self._committed_only:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=producer, first_offset=first)
                     for producer, first in log.aborted_transactions(entry.offset, upper)
                 ]
         return data
-
-    def _upper_offset(self, log: Log) -> int:
-        """Consumers see what is committed, followers everything: that is how it gets committed."""
-        if self._session.replica != NO_REPLICA:
-            return log.log_end_offset
-        return log.last_stable_offset if self._committed_only else log.high_watermark
 
     def _answer(self, found: list[tuple[FetchEntry, Partition | None, PartitionData]]) -> FetchResponse:
         session = self._session
@@ -244,7 +257,7 @@ class Fetching:
             entry.sent_log_start = data.log_start_offset
             if data.records:
                 with_data.append(entry)
-            elif partition is not None and not data.error_code:
+            elif partition is not None and not data.error_code and entry not in self._held_back:
                 session.ready.pop(entry, None)
                 entry.watch(partition)
         session.rotate(with_data)
@@ -281,6 +294,38 @@ class Fetching:
             session.close()
 
 
+class ReplicaFetching(Fetching):
+    """The same for a follower: it gets everything, committed or not, for that is how it gets committed."""
+
+    __slots__ = ()
+
+    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.leader_epoch)
+        if not problem and not partition.is_assigned(self._session.replica):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return problem
+
+    def _read_records(
+        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    ) -> PartitionData:
+        log, throttle = partition.log, self._broker.leader_throttle
+        is_throttled = _is_held_back(partition, self._session.replica)
+        if is_throttled and throttle.is_exceeded:
+            self._held_back.add(entry)  # it is looked at again with the next fetch
+            return data
+        try:
+            records = log.read(entry.offset, room, log.log_end_offset, at_least_one=at_least_one)
+        except KafkaError as error:
+            refused = _error(entry, error.code)
+            refused.log_start_offset = log.log_start_offset  # a follower goes on from there
+            return refused
+        if records:
+            data.records = records
+            if is_throttled:
+                throttle.take(len(records))
+        return data
+
+
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
     return (
         bool(data.records)
@@ -288,7 +333,32 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
         or data.high_watermark != entry.sent_high_watermark
         or data.log_start_offset != entry.sent_log_start
         or data.diverging_epoch.epoch != NO_EPOCH
+        or data.preferred_read_replica != NO_REPLICA
     )
+
+
+def _is_held_back(partition: Partition, replica: int) -> bool:
+    """Replicas in sync are not: they would fall out of it."""
+    listed = partition.log.config.leader_replication_throttled_replicas
+    return (
+        bool(listed) and not partition.is_in_sync(replica) and is_throttled(listed, partition.index, replica)
+    )
+
+
+def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offset: int) -> int:
+    """The follower in the reader's rack that has the most, if it has what is asked for (KIP-392); else -1: us."""
+    leader = image.brokers.get(partition.broker_id)
+    if leader is None or leader.rack == rack:
+        return NO_REPLICA
+    near = [
+        (end, member)
+        for member, end in partition.in_sync_followers()
+        if end >= offset
+        and (broker := image.brokers.get(member)) is not None
+        and broker.rack == rack
+        and broker.can_lead
+    ]
+    return max(near)[1] if near else NO_REPLICA
 
 
 def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
