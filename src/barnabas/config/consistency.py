@@ -43,6 +43,12 @@ def _check_protection(config: BrokerConfig) -> None:
                 f"listeners has {spec}, but Barnabas does not speak {spec.security_protocol} yet: use PLAINTEXT "
                 "on a network that you trust, or put a proxy that speaks TLS in front"
             )
+    between_brokers = config["security.inter.broker.protocol"]
+    if between_brokers not in SERVED_PROTOCOLS:
+        raise ConfigError(
+            f"security.inter.broker.protocol is {between_brokers}, which Barnabas does not speak yet: leave it out, "
+            "and let brokers talk over a network that you trust"
+        )
     if config.static.get("authorizer.class.name", "").strip():
         raise ConfigError(
             "authorizer.class.name asks for ACLs, which Barnabas does not have yet: everybody who can connect "

@@ -156,8 +156,9 @@ class EmbeddedBroker:
     ) -> str:
         """Create a topic and return its name; without a name, one that is new."""
         chosen = name or f"embedded-topic-{self.next_number()}"
+        thread = self._in_thread()
         creating = self._create_topic(chosen, partitions, dict(configs or {}), replication_factor)
-        self._in_thread().run(creating, START_TIMEOUT)
+        thread.run(creating, START_TIMEOUT)
         return chosen
 
     def next_number(self) -> int:
@@ -167,7 +168,8 @@ class EmbeddedBroker:
     def inject(self, api: ApiKey | int | str, error: ErrorCode | int | str, times: int = 1) -> None:
         """Answer the next requests of an API with an error: `inject("Produce", "NOT_LEADER_OR_FOLLOWER")`."""
         api_key, code = member(ApiKey, api), member(ErrorCode, error)
-        self._in_thread().run(self._inject(api_key, code, times), START_TIMEOUT)
+        thread = self._in_thread()
+        thread.run(self._inject(api_key, code, times), START_TIMEOUT)
 
     async def _start_broker(self) -> Broker:
         from barnabas.config.broker import BrokerConfig
