@@ -99,6 +99,7 @@ def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str]
             {"listeners": "OUT://:1", "listener_security_protocol_map": "OUT:SASL_SSL"},
             "listeners has OUT://:1, but Barnabas does not speak SASL_SSL yet",
         ),
+        ({"security_inter_broker_protocol": "SASL_SSL"}, "which Barnabas does not speak yet"),
         (
             {"authorizer_class_name": "org.apache.kafka.StandardAuthorizer"},
             "which Barnabas does not have yet",
