@@ -10,6 +10,7 @@ from tools.doc_marks import ROOT
 from tools.doc_pages import PAGES
 
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def stale_pages() -> Iterator[str]:
@@ -41,12 +42,21 @@ def links_to_nowhere() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)} links to {target}, which does not exist"
 
 
+def tests_that_do_not_exist() -> Iterator[str]:
+    """A page that names the guard of a rule must not outlive it."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for file, name in _TEST.findall(page.read_text()):
+            if not (ROOT / file).exists() or f"def {name}(" not in (ROOT / file).read_text():
+                yield f"{page.relative_to(ROOT)} names {file}::{name}, which does not exist"
+
+
 # A new rule is a function that yields complaints.
 RULES: tuple[Callable[[], Iterator[str]], ...] = (
     stale_pages,
     settings_without_words,
     commands_without_words,
     links_to_nowhere,
+    tests_that_do_not_exist,
 )
 
 
