@@ -36,10 +36,12 @@ class Brokers:
         count: int = 3,
         settings: Mapping[str, str] | None = None,
         session_timeout: float = 1.0,
+        disks: int = 1,
     ) -> None:
         self._folder = folder
         self._settings = {**SETTINGS, **(settings or {})}
         self._count = count
+        self._disks = disks
         self.brokers: dict[int, Broker] = {}
         self.sessions: dict[int, MemorySession] = {}
         self._ports: dict[int, int] = {}
@@ -74,7 +76,7 @@ class Brokers:
         config = BrokerConfig.load(
             {
                 "node.id": str(number),
-                "log.dirs": str(self._folder / str(number)),
+                "log.dirs": ",".join(str(self._folder / f"{number}-{disk}") for disk in range(self._disks)),
                 "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
                 "barnabas.host": f"machine-{number}",
                 "broker.rack": f"rack-{number}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,6 +21,7 @@ from barnabas.controller.decision import Decided
 from barnabas.controller.partitions import Election, Step, next_state
 from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.types import Uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,30 @@ def begin_shutdown(image: MetadataImage, broker_id: int, policy: Policy) -> Deci
     changes = list(_handed_over(image, broker_id, policy))
     led = sum(partition.leader == broker_id for _, _, partition in image.partitions())
     return [stored, *changes], led - len(changes)
+
+
+def lose_replicas(
+    image: MetadataImage, broker_id: int, places: Collection[tuple[Uuid, int]], policy: Policy
+) -> Decided[None]:
+    """A disk of the broker has failed: what lay there is led by others, and the broker is in sync with none of it."""
+
+    def step_for(topic: TopicState, index: int, partition: PartitionState) -> Step | None:
+        known = broker_id in (*partition.isr, *partition.elr, partition.leader)
+        if (topic.topic_id, index) not in places or not known:
+            return None
+        return Step(
+            lambda other: other != broker_id and image.can_lead(other),
+            policy.min_isr(image, topic.name, len(partition.replicas)),
+            election_for(image, policy, topic.name),
+            stopped_uncleanly=(broker_id,),
+        )
+
+    deltas: list[Delta] = []
+    for topic, index, partition in image.partitions():
+        step = step_for(topic, index, partition)
+        if step is not None and (state := next_state(partition, step)) is not partition:
+            deltas.append(PartitionChanged(topic.topic_id, index, state))
+    return deltas, None
 
 
 def unregister(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]:

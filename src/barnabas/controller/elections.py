@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
@@ -44,6 +44,18 @@ def elect_leaders(
 
 def all_partitions(image: MetadataImage) -> Iterable[TopicPartition]:
     return (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
+
+
+def uncleanly_led(
+    before: MetadataImage, deltas: Iterable[Delta]
+) -> Iterator[tuple[str, int, PartitionState]]:
+    """The partitions whose new leader was neither in the ISR nor in the ELR."""
+    for delta in deltas:
+        if isinstance(delta, PartitionChanged) and (topic := before.topic_by_id(delta.topic_id)):
+            known = topic.partition(delta.index)
+            leader = delta.state.leader
+            if known is not None and leader not in (NO_LEADER, known.leader, *known.isr, *known.elr):
+                yield topic.name, delta.index, delta.state
 
 
 def _elect(

@@ -54,6 +54,7 @@ from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
 from barnabas.server.local_requests import answer
+from barnabas.server.lost_replicas import LostReplicas
 from barnabas.server.monitoring import Monitoring
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
@@ -112,6 +113,7 @@ class Broker:
         self.cleaning = Cleaning(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
         self._rejoining: asyncio.Task[None] | None = None
+        self._lost_replicas = LostReplicas(self)
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
@@ -171,6 +173,7 @@ class Broker:
         self.coordinators = Coordinators(self)
         self.coordinators.start()
         self.controller.on_commit.append(self._apply)
+        self._lost_replicas.tell()
         self._membership.on_fenced(self._fenced)
         if self._membership.is_fenced:
             self._fenced()
@@ -243,6 +246,7 @@ class Broker:
     def _stop_replication(self) -> None:
         self.fetchers.stop()
         self.isr_changes.stop()
+        self._lost_replicas.stop()
         if self._rejoining is not None:
             self._rejoining.cancel()
         if isinstance(self.peers, NetworkPeers):
@@ -472,6 +476,7 @@ class Broker:
             self._left_dirs.add(folder)
             self.replicas.take_offline(partial(_lies_in, folder), failed[folder])
             self.coordinators.follow()
+            self._lost_replicas.tell()
             if len(failed) == len(self.logs.dirs):
                 logger.critical("no log dir is left: this broker cannot go on")
                 self.on_all_dirs_failed()

@@ -18,6 +18,7 @@ from barnabas.controller.balance import balance_leaders
 from barnabas.controller.brokers import Registration, create_cluster, fence, register
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided
+from barnabas.controller.elections import uncleanly_led
 from barnabas.controller.policy import Policy
 from barnabas.errors import KafkaError
 from barnabas.server.features import initial_features
@@ -46,8 +47,10 @@ class ClusterControl:
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._before: MetadataImage | None = None
 
     def start(self) -> None:
+        self._controller.on_commit.append(self._tell_unclean_elections)
         self._membership.on_brokers_changed(self._brokers_changed)
         self._membership.campaign(self._elected, self._resigned)
 
@@ -68,6 +71,19 @@ class ClusterControl:
     def _brokers_changed(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._changed.set()
+
+    def _tell_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
+        """Records may be lost by one: it is allowed only where somebody has asked for it, and never silent."""
+        before, self._before = self._before, image
+        if not self._controller.is_active or before is None:
+            return
+        for topic, index, state in uncleanly_led(before, deltas):
+            logger.error(
+                "%s-%d: broker %d was elected leader although it was not in sync; records may be lost",
+                topic,
+                index,
+                state.leader,
+            )
 
     # -- while elected ------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.replication import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
 )
 from barnabas.protocol.messages.topics import (
@@ -134,6 +135,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(DescribeTransactionsRequest, 0, 0, transaction_admin.describe_transactions),
     Handler(ListTransactionsRequest, 0, 2, transaction_admin.list_transactions),
     Handler(AllocateProducerIdsRequest, 0, 0, replication.allocate_ids),
+    Handler(AssignReplicasToDirsRequest, 0, 0, replication.assign_replicas_to_dirs),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
 )

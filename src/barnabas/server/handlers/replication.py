@@ -2,6 +2,8 @@
 
 - AlterPartition, versions 2 and 3: leaders ask for other ISRs. Version 3 has the members' broker epochs (KIP-903).
 - AllocateProducerIds, version 0 (KIP-730).
+- AssignReplicasToDirs, version 0: replicas in the directory that Kafka calls lost are on a disk that failed. In which
+  other directory a replica is matters to nobody but its broker.
 - BrokerHeartbeat, versions 0 to 2: a broker that wants to stop has its leadership handed over first. Who is alive is
   known without it.
 """
@@ -10,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.image import PartitionState
-from barnabas.controller.brokers import begin_shutdown
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.controller.brokers import begin_shutdown, lose_replicas
+from barnabas.controller.decision import Decided
 from barnabas.controller.isr import ANY_EPOCH, IsrProposal, alter_isr, check_broker_epoch
 from barnabas.controller.producer_ids import allocate_producer_ids
 from barnabas.errors import ErrorCode, KafkaError
@@ -23,6 +26,8 @@ from barnabas.protocol.messages.replication import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
@@ -31,6 +36,9 @@ from barnabas.types import Uuid
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
+
+LOST_DIR: Uuid = bytes(15) + b"\x01"
+"""Kafka's `DirectoryId.LOST`."""
 
 
 async def alter_partition(
@@ -106,3 +114,25 @@ async def broker_heartbeat(
         is_fenced=state.fenced,
         should_shut_down=message.want_shut_down and left == 0,
     )
+
+
+async def assign_replicas_to_dirs(
+    broker: Broker, request: Request, message: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    lost = {
+        (topic.topic_id, partition.partition_index)
+        for directory in message.directories
+        if directory.id == LOST_DIR
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+
+    def decide(image: MetadataImage) -> Decided[None]:
+        check_broker_epoch(image, message.broker_id, message.broker_epoch)
+        return lose_replicas(image, message.broker_id, lost, broker.policy)
+
+    try:
+        await broker.controller.submit(decide)
+    except KafkaError as error:
+        return AssignReplicasToDirsResponse(error_code=error.code)
+    return AssignReplicasToDirsResponse()

@@ -1,0 +1,62 @@
+"""Leadership that goes back to where it belongs, replicas lost with a disk, and elections that lose records."""
+
+from __future__ import annotations
+
+from barnabas.cluster.image import PartitionState
+from barnabas.controller.balance import balance_leaders
+from barnabas.controller.brokers import fence, lose_replicas, unfence
+from barnabas.controller.elections import uncleanly_led
+from barnabas.controller.policy import Policy
+from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+
+
+def test_leadership_goes_back_to_the_preferred_replica_when_it_is_in_sync() -> None:
+    image = with_topic(
+        cluster_of(3),
+        "orders",
+        PartitionState((1, 2, 3), (2, 3, 1), 2),
+        PartitionState((1, 2, 3), (2, 3), 2),
+        PartitionState((3, 1, 2), (1, 2, 3), 3),
+    )
+    decided = balance_leaders(image, POLICY)
+    assert decided[1] == 1
+    partitions = after(image, decided).topics["orders"].partitions
+    assert [partition.leader for partition in partitions] == [1, 2, 3]
+
+
+def test_nothing_is_balanced_towards_a_broker_that_is_down() -> None:
+    image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1, 2), 1))
+    image = after(image, fence(image, 1, POLICY))
+    assert balance_leaders(image, POLICY)[1] == 0
+
+
+def test_a_failed_disk_takes_its_replicas_out_of_the_isr_and_no_others() -> None:
+    lost, kept = PartitionState((1, 2), (1, 2), 1), PartitionState((1, 2), (1, 2), 1)
+    image = with_topic(cluster_of(2), "orders", lost, kept)
+    topic = image.topics["orders"]
+    partitions = (
+        after(image, lose_replicas(image, 1, {(topic.topic_id, 0)}, POLICY)).topics["orders"].partitions
+    )
+    assert (partitions[0].leader, partitions[0].isr) == (2, (2,))
+    assert partitions[1] == kept
+
+
+def test_a_replica_lost_with_its_disk_is_not_eligible_although_too_few_are_left() -> None:
+    policy = Policy(min_insync_replicas=2)
+    image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1, 2), 1))
+    topic_id = image.topics["orders"].topic_id
+    image = after(image, lose_replicas(image, 1, {(topic_id, 0)}, policy))
+    assert image.topics["orders"].partitions[0].elr == ()
+
+
+def test_an_election_of_somebody_who_was_not_in_sync_is_told() -> None:
+    policy = Policy(unclean_leader_election=True)
+    image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
+    unclean = fence(image, 1, policy)
+    assert [(name, index, state.leader) for name, index, state in uncleanly_led(image, unclean[0])] == [
+        ("orders", 0, 2)
+    ]
+    clean = fence(image, 1, POLICY)
+    assert list(uncleanly_led(image, clean[0])) == []
+    gone = after(image, clean)
+    assert list(uncleanly_led(gone, unfence(gone, 1, POLICY)[0])) == []
