@@ -5,6 +5,9 @@ deltas.py  the changes, and `apply(image, deltas) -> image`
 names.py   which topic names are legal, which collide, which are internal
 frames.py  how one entry of the metadata log looks in a file
 store.py   MetadataStore: the log with one writer; over a file, and an in-memory twin
+following.py  every broker follows that log and gets the same images
+membership.py Membership: who is alive and who is the controller; that of one node
+memory.py  a store and a membership that several brokers of one process share
 turns.py   one writer at a time, each to its end
 peers.py   requests to other brokers
 adoption.py, kraft.py  topics of a data folder that Apache Kafka wrote

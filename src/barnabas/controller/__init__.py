@@ -6,6 +6,7 @@ placement.py    on which brokers new partitions go
 assignments.py  checks of replica lists that people write themselves
 topics.py       topics are created and deleted, and get more partitions
 elections.py    somebody asks for another leader
+balance.py      leadership goes back to preferred replicas
 isr.py          a leader asks for another ISR
 reassignment.py partitions move between brokers
 brokers.py      brokers register, are fenced, stop and leave
