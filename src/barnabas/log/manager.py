@@ -271,10 +271,7 @@ class LogManager:
             self.fs.rename(f"{log_dir.folder}/{partition}", retired)
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
-        was_compacted = partition in log_dir.cleaned
         log_dir.forget(partition)
-        if was_compacted:  # a topic of the same name must not be taken for compact after a crash
-            self._housekeeping.background(log_dir.checkpoint(self.in_folder(log_dir.folder)).run)
         delay = log.config.file_delete_delay_ms if log is not None else 0
         self._housekeeping.remove_later(retired, self.clock.now_ms() + delay)
 

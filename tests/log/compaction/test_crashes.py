@@ -163,6 +163,7 @@ def test_the_checkpoint_of_the_cleaner_survives_and_follows_truncations_and_dele
     get(logs).truncate_to(3)
     assert (logs.cleaned_upto(get(logs)) or 0) <= 3
     logs.delete(PARTITION)
+    logs.create(PARTITION, TOPIC_ID, COMPACTED)
     assert logs.fs.read_bytes("/data/cleaner-offset-checkpoint") == b"0\n0\n"
 
 
