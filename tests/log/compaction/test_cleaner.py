@@ -1,5 +1,6 @@
 """What a compaction removes and what it keeps, rule by rule."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,24 @@ def test_a_segment_in_which_all_stays_is_not_replaced(log: Log) -> None:
     segment = log.segments[0]
     assert clean(log)
     assert log.segments[0] is segment
+
+
+def test_a_topic_may_be_compacted_and_lose_its_old_segments_too(log: Log) -> None:
+    both = frozenset({"compact", "delete"})
+    log.update_config(replace(COMPACTED, cleanup_policy=both, retention_ms=5000, segment_bytes=400))
+    for number in range(12):
+        put(log, (b"old", b"%d" % number), (b"once-%d" % number, b"x" * 40), timestamp=NOW + 1000 * number)
+    result = clean(log, now_ms=NOW + 12_000)
+    assert result is not None
+    kept = {record.key for record in records(log)}
+    assert b"once-0" in kept
+    removed = log.delete_old_segments(NOW + 12_000)
+    assert removed
+    assert b"once-0" not in {record.key for record in records(log)}
+    put(log, (b"old", b"new"), timestamp=NOW + 12_000)
+    log.roll()
+    assert clean(log, result.cleaned_upto, NOW + 12_000)
+    assert final_values(records(log))[b"old"] == b"new"
 
 
 def test_keyless_records_of_a_topic_that_was_not_compacted_before_are_removed(log: Log) -> None:
