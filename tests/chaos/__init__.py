@@ -4,6 +4,7 @@ links.py      TCP proxies between brokers and to ZooKeeper, whose links can be c
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 loads.py      producers that remember what was acknowledged, and how long they waited
 faults.py     what is done to the cluster
+power.py      what a power cut does to files
 checks.py     nothing lost, doubled, out of order or visible that was aborted; replicas byte for byte the same
 matrix.py     faults x loads, one run each, as a table
 """

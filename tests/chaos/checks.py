@@ -63,4 +63,5 @@ def _copies(cluster: ChaosCluster, topic: str, partition: int) -> list[bytes]:
     return [
         b"".join(path.read_bytes() for path in sorted((broker.folder / f"{topic}-{partition}").glob("*.log")))
         for broker in cluster.brokers.values()
+        if (broker.folder / f"{topic}-{partition}").exists()
     ]

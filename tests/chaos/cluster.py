@@ -153,6 +153,11 @@ class ChaosCluster:
         until(has_leader, f"{topic} has a leader")
         return found[0]
 
+    def replicas(self, topic: str, partition: int = 0) -> list[int]:
+        self.leader(topic, partition)
+        found: list[int] = self.metadata().topics[topic].partitions[partition].replicas
+        return found
+
     def controller(self) -> int:
         controller: int = self.metadata().controller_id
         return controller

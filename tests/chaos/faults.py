@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.chaos.cluster import BrokerProcess, ChaosCluster, until
 from tests.chaos.loads import Load
+from tests.chaos.power import forget_unsynced
 
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
@@ -26,8 +27,9 @@ class Scene(NamedTuple):
             return self.cluster.brokers[self.cluster.controller()]
         if role == "coordinator":
             return self.cluster.brokers[self.cluster.leader("__transaction_state")]
-        leader = self.cluster.brokers[self.cluster.leader(self.topic)]
-        return leader if role == "leader" else self.cluster.others(leader.node_id)[0]
+        leader = self.cluster.leader(self.topic)
+        followers = [number for number in self.cluster.replicas(self.topic) if number != leader]
+        return self.cluster.brokers[leader if role == "leader" else followers[0]]
 
     def go_on(self, more: int = 300) -> None:
         wanted = self.load.count + more
@@ -51,6 +53,15 @@ def pause(scene: Scene, role: str) -> None:
     time.sleep(1.5 * SESSION_SECONDS)
     broker.signal(signal.SIGCONT)
     scene.go_on()
+
+
+def lose_power(scene: Scene, role: str) -> None:
+    """The machine of a broker loses what it had not synced, and wakes up with another boot id."""
+    broker = scene.victim(role)
+    broker.kill()
+    forget_unsynced(broker.folder)
+    scene.go_on()
+    broker.start()
 
 
 def restart(scene: Scene, role: str) -> None:
@@ -118,6 +129,7 @@ _ROLES = ("leader", "follower", "controller", "coordinator")
 FAULTS: tuple[Fault, ...] = (
     *(Fault(f"kill the {role}", kill, role, KILLED_GAP) for role in _ROLES),
     *(Fault(f"pause the {role}", pause, role) for role in _ROLES),
+    *(Fault(f"power off for the {role}", lose_power, role, KILLED_GAP) for role in _ROLES),
     *(Fault(f"restart the {role}", restart, role, CLEAN_GAP) for role in _ROLES),
     Fault("restart all in turn", all_in_turn, "", CLEAN_GAP),
     Fault("kill two leaders in a row", two_in_a_row, "leader", KILLED_GAP),

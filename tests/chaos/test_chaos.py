@@ -13,6 +13,7 @@ from tests.zookeeper import require_zookeeper
 SELECTION: tuple[tuple[str, type[Load]], ...] = (
     ("kill the leader", IdempotentLoad),
     ("restart the leader", IdempotentLoad),
+    ("power off for the leader", IdempotentLoad),
     ("kill the coordinator", TransactionalLoad),
     ("pause the controller", IdempotentLoad),
     ("freeze the leader's link to ZooKeeper", TransactionalLoad),
