@@ -15,6 +15,7 @@ from barnabas.cluster.deltas import (
     ProducerIdsAllocated,
     TopicCreated,
 )
+from barnabas.cluster.frames import DamagedMetadataError
 from barnabas.cluster.image import PartitionState, ResourceType, TopicState
 from barnabas.cluster.store import StaleControllerError
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
@@ -264,6 +265,22 @@ def test_a_broker_that_fell_behind_a_snapshot_jumps_to_it(zookeeper: ZooKeeperPr
                 await until(lambda: len(two.entries) == 29)
                 assert [offset for offset, _ in two.entries] == list(range(1, 30))
                 assert TopicCreated(topic) in two.entries[1][1]
+
+    asyncio.run(scenario())
+
+
+def test_a_log_with_a_hole_is_refused_and_not_followed(root: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one, member(root, 2) as two, member(root, 3) as three:
+            await two.store.load()
+            epoch = await one.be_elected()
+            for number in (1, 2, 3):
+                await one.store.append(number - 1, epoch, ids(number))
+            await one.zk.delete("/barnabas/log/0000000002")
+            two.follow()
+            await until(lambda: "cannot be followed" in caplog.text)
+            with pytest.raises(DamagedMetadataError, match="Restore"):
+                await three.store.load()
 
     asyncio.run(scenario())
 

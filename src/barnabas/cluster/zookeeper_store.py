@@ -69,6 +69,7 @@ SNAPSHOT_AT_BYTES = 4 << 20
 # For brokers that are a little behind when a snapshot is taken; others read the snapshot.
 ENTRIES_KEPT = 1000
 READS_AT_ONCE = 100
+LOAD_ATTEMPTS = 10
 
 
 class _Guard(NamedTuple):
@@ -102,14 +103,18 @@ class ZooKeeperMetadataStore:
         await self._zk.sync()
         await self._check_format()
         await self._identity.check()
-        while True:
-            try:
+        for _ in range(LOAD_ATTEMPTS):
+            with contextlib.suppress(
+                NoNodeError
+            ):  # a snapshot was replaced while we read it: there is a newer one
                 image = await self._load()
-            except NoNodeError:
-                continue  # a snapshot was replaced while we read it: there is a newer one
-            self._delivered = image.offset
-            self._image, self._since_image = image, []
-            return image
+                self._delivered = image.offset
+                self._image, self._since_image = image, []
+                return image
+        raise DamagedMetadataError(
+            f"the metadata in ZooKeeper at {self._zk.settings} lack an entry or a part of their snapshot. Restore "
+            "ZooKeeper's data from a backup; the records of the topics are not affected."
+        )
 
     async def head(self) -> int:
         await self._zk.sync()
@@ -215,8 +220,9 @@ class ZooKeeperMetadataStore:
         logger.warning("entries %d to %d of the metadata log come as a snapshot", before.offset, after.offset)
         offsets = range(before.offset + 1, after.offset + 1)
         made_up = [Entry(offset, after.controller_epoch, []) for offset in offsets]
-        if made_up:
-            made_up[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
+        if not made_up:
+            raise DamagedMetadataError(f"entry {before.offset + 1} is missing, and no snapshot stands for it")
+        made_up[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
         return made_up
 
     def _own_image(self) -> MetadataImage:
