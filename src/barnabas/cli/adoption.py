@@ -6,14 +6,16 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ErrorCode, KafkaError
-
 if TYPE_CHECKING:
     from barnabas.cluster.image import MetadataImage
     from barnabas.config.broker import BrokerConfig
 
 ADOPTED = ".adopted"
 """What the name of the folder with the former metadata ends in from then on."""
+
+
+class NothingToAdoptError(RuntimeError):
+    """The folder is not that of a node that ran alone."""
 
 
 def adopt(config: BrokerConfig) -> dict[str, Any]:
@@ -30,8 +32,7 @@ async def _adopt(config: BrokerConfig) -> dict[str, Any]:
     files = LocalFileSystem()
     folder = os.path.join(config.log_dirs[0], METADATA_FOLDER)
     if not files.exists(folder):
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
+        raise NothingToAdoptError(
             f"{config.log_dirs[0]} holds no metadata of a broker that ran alone: there is nothing to adopt. "
             "A new broker joins a cluster with `barnabas serve --zookeeper` right away.",
         )

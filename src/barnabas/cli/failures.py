@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 
+from barnabas.cli.adoption import NothingToAdoptError
 from barnabas.cli.local_cluster import BrokerDidNotStartError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.client.planning import NoPlanError
+from barnabas.cluster.frames import DamagedMetadataError
 from barnabas.cluster.zookeeper_process import NoZooKeeperError
+from barnabas.cluster.zookeeper_types import ZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log_dir import FolderInUseError
@@ -28,6 +31,9 @@ ADVICE = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
 
+# Their texts say everything.
+_PLAIN = (NoZooKeeperError, BrokerDidNotStartError, NothingToAdoptError, NoPlanError, DamagedMetadataError)
+
 
 def explain(error: Exception) -> tuple[str, int] | None:
     """The text and the exit code for an error we foresee; None for a bug."""
@@ -37,6 +43,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return _explain_no_connection(error), FAILED
     if isinstance(error, UnsupportedApiError):
         return f"{error}. A newer broker may know it.", FAILED
+    if isinstance(error, ZooKeeperError):
+        return str(error), FAILED
     if isinstance(error, KafkaError):
         advice = ADVICE.get(error.code)
         return f"{error}\n{advice}" if advice else str(error), FAILED
@@ -44,7 +52,7 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
         return f"{error}.", FAILED
-    if isinstance(error, NoZooKeeperError | BrokerDidNotStartError | NoPlanError):
+    if isinstance(error, _PLAIN):
         return str(error), FAILED
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
