@@ -123,7 +123,7 @@ async def _until_known(client: Client, targets: Mapping[TopicPartition, tuple[in
     deadline, backoff = Deadline(client.total_timeout), Backoff()
     names = sorted({partition.topic for partition in targets})
     while names and not deadline.passed:
-        topics = (await client.refresh(names)).topics
+        topics = (await client.retry(lambda: client.refresh(names))).topics
         if all(_replicas(topics, partition) in (None, target) for partition, target in targets.items()):
             return
         await backoff.wait(deadline)

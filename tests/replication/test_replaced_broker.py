@@ -1,0 +1,49 @@
+"""A machine is lost with its disks, and an empty one takes its place."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.testing import EmbeddedCluster
+from tests.zookeeper import require_zookeeper
+
+DEADLINE = 40.0
+RECORDS = 500
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_broker_with_an_empty_folder_copies_everything_and_loses_nothing() -> None:
+    require_zookeeper()
+    with EmbeddedCluster(brokers=3, settings={"zookeeper.session.timeout.ms": "3000"}) as cluster:
+        topic = cluster.create_topic(configs={"min.insync.replicas": "2"})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(RECORDS):
+            producer.produce(topic, str(number).encode())
+        assert producer.flush(DEADLINE) == 0
+        lost = cluster.leader_of(topic)
+        cluster.kill(lost)
+        shutil.rmtree(cluster.brokers[lost].data_dir)
+        cluster.brokers[lost].start()
+        until(lambda: in_sync(cluster, topic) == {1, 2, 3})
+        for broker in cluster.brokers.values():
+            replica = broker.broker.replicas.find(topic, 0)
+            assert replica is not None
+            assert replica.log.log_end_offset == RECORDS
+
+
+def in_sync(cluster: EmbeddedCluster, topic: str) -> set[int]:
+    state = cluster.running[0].broker.image.partition(topic, 0)
+    assert state is not None
+    return set(state.isr)
