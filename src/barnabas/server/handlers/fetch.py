@@ -107,7 +107,7 @@ class Fetching:
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._wait_ms = min(message.max_wait_ms, LONGEST_WAIT_MS)
         self._rack = message.rack_id if broker.reads_from_followers else ""
-        self._held_back: set[FetchEntry] = set()
+        self._held_back: set[FetchEntry] = set()  # stay ready although nothing of them is in the answer
         self._timer: Timer | None = None
         self._scheduled = False
         self._answered = False
@@ -142,18 +142,21 @@ class Fetching:
         """The response, or None when there is too little to be worth one and time is left."""
         session = self._session
         found: list[tuple[FetchEntry, Partition | None, PartitionData]] = []
-        total, failed, left = 0, False, self._max_bytes
+        total, failed, crowded, left = 0, False, False, self._max_bytes
         for entry in session.entries.values() if session.full else session.ready:
             if left <= 0 and not session.full:
                 break
             partition = self._find(entry)
             data = self._read(entry, partition, left, at_least_one=total == 0)
             size = len(data.records) if data.records is not None else 0
+            if not size and total and self._lacks_room(entry, partition, data):
+                self._held_back.add(entry)
+                crowded = True
             total += size
             left -= size
             failed = failed or data.error_code != 0 or data.preferred_read_replica >= 0
             found.append((entry, partition, data))
-        if total >= self._min_bytes or failed or final or not session.entries:
+        if total >= self._min_bytes or failed or crowded or final or not session.entries:
             return self._answer(found)
         for entry, partition, data in found:
             if partition is not None and entry not in self._held_back:
@@ -161,6 +164,14 @@ class Fetching:
                     session.ready.pop(entry, None)
                 entry.watch(partition)
         return None
+
+    def _lacks_room(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> bool:
+        """There was something to read, but others have taken the room: it is the first to get some next time."""
+        if partition is None or data.error_code:
+            return False
+        if self._session.replica != NO_REPLICA:
+            return entry.offset < partition.log.log_end_offset
+        return entry.offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
 
     def _find(self, entry: FetchEntry) -> Partition | None:
         replicas = self._broker.replicas
