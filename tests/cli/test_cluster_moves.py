@@ -163,6 +163,21 @@ def test_a_move_to_a_broker_that_is_down_is_seen_and_can_be_called_off(
         cluster.brokers[3].start()
 
 
+@pytest.mark.slow
+def test_a_broker_that_is_stopped_can_be_forgotten_and_one_that_runs_cannot(
+    cluster: EmbeddedCluster, cli: Cli, topic: str
+) -> None:
+    assert "Stop it before" in cli("cluster", "unregister", "3", "--yes").err
+    cli.ok("cluster", "drain", "3", "--yes")
+    cluster.brokers[3].stop()
+    try:
+        until(lambda: cli("cluster", "unregister", "3", "--yes").code == 0)
+        until(lambda: len(cli.ok("cluster", "status", "-o", "json").json["brokers"]) == 2)
+        assert records(cli, topic) == ALL_RECORDS
+    finally:
+        cluster.brokers[3].start()
+
+
 def begin(cluster: EmbeddedCluster, targets: dict[TopicPartition, list[int]]) -> None:
     async def work() -> None:
         async with Client(cluster.bootstrap_servers) as client:

@@ -30,6 +30,7 @@ app = typer.Typer(
 app.command("status")(cluster_status.status)
 app.command("move")(cluster_moves.move)
 app.command("drain")(cluster_moves.drain)
+app.command("unregister")(cluster_moves.unregister)
 app.command("rebalance")(cluster_moves.rebalance)
 
 

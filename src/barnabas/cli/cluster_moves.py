@@ -1,4 +1,4 @@
-"""`barnabas cluster move|drain|rebalance`: partitions change brokers. Each shows its plan and acts with --yes only."""
+"""`barnabas cluster move|drain|unregister|rebalance`: partitions change brokers. Plans wait for a --yes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli.completion import complete_topic
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, confirm
 from barnabas.cli.output import count, say, show_done, show_json
 from barnabas.cli.session import with_client
 
@@ -105,6 +105,31 @@ def drain(
         _say_whether_empty(bootstrap, broker)
 
 
+def unregister(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of a broker that is stopped.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Forget a broker that will not come back: the last step after `drain` and stopping it.
+
+    One that still has replicas takes the last copy of what only it had with it.
+
+    Example:
+
+      barnabas cluster unregister 3
+    """
+
+    async def work(client: Client) -> None:
+        from barnabas.client import admin
+
+        await admin.unregister_broker(client, broker)
+
+    confirm(f"Forget broker {broker} and the replicas that it may still have?", yes)
+    with_client(bootstrap, work)
+    show_done(output, f"Broker {broker} is no longer part of the cluster.", {"id": broker})
+
+
 def rebalance(
     yes: Yes = False,
     at_once: AtOnce = DEFAULT_AT_ONCE,
@@ -170,7 +195,7 @@ def _say_whether_empty(bootstrap: str, broker: int) -> None:
     if left:
         say(f"Broker {broker} has got {count(left, 'replica')} meanwhile: drain it again.")
         raise typer.Exit(1)
-    say(f"Broker {broker} holds nothing any more: it may be stopped and unregistered.")
+    say(f"Broker {broker} holds nothing any more: it may be stopped, and then `cluster unregister {broker}`.")
 
 
 def _cancel(bootstrap: str, output: OutputFormat, topic: str, partition: int | None) -> None:

@@ -14,6 +14,8 @@ from barnabas.protocol.messages.cluster import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from barnabas.protocol.messages.configs import (
     ConfigResource,
@@ -172,6 +174,12 @@ async def describe_log_dirs(client: Client, broker_id: int) -> list[DescribeLogD
     )
     raise_for(response.error_code)
     return response.results
+
+
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Make the cluster forget a broker that will not come back."""
+    response: UnregisterBrokerResponse = await _change(client, UnregisterBrokerRequest(broker_id=broker_id))
+    raise_for(response.error_code, response.error_message or "")
 
 
 async def _change(client: Client, request: Message) -> Any:
