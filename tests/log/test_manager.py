@@ -62,6 +62,7 @@ def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
     logs = manager(tmp_path)
     logs.load(expect_all)
     append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
+    logs.loss_is_told()
     logs.close(clean=False)
 
     again = manager(tmp_path, boot=boot)
@@ -72,6 +73,23 @@ def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
     assert log is not None
     assert read_all(log) == [(0, b"a")]
     again.close()
+
+
+def test_a_crash_is_found_out_again_until_others_have_been_told_of_it(tmp_path: Path) -> None:
+    """Killed before it could tell that power was lost, a broker must not start as if it had only been killed."""
+    first = manager(tmp_path, boot="boot-1")
+    first.load(expect_all)
+    first.loss_is_told()
+    first.close(clean=False)
+    for _ in range(2):
+        again = manager(tmp_path, boot="boot-2")
+        assert again.load(expect_all).stops == {str(tmp_path): Stop.CRASHED}
+        again.close(clean=False)
+    again = manager(tmp_path, boot="boot-2")
+    again.load(expect_all)
+    again.loss_is_told()
+    again.close(clean=False)
+    assert manager(tmp_path, boot="boot-2").load(expect_all).stops == {str(tmp_path): Stop.KILLED}
 
 
 def test_new_partitions_go_to_the_folder_with_the_fewest(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Loader:
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, how, checkpoints)
         # Until others have been told of a loss, every start must find it out again (`loss_is_told`).
-        self._settle(log_dir, None if stop is Stop.CRASHED and self.logs else boot_id)
+        self._settle(log_dir, None if stop is Stop.CRASHED else boot_id)
         if stop is not Stop.CLEAN and self.report.recovered:
             logger.info(
                 "%s was not closed (%s): %d bytes of %d partitions were checked, %d bytes cut",

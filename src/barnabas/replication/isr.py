@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from barnabas.cluster.peers import Peers
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.replication import (
     AlterPartitionRequest,
@@ -43,11 +43,12 @@ _SUPERSEDED = frozenset(
 
 class IsrChanges:
     def __init__(
-        self, peers: Peers, identity: Callable[[], Identity], controller_id: Callable[[], int]
+        self,
+        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        identity: Callable[[], Identity],
     ) -> None:
-        self._peers = peers
+        self._ask_controller = ask_controller
         self._identity = identity
-        self._controller_id = controller_id
         self._wanted: dict[Partition, IsrProposal] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -65,7 +66,7 @@ class IsrChanges:
         while asking := self._pending():
             try:
                 request = _request(self._identity(), asking)
-                response: AlterPartitionResponse = await self._peers.send(self._controller_id(), request)
+                response: AlterPartitionResponse = await self._ask_controller(request)
                 if response.error_code:
                     raise KafkaError(ErrorCode(response.error_code))
             except KafkaError as error:

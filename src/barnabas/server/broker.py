@@ -236,7 +236,7 @@ class Broker:
     def _start_replication(self) -> None:
         """From here on partitions lead and follow; what the image says of them is taken over now."""
         self.peers = self._connect_peers()
-        self.isr_changes = IsrChanges(self.peers, self._identity, lambda: self.image.controller_id)
+        self.isr_changes = IsrChanges(lambda request: to_controller(self, request), self._identity)
         self.fetchers = ReplicaFetchers(
             self.peers, self._identity, self._fetch_settings, self.clock, self.follower_throttle
         )

@@ -81,10 +81,27 @@ def _is_from_elsewhere(response: Any) -> bool:
 
 
 async def to_controller(broker: Broker, message: Any, version: int | None = None) -> Any:
+    """The controller's answer. One that hangs is not waited for any longer once there is another."""
     controller = broker.image.controller_id
     if controller == NO_CONTROLLER or (controller == broker.node_id and not broker.controller.is_active):
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is the controller at the moment")
-    return await broker.peers.send(controller, message, version)
+    asking = asyncio.ensure_future(broker.peers.send(controller, message, version))
+    change = asyncio.ensure_future(broker.metadata.until(lambda image: image.controller_id != controller))
+    try:
+        await asyncio.wait({asking, change}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "another broker has become the controller")
+    finally:
+        for task in (asking, change):
+            task.cancel()
+            task.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Whatever became of a task that nobody waits for any longer."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def create_topics(broker: Broker, wanted: list[NewTopic]) -> dict[str, KafkaError | None]:

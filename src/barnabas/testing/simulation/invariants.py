@@ -82,3 +82,9 @@ def contents(log: Log) -> list[tuple[int, int, int]]:
         for _, header in iterate_headers(segment.file.read(segment.size, 0)):
             found.append((header.base_offset, header.leader_epoch, header.crc))
     return found
+
+
+def memory(log: Log) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    """What a replica has made of its batches, as leader, as follower or by recovery: epochs and producers."""
+    producers = sorted((one.producer_id, one.epoch, one.last_sequence) for one in log.producers)
+    return _epochs_below(log, log.log_end_offset), producers

@@ -15,7 +15,7 @@ from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import KafkaError
 from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, head_image
 from barnabas.testing.simulation.clients import TOPIC, Reader, Violation, Writer
-from barnabas.testing.simulation.invariants import Invariants, contents
+from barnabas.testing.simulation.invariants import Invariants, contents, memory
 from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network
 from barnabas.types import TopicPartition
@@ -237,10 +237,11 @@ class Story:
         target = self._chance.choice((None, self._chance.sample(range(1, MACHINES + 1), REPLICAS)))
         self._note(f"{place} is to move to {target}")
         try:
-            await controller.controller.submit(
-                lambda image: alter_reassignments(image, [(place, target)], controller.policy)
-            )
-        except KafkaError as error:
+            async with asyncio.timeout(1.0):  # cut off from the coordinator, it hears of its decision much later
+                await controller.controller.submit(
+                    lambda image: alter_reassignments(image, [(place, target)], controller.policy)
+                )
+        except (KafkaError, TimeoutError) as error:
             self._note(f"which fails: {error}")
 
     # -- the end ------------------------------------------------------------------------------------
@@ -282,9 +283,11 @@ class Story:
 
     async def _compare(self) -> None:
         for writer, reader in zip(self._writers, self._readers, strict=True):
-            logs = [contents(log) for log in self._logs(writer.index)]
-            if any(log != logs[0] for log in logs):
+            logs = self._logs(writer.index)
+            if any(contents(log) != contents(logs[0]) for log in logs):
                 raise Violation(f"the replicas of partition {writer.index} differ in the end")
+            if any(memory(log) != memory(logs[0]) for log in logs):
+                raise Violation(f"the replicas of partition {writer.index} remember different things")
             state = self._image().topics[TOPIC].partitions[writer.index]
             reader.read_again(state.leader_epoch)
             while await reader.read_once(state.leader):
