@@ -55,9 +55,13 @@ def with_worker(use: Callable[[Worker], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
-async def started(worker: Worker) -> None:
-    while worker.pid is None:  # noqa: ASYNC110 - there is nothing to wait on, and a deadline around it
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - there is nothing to wait on, and a deadline around it
         await asyncio.sleep(0.01)
+
+
+async def started(worker: Worker) -> None:
+    await until(lambda: worker.pid is not None)
 
 
 def swap_into(log: Log) -> Callable[[CleanedGroup], None]:
@@ -134,6 +138,33 @@ def test_a_killed_process_is_noticed_and_replaced(log: Log, tmp_path: Path) -> N
             await task
         await worker.run(plan(log), lambda group: None)
         assert worker.pid != killed
+
+    with_worker(use)
+
+
+def test_a_process_that_was_killed_while_idle_is_replaced(log: Log) -> None:
+    async def use(worker: Worker) -> None:
+        await worker.run(plan(log), lambda group: None)
+        os.kill(worker.pid or 0, signal.SIGKILL)
+        await until(lambda: not worker.is_running)
+        await worker.run(plan(log), lambda group: None)
+
+    with_worker(use)
+
+
+def test_a_signal_to_the_whole_group_leaves_the_end_to_the_broker(tmp_path: Path) -> None:
+    async def use(worker: Worker) -> None:
+        task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
+        await started(worker)
+        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        await until(
+            lambda: os.getpriority(os.PRIO_PROCESS, worker.pid or 0) > usual
+        )  # its first lines have run
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(worker.pid or 0, number)
+        worker.cancel()
+        with pytest.raises(JobCancelled):
+            await task
 
     with_worker(use)
 

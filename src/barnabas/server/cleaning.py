@@ -45,6 +45,7 @@ class Cleaning:
         self._rounds: dict[Log, asyncio.Task[None]] = {}
         self._idle: list[Worker] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._resting: asyncio.Task[None] | None = None
         self.uncleanable: dict[Log, Uncleanable] = {}
         self.metrics = CleaningMetrics(broker.metrics, self)
 
@@ -63,6 +64,8 @@ class Cleaning:
         for task in rounds:
             task.cancel()
         await asyncio.gather(*rounds, return_exceptions=True)
+        if self._resting is not None:
+            await self._resting
         await self._stop_idle()
 
     async def _stop_idle(self) -> None:
@@ -91,7 +94,7 @@ class Cleaning:
         for candidate in worth_it[: max(free, 0)]:
             self._rounds[candidate.log] = asyncio.create_task(self._round(candidate.log))
         if not self._rounds and self._idle:
-            self._rest = asyncio.create_task(self._stop_idle())
+            self._resting = asyncio.create_task(self._stop_idle())
 
     def _candidates(self, now_ms: int) -> list[Candidate]:
         found = []

@@ -17,7 +17,11 @@ NICENESS = 5
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the broker, and the broker stops us
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # sent to all of a group: the broker stops, and then stops us
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     gc.disable()  # a job makes millions of objects and no cycles

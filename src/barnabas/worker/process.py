@@ -54,11 +54,17 @@ class Worker:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     async def run(self, job: Job, on_progress: Callable[[Part], None]) -> Result:
         """Have a job done, one at a time. Parts of the result are handed to `on_progress` as they come."""
         self.is_busy = True
         try:
-            process = self._process = self._process or await self._start()
+            process = self._process
+            if process is None or not self.is_running:
+                process = self._process = await self._start()
             await self._send(process, Run(job))
             while isinstance(answer := await self._receive(process), Progress):
                 on_progress(answer.part)
