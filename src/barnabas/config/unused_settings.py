@@ -115,12 +115,10 @@ _OF_KAFKA_3 = """
 
 
 _NOT_YET = """
-    follower.replication.throttled.rate follower.replication.throttled.replicas
-    group.coordinator.rebalance.protocols leader.replication.throttled.rate
-    leader.replication.throttled.replicas local.retention.bytes
+    group.coordinator.rebalance.protocols local.retention.bytes
     local.retention.ms log.local.retention.bytes log.local.retention.ms log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.log.copy.disable remote.log.delete.on.disable replica.selector.class
+    remote.log.copy.disable remote.log.delete.on.disable
     replica.socket.receive.buffer.bytes transaction.two.phase.commit.enable
 """
 _OF_PROTOCOLS_TO_COME = ("group.consumer.", "group.share.", "group.streams.", "share.coordinator.")
