@@ -87,6 +87,7 @@ def drain(
     """Empty a broker before it is removed: each of its replicas goes to a broker that holds few.
 
     Replicas of a partition stay on different hosts and in different racks as far as the other brokers allow it.
+    Hosts are those that brokers advertise.
     Stopped in the middle, it can be run again. Topics that are created meanwhile may come to the broker: run it again.
 
     Examples:

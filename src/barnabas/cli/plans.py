@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.cli.output import count, show_table, size
+from barnabas.cli.output import count, say, show_table, size
 from barnabas.cli.progress import Progress
 from barnabas.client import planning, reassignments
 from barnabas.client.cluster import Client
@@ -108,8 +109,12 @@ def show_plan(plan: Plan) -> None:
 
 async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
     """Returns the partitions that did not get their preferred leader, and why."""
-    with Progress("moving", len(plan.moves), unit="partitions") as progress:
-        await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
+    try:
+        with Progress("moving", len(plan.moves), unit="partitions") as progress:
+            await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
+    except asyncio.CancelledError:
+        say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")
+        raise
     failed = await reassignments.elect_preferred(client, plan.elections)
     return {str(place): reason for place, reason in failed.items()}
 
