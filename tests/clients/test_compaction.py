@@ -7,13 +7,16 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
+from tests.broker_process import BrokerProcess
 from tests.clients.conftest import DEADLINE, wait_for
 
 SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "1000"}
@@ -31,8 +34,13 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
         yield running
 
 
+class Reachable(Protocol):
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
 def send(
-    broker: EmbeddedBroker, topic: str, pairs: list[tuple[str, str | None]], compression: str = "none"
+    broker: Reachable, topic: str, pairs: list[tuple[str, str | None]], compression: str = "none"
 ) -> None:
     producer = Producer(
         {
@@ -47,7 +55,7 @@ def send(
     assert producer.flush(DEADLINE) == 0
 
 
-def read(broker: EmbeddedBroker, topic: str, isolation: str = "read_committed") -> list[Message]:
+def read(broker: Reachable, topic: str, isolation: str = "read_committed") -> list[Message]:
     """Everything in partition 0, from the start to the end."""
     consumer = Consumer(
         {
@@ -105,9 +113,7 @@ def value_of(key: int, number: int) -> str:
     return hashlib.sha256(b"%d %d" % (key, number)).hexdigest()
 
 
-def churn(
-    broker: EmbeddedBroker, topic: str, rounds: int = 20, keys: int = 50, compression: str = "none"
-) -> None:
+def churn(broker: Reachable, topic: str, rounds: int = 20, keys: int = 50, compression: str = "none") -> None:
     pairs: list[tuple[str, str | None]] = [
         (f"key-{key}", value_of(key, number)) for number in range(rounds) for key in range(keys)
     ]
@@ -272,3 +278,24 @@ def test_workers_end_with_the_broker(tmp_path: Path) -> None:
         churn(broker, topic)
         wait_for(lambda: worker_pids(broker), "a worker")
     assert not worker_pids(broker)
+
+
+@pytest.mark.parametrize("moment", [names.CLEANED, names.DELETED])
+def test_kill_9_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path, moment: str) -> None:
+    # Slow enough to be caught while a new segment is half written.
+    slowly = "log.cleaner.io.max.bytes.per.second=2000000"
+    with BrokerProcess(tmp_path, "log.cleaner.backoff.ms=100", slowly) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        config = {**COMPACTED, "internal.segment.bytes": "1300000", "file.delete.delay.ms": "60000"}
+        admin.create_topics([NewTopic("killed", 1, 1, config=config)])["killed"].result(DEADLINE)
+        for rounds in (400, 401, 402):
+            churn(broker, "killed", rounds=rounds)
+            send(broker, "killed", [(f"after-{rounds}", "x")])
+            wait_for(lambda: list((tmp_path / "killed-0").glob(f"*{moment}")), f"a file {moment}")
+            broker.kill()
+            broker.start()
+            found = table(read(broker, "killed"))
+            assert {found[b"key-%d" % key] for key in range(50)} == {
+                value_of(key, rounds - 1).encode() for key in range(50)
+            }
+        assert {b"after-400", b"after-401", b"after-402"} <= found.keys()
