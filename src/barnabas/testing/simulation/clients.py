@@ -7,8 +7,17 @@ import random
 from collections.abc import Callable
 
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from barnabas.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
@@ -17,6 +26,7 @@ from barnabas.testing.simulation.loop import START_MS
 from barnabas.testing.simulation.network import CLIENT, Network
 
 TOPIC = "orders"
+GROUP = "readers"
 RETRIABLE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -30,6 +40,9 @@ RETRIABLE = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
 
@@ -43,6 +56,7 @@ class _Client:
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
         self.index = index
+        self.is_to_stop = False
         self._network = network
         self._image = image
         self._chance = chance
@@ -66,7 +80,6 @@ class Writer(_Client):
         super().__init__(network, index, image, chance)
         self.acknowledged: dict[int, int] = {}
         """Value by offset."""
-        self.is_to_stop = False
         self._next = 0
 
     async def run(self) -> None:
@@ -95,17 +108,72 @@ class Writer(_Client):
             await asyncio.sleep(self._chance.choice((0.02, 0.1, 0.2)))
 
     async def _send(self, request: ProduceRequest, value: int) -> bool:
+        target = self._somebody()
         try:
-            response = await self._network.send(CLIENT, self._somebody(), request)
+            response = await self._network.send(CLIENT, target, request)
         except KafkaError:
             return False
         answer = response.responses[0].partition_responses[0]
         if answer.error_code == ErrorCode.NONE:
             self.acknowledged[answer.base_offset] = value
             return True
-        if answer.error_code not in RETRIABLE:
+        if answer.error_code not in RETRIABLE and not self._was_replaced(target):
             raise Violation(f"value {value} of partition {self.index}: {ErrorCode(answer.error_code).name}")
         return False
+
+    def _was_replaced(self, target: int) -> bool:
+        """A leader that does not know yet that it is none may miss the values before this one."""
+        state = self._image().partition(TOPIC, self.index)
+        return state is None or state.leader != target
+
+
+class Committer(_Client):
+    """A consumer without a group to share with: it commits greater and greater offsets of its partition."""
+
+    def __init__(
+        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+    ):
+        super().__init__(network, index, image, chance)
+        self.acknowledged = 0
+
+    async def run(self) -> None:
+        offset = 1
+        while not self.is_to_stop:
+            if await self._commit(offset):
+                self.acknowledged = offset
+                offset += 1
+            await asyncio.sleep(self._chance.choice((0.05, 0.3)))
+
+    async def _commit(self, offset: int) -> bool:
+        partition = OffsetCommitRequestPartition(self.index, offset, committed_metadata="")
+        topic = OffsetCommitRequestTopic(topic_id=self._topic_id(), partitions=[partition])
+        try:
+            request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
+            response = await self._network.send(CLIENT, self._coordinator(), request)
+        except KafkaError:
+            return False
+        error = ErrorCode(response.topics[0].partitions[0].error_code)
+        if error and error not in RETRIABLE:
+            raise Violation(f"offset {offset} of partition {self.index} cannot be committed: {error.name}")
+        return not error
+
+    async def committed(self) -> int | None:
+        """What the coordinator says; None when it cannot say anything."""
+        topics = [OffsetFetchRequestTopics(topic_id=self._topic_id(), partition_indexes=[self.index])]
+        try:
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=topics)])
+            response = await self._network.send(CLIENT, self._coordinator(), request)
+        except KafkaError:
+            return None
+        group = response.groups[0]
+        return None if group.error_code else int(group.topics[0].partitions[0].committed_offset)
+
+    def _topic_id(self) -> bytes:
+        return self._image().topics[TOPIC].topic_id
+
+    def _coordinator(self) -> int:
+        state = self._image().partition(CONSUMER_OFFSETS, 0)
+        return state.leader if state is not None else 1
 
 
 class Reader(_Client):

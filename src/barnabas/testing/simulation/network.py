@@ -14,6 +14,9 @@ from barnabas.server.broker import Broker
 from barnabas.server.local_requests import answer
 
 CLIENT = 0  # the number of whoever is no broker
+REPEATED = frozenset({ApiKey.PRODUCE, ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
+"""What must not do harm when it arrives twice; a commit of an offset, for one, is as late as it comes."""
+
 PATIENCE = 2.0  # seconds until a request without an answer is given up
 
 
@@ -44,7 +47,7 @@ class Network:
             raise _unreachable(target)
         if version is None:
             version = server.dispatcher.handlers[request.api_key].max_version
-        if self._chance.random() < self.duplication and request.api_key != ApiKey.FETCH:
+        if self._chance.random() < self.duplication and request.api_key in REPEATED:
             asyncio.get_running_loop().call_later(self.delay(), lambda: self._serve(target, request, version))
         serving = self._serve(target, request, version)
         done, _ = await asyncio.wait({serving}, timeout=PATIENCE * 5) if serving is not None else ((), ())

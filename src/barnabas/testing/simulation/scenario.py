@@ -10,11 +10,12 @@ from typing import Any
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.memory import MemoryCluster
+from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import KafkaError
 from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, head_image
-from barnabas.testing.simulation.clients import TOPIC, Reader, Violation, Writer
+from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violation, Writer
 from barnabas.testing.simulation.invariants import Invariants, contents, memory
 from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network
@@ -57,6 +58,9 @@ class Story:
         ]
         self._readers = [
             Reader(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
+        ]
+        self._committers = [
+            Committer(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
         ]
         self._invariants = Invariants(self._machines, self._writers)
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,7 +124,9 @@ class Story:
         await controller.controller.submit(
             lambda image: create_topics(image, [topic], controller.policy, new_id=lambda: bytes([7] * 16))
         )
+        await controller.coordinators.create_topic(CONSUMER_OFFSETS)
         self._tasks += [asyncio.ensure_future(writer.run()) for writer in self._writers]
+        self._tasks += [asyncio.ensure_future(committer.run()) for committer in self._committers]
         self._tasks += [asyncio.ensure_future(reader.run()) for reader in self._readers]
 
     async def _pass(self, seconds: float) -> None:
@@ -237,7 +243,9 @@ class Story:
         target = self._chance.choice((None, self._chance.sample(range(1, MACHINES + 1), REPLICAS)))
         self._note(f"{place} is to move to {target}")
         try:
-            async with asyncio.timeout(1.0):  # cut off from the coordinator, it hears of its decision much later
+            async with asyncio.timeout(
+                1.0
+            ):  # cut off from the coordinator, it hears of its decision much later
                 await controller.controller.submit(
                     lambda image: alter_reassignments(image, [(place, target)], controller.policy)
                 )
@@ -256,9 +264,11 @@ class Story:
                 machine.start()
         await self._until(lambda: all(machine.serves for machine in self._machines), "all brokers serve")
         await self._until(self._all_in_sync, "all replicas are in sync")
-        for writer in self._writers:
-            writer.is_to_stop = True
-        await self._until(lambda: all(task.done() for task in self._tasks[:PARTITIONS]), "all is written")
+        for client in (*self._writers, *self._committers):
+            client.is_to_stop = True
+        await self._until(
+            lambda: all(task.done() for task in self._tasks[: 2 * PARTITIONS]), "all is written"
+        )
         await self._until(self._all_ends_equal, "all replicas have the same end")
 
     def _all_in_sync(self) -> bool:
@@ -293,6 +303,8 @@ class Story:
             while await reader.read_once(state.leader):
                 self._check()
             self._compare_values(writer, reader)
+        for committer in self._committers:
+            await self._compare_commits(committer)
         brokers = [machine.broker for machine in self._machines if machine.broker is not None]
         await self._until(
             lambda: all(broker.image.offset == self._image().offset for broker in brokers), "all know all"
@@ -300,6 +312,17 @@ class Story:
         for machine in self._machines:
             if machine.broker is not None and machine.broker.image != self._image():
                 raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
+
+    async def _compare_commits(self, committer: Committer) -> None:
+        end = self.loop.time() + MENDING_SECONDS
+        while (found := await committer.committed()) is None:
+            if self.loop.time() > end:
+                raise Violation("the coordinator does not answer")
+            await self._pass(0.1)
+        if found < committer.acknowledged:
+            raise Violation(
+                f"offset {committer.acknowledged} was committed, and {found} is what is left of it"
+            )
 
     @staticmethod
     def _compare_values(writer: Writer, reader: Reader) -> None:
