@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.chaos.cluster import BrokerProcess, ChaosCluster, until
-from tests.chaos.loads import Load
+from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.power import forget_unsynced
 
 SESSION_SECONDS = 6.0
@@ -31,9 +31,14 @@ class Scene(NamedTuple):
         followers = [number for number in self.cluster.replicas(self.topic) if number != leader]
         return self.cluster.brokers[leader if role == "leader" else followers[0]]
 
-    def go_on(self, more: int = 300) -> None:
-        wanted = self.load.count + more
-        until(lambda: self.load.count >= wanted or self.load.failure, "records are acknowledged again", 120)
+    def go_on(self, more: int = 100) -> None:
+        """Wait until every partition has acknowledged some more."""
+        wanted = {number: len(self.load.acknowledged[number]) + more for number in range(PARTITIONS)}
+
+        def acknowledged() -> bool:
+            return all(len(self.load.acknowledged[number]) >= count for number, count in wanted.items())
+
+        until(lambda: acknowledged() or self.load.failure, "every partition acknowledges records again", 120)
 
     def whole(self) -> None:
         until(lambda: self.cluster.in_sync(self.topic), "all replicas are in sync", 120)
