@@ -196,16 +196,24 @@ class ZooKeeper:
                 callback(cut_off)
 
     def _watch_the_loop(self) -> None:
-        while not self._closing.wait(self._timeout / (2 * BEATS_PER_TIMEOUT)):
+        while True:
+            began, pause = self._now(), self._timeout / (2 * BEATS_PER_TIMEOUT)
+            if self._closing.wait(pause):
+                return
+            if self._now() - began > 2 * pause:
+                continue  # the whole process stood still, not the loop alone: let it run before it is judged
             if self._loop.is_closed():
                 kazoo.end(self._client)  # a broker that was killed inside of a test: nobody else would
                 return
-            silent = self._now() - self._stamp
-            if silent > self._timeout / 2 and self.link is not Link.LOST:
-                logger.error("the event loop hung for %.1f s: ending the ZooKeeper session", silent)
-                kazoo.end(self._client)
-                # The one thing that this thread sets: the loop must find itself cut off as soon as it wakes up.
-                self.link = Link.LOST
+            self._end_if_hung()
+
+    def _end_if_hung(self) -> None:
+        silent = self._now() - self._stamp
+        if silent > self._timeout / 2 and self.link is not Link.LOST:
+            logger.error("the event loop hung for %.1f s: ending the ZooKeeper session", silent)
+            kazoo.end(self._client)
+            # The one thing that this thread sets: the loop must find itself cut off as soon as it wakes up.
+            self.link = Link.LOST
 
     # -- requests -----------------------------------------------------------------------------------
 
