@@ -69,13 +69,12 @@ class _Position(NamedTuple):
 
 
 class _Followed:
-    __slots__ = ("is_in_session", "leader_epoch", "partition", "resume_at", "sent")
+    __slots__ = ("leader_epoch", "partition", "resume_at", "sent")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.sent: _Position | None = None
-        self.is_in_session = False
         self.resume_at = 0.0
 
     def position(self) -> _Position:
@@ -86,6 +85,10 @@ class _Followed:
 
 
 class LeaderFetcher:
+    """`_to_name` are the partitions that the next request must name, because the leader knows something else of
+    them, or nothing; `_put_off` those that it must not name yet. A fetch costs what has changed, not what is
+    followed."""
+
     def __init__(
         self,
         leader: int,
@@ -102,7 +105,9 @@ class LeaderFetcher:
         self._clock = clock
         self._throttle = throttle
         self._followed: dict[Key, _Followed] = {}
-        self._forgotten: set[Key] = set()
+        self._to_name: dict[Key, _Followed] = {}
+        self._put_off: dict[Key, _Followed] = {}
+        self._forgotten: dict[Key, None] = {}
         self._session_id = 0
         self._session_epoch = 0
         self._task: asyncio.Task[None] | None = None
@@ -110,7 +115,9 @@ class LeaderFetcher:
 
     def add(self, partition: Partition) -> None:
         key = _key(partition)
-        self._followed[key] = _Followed(partition)
+        self._followed[key] = self._to_name[key] = _Followed(partition)
+        self._put_off.pop(key, None)
+        self._forgotten.pop(key, None)
         self._wake.set()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
@@ -127,17 +134,16 @@ class LeaderFetcher:
         )
 
     def remove(self, partition: Partition) -> None:
-        if self._followed.pop(_key(partition), None) is not None:
-            self._forgotten.add(_key(partition))
+        key = _key(partition)
+        if self._followed.pop(key, None) is not None:
+            self._to_name.pop(key, None)
+            self._put_off.pop(key, None)
+            self._forgotten[key] = None
 
     def stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._followed
 
     # -- the loop -----------------------------------------------------------------------------------
 
@@ -157,27 +163,29 @@ class LeaderFetcher:
         self._task = None
 
     async def _fetch_once(self) -> None:
-        asked = self._ready()
-        if not asked:
+        self._resume()
+        if len(self._put_off) == len(self._followed):
             await self._wait_for_something_to_do()
             return
-        request = self._request(asked)
-        response: FetchResponse = await self._peers.send(self.leader, request)
+        response: FetchResponse = await self._peers.send(self.leader, self._request())
         if response.error_code:
             self._begin_session_anew()
             if response.error_code not in _SESSION_IS_GONE:
                 raise KafkaError(ErrorCode(response.error_code))
             return
-        self._continue_session(response.session_id)
         self._take(response)
+        self._continue_session(response.session_id)
 
-    def _ready(self) -> dict[Key, _Followed]:
+    def _resume(self) -> None:
+        """Take up what was put off for long enough."""
+        if not self._put_off:
+            return
         now, exceeded = self._clock.monotonic(), self._throttle.is_exceeded
-        return {
-            key: one
-            for key, one in self._followed.items()
-            if one.resume_at <= now and not (exceeded and _is_held_back(one.partition))
-        }
+        for key, one in list(self._put_off.items()):
+            if one.resume_at <= now and not (exceeded and _is_held_back(one.partition)):
+                del self._put_off[key]
+                self._forgotten.pop(key, None)  # a request must not name and forget the same partition
+                self._to_name[key] = one
 
     async def _wait_for_something_to_do(self) -> None:
         self._wake.clear()
@@ -189,13 +197,10 @@ class LeaderFetcher:
 
     # -- asking -------------------------------------------------------------------------------------
 
-    def _request(self, asked: dict[Key, _Followed]) -> FetchRequest:
+    def _request(self) -> FetchRequest:
         settings, identity = self._settings(), self._identity()
-        left_out = [key for key, one in self._followed.items() if one.is_in_session and key not in asked]
-        forgotten = [*self._forgotten.difference(self._followed), *left_out] if self._session_id else []
-        for key in left_out:
-            self._followed[key].is_in_session = False
-        self._forgotten.clear()
+        forgotten, self._forgotten = self._forgotten, {}
+        named, self._to_name = self._to_name, {}
         return FetchRequest(
             replica_state=ReplicaState(identity.broker_id, identity.broker_epoch),
             max_wait_ms=settings.max_wait_ms,
@@ -203,32 +208,12 @@ class LeaderFetcher:
             max_bytes=settings.max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=self._changed(asked, settings.partition_max_bytes),
+            topics=_named(named, settings.partition_max_bytes),
             forgotten_topics_data=[
                 ForgottenTopic(topic_id=topic_id, partitions=indexes)
-                for topic_id, indexes in _by_topic(forgotten).items()
+                for topic_id, indexes in _by_topic(forgotten if self._session_id else ()).items()
             ],
         )
-
-    def _changed(self, asked: dict[Key, _Followed], max_bytes: int) -> list[FetchTopic]:
-        topics: dict[Uuid, FetchTopic] = {}
-        for (topic_id, index), one in asked.items():
-            position = one.position()
-            if position == one.sent and one.is_in_session:
-                continue
-            one.sent, one.is_in_session = position, True
-            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.offset,
-                    last_fetched_epoch=position.last_epoch,
-                    log_start_offset=position.log_start,
-                    partition_max_bytes=max_bytes,
-                )
-            )
-        return list(topics.values())
 
     def _continue_session(self, session_id: int) -> None:
         if session_id == 0:
@@ -239,8 +224,8 @@ class LeaderFetcher:
 
     def _begin_session_anew(self) -> None:
         self._session_id = self._session_epoch = 0
-        for one in self._followed.values():
-            one.is_in_session = False
+        self._forgotten.clear()
+        self._to_name = {key: one for key, one in self._followed.items() if key not in self._put_off}
 
     # -- taking over --------------------------------------------------------------------------------
 
@@ -248,30 +233,55 @@ class LeaderFetcher:
         now_ms = self._clock.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
-                one = self._followed.get((topic.topic_id, data.partition_index))
-                # Leadership may have moved, and the log with it, while the answer was under way.
-                if one is not None and one.sent == one.position() and not one.partition.is_leader:
-                    self._take_one(one, data, now_ms)
+                key = (topic.topic_id, data.partition_index)
+                one = self._followed.get(key)
+                if one is not None and key not in self._put_off:
+                    self._to_name[key] = one
+                    # Leadership may have moved, and the log with it, while the answer was under way.
+                    if one.sent == one.position() and not one.partition.is_leader:
+                        self._take_one(key, one, data, now_ms)
 
-    def _take_one(self, one: _Followed, data: PartitionData, now_ms: int) -> None:
+    def _take_one(self, key: Key, one: _Followed, data: PartitionData, now_ms: int) -> None:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
             elif data.error_code:
-                self._put_off(one)
-            else:
-                size = follower.take(one.partition, data, now_ms)
-                if size and _is_held_back(one.partition):
-                    self._throttle.take(size)
+                self._put_off_for_a_while(key, one)
+            elif (size := follower.take(one.partition, data, now_ms)) and _is_held_back(one.partition):
+                self._throttle.take(size)
+                if self._throttle.is_exceeded:
+                    self._put_off_for_a_while(key, one)
         except KafkaError as error:
             logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
-            self._put_off(one)
+            self._put_off_for_a_while(key, one)
 
-    def _put_off(self, one: _Followed) -> None:
+    def _put_off_for_a_while(self, key: Key, one: _Followed) -> None:
         """Not now: the leader does not know yet that it leads, or is no longer one. It is named again later: only
         then does the leader count what we have."""
-        one.sent = None
         one.resume_at = self._clock.monotonic() + self._settings().backoff
+        self._put_off[key] = one
+        self._to_name.pop(key, None)
+        self._forgotten[key] = None
+
+
+def _named(partitions: dict[Key, _Followed], max_bytes: int) -> list[FetchTopic]:
+    topics: dict[Uuid, FetchTopic] = {}
+    for (topic_id, index), one in partitions.items():
+        position = one.sent = one.position()
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+        topic.partitions.append(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=position.leader_epoch,
+                fetch_offset=position.offset,
+                last_fetched_epoch=position.last_epoch,
+                log_start_offset=position.log_start,
+                partition_max_bytes=max_bytes,
+            )
+        )
+    return list(topics.values())
 
 
 def _is_held_back(partition: Partition) -> bool:

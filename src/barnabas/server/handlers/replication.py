@@ -17,7 +17,7 @@ from barnabas.controller.brokers import begin_shutdown, lose_replicas
 from barnabas.controller.decision import Decided
 from barnabas.controller.isr import ANY_EPOCH, IsrProposal, alter_isr, check_broker_epoch
 from barnabas.controller.producer_ids import allocate_producer_ids
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import KafkaError
 from barnabas.protocol.messages.replication import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -97,15 +97,13 @@ async def allocate_ids(
 async def broker_heartbeat(
     broker: Broker, request: Request, message: BrokerHeartbeatRequest
 ) -> BrokerHeartbeatResponse:
+    def decide(image: MetadataImage) -> Decided[int]:
+        # Looked at here and not before: the broker may have been restarted while this waited for its turn.
+        check_broker_epoch(image, message.broker_id, message.broker_epoch)
+        return begin_shutdown(image, message.broker_id, broker.policy) if message.want_shut_down else ([], 0)
+
     try:
-        check_broker_epoch(broker.image, message.broker_id, message.broker_epoch)
-        left = 0
-        if message.want_shut_down:
-            left = await broker.controller.submit(
-                lambda image: begin_shutdown(image, message.broker_id, broker.policy)
-            )
-        elif not broker.controller.is_active:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        left = await broker.controller.submit(decide)
     except KafkaError as error:
         return BrokerHeartbeatResponse(error_code=error.code)
     state = broker.image.brokers[message.broker_id]

@@ -22,6 +22,7 @@ T = TypeVar("T")
 SESSION_TIMEOUT = 1.5
 SETTINGS = {
     "barnabas.acks.all.fsync": "auto",
+    "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "replica.fetch.backoff.ms": "100",

@@ -134,7 +134,7 @@ class Committer(_Client):
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
         super().__init__(network, index, image, chance)
-        self.acknowledged = 0
+        self.acknowledged = -1  # what is told of a group that has committed nothing
 
     async def run(self) -> None:
         offset = 1
