@@ -83,5 +83,6 @@ def note_run(
     if count < SHORTEST_RUN:
         return 0
     keys = chain.from_iterable(reader.key.iter_unpack(memoryview(data)[position : found.end()]))
-    latest.update(zip(keys, range(place, place + count * (step + size), step + size), strict=True))
+    for key, where in zip(keys, range(place, place + count * (step + size), step + size), strict=True):
+        latest[key] = where  # a little faster than `update`
     return count
