@@ -137,7 +137,10 @@ class Loader:
             open_segments=self._open_segments,
             roll_jitter=random.random(),
         )
-        log.advance_high_watermark(checkpoints.high_watermarks.get(partition, 0))
+        known = checkpoints.high_watermarks.get(partition, 0)
+        # After a crash, what was cut before it may be back: only what is synced for certain counts as committed, and
+        # a follower learns the rest from its leader.
+        log.advance_high_watermark(min(known, parts.recovery_point) if stop is Stop.CRASHED else known)
         self._tell(partition, recovery.report)
 
     def _note_place(self, partition: TopicPartition, log_dir: LogDir) -> None:

@@ -56,11 +56,7 @@ class Invariants:
                 )
 
     def _equal_below_high_watermark(self, index: int) -> None:
-        # A machine that lost power may have what was cut before, until it has heard from a leader.
-        doubtful = {machine.number for machine in self._machines if machine.lost_power}
-        logs = [
-            (number, partition.log) for number, partition in self._replicas(index) if number not in doubtful
-        ]
+        logs = [(number, partition.log) for number, partition in self._replicas(index)]
         for position, (number, log) in enumerate(logs):
             for other, other_log in logs[position + 1 :]:
                 upto = min(log.high_watermark, other_log.high_watermark)
