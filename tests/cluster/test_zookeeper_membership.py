@@ -4,9 +4,11 @@ import asyncio
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from barnabas.cluster.zookeeper_membership import DuplicateBrokerError
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.cluster.zookeeper_types import ZooKeeperUnusableError
 from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, time_for_a_wrong_move, until
 
@@ -82,6 +84,17 @@ def test_two_brokers_with_one_id_are_refused_with_the_address_of_the_other(root:
             await one.join()
             with pytest.raises(DuplicateBrokerError, match=r"node\.id 1 .*127\.0\.0\.1:9092"):
                 await other.join()
+
+    asyncio.run(scenario())
+
+
+def test_two_brokers_at_one_address_are_refused(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one, member(root, 2) as two:
+            await one.join()
+            two.info = replace(two.info, endpoints=one.info.endpoints)
+            with pytest.raises(ZooKeeperUnusableError, match=r"broker 1 .*127\.0\.0\.1:9092.*--listen"):
+                await two.join()
 
     asyncio.run(scenario())
 

@@ -48,7 +48,10 @@ class Member:
     ) -> None:
         self.zk = zk
         self.info = BrokerInfo(
-            node_id, host="machine", rack="r1", endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+            node_id,
+            host="machine",
+            rack="r1",
+            endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9091 + node_id),),
         )
         self.identity = ClusterIdentity(zk, cluster)
         self.membership = ZooKeeperMembership(zk, node_id, self.identity, owner=owner)

@@ -46,6 +46,10 @@ class DuplicateBrokerError(ZooKeeperUnusableError):
     """Another broker has our id."""
 
 
+class AddressTakenError(ZooKeeperUnusableError):
+    """Another broker is registered with our address."""
+
+
 class ZooKeeperMembership:
     def __init__(
         self, zk: ZooKeeper, node_id: int, identity: ClusterIdentity, *, owner: str | None = None
@@ -77,14 +81,20 @@ class ZooKeeperMembership:
 
     async def join(self, info: BrokerInfo) -> int:
         """Wait for a session if there is none, for our former node if its session still lives, and be registered."""
-        deadline = asyncio.get_running_loop().time() + 2 * self._zk.session_timeout
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 2 * self._zk.session_timeout
         while True:
             try:
                 await self._identity.check()
-                await self._zk.ensure(BROKERS)
+                if not self._own_sessions:
+                    check_addresses(info, await read_brokers(self._zk))
                 return await self._register(info)
             except NodeExistsError:
-                await self._make_room(asyncio.get_running_loop().time() > deadline)
+                await self._make_room(late=loop.time() > deadline)
+            except AddressTakenError:
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(LOOK_AGAIN / 4)  # it may be dead, and its session about to end
             except OutcomeUnknownError as error:
                 logger.warning("broker %d cannot join yet: %s", self._node_id, error)
                 await asyncio.sleep(LOOK_AGAIN / 10)
@@ -184,19 +194,34 @@ class _BrokersWatch:
         self._told: Brokers | None = None
 
     async def look(self, wake: Callable[[], None]) -> None:
-        brokers = await self._read(wake)
+        brokers = await read_brokers(self._zk, wake)
         if brokers != self._told:
             self._told = brokers
             self._callback(dict(brokers))
 
-    async def _read(self, wake: Callable[[], None]) -> Brokers:
-        await self._zk.ensure(BROKERS)
-        ids = [int(name) for name in await self._zk.children(BROKERS, wake) if name.isdigit()]
-        found = await asyncio.gather(*(self._read_one(broker_id) for broker_id in sorted(ids)))
-        return {info.id: info for info in found if info is not None}
 
-    async def _read_one(self, broker_id: int) -> BrokerInfo | None:
-        try:
-            return decode_registration(broker_id, await self._zk.get(path_of(broker_id)))
-        except NoNodeError:
-            return None  # gone since: the watch will say so
+async def read_brokers(zk: ZooKeeper, wake: Wake | None = None) -> Brokers:
+    await zk.ensure(BROKERS)
+    ids = [int(name) for name in await zk.children(BROKERS, wake) if name.isdigit()]
+    found = await asyncio.gather(*(_read_broker(zk, broker_id) for broker_id in sorted(ids)))
+    return {info.id: info for info in found if info is not None}
+
+
+async def _read_broker(zk: ZooKeeper, broker_id: int) -> BrokerInfo | None:
+    try:
+        return decode_registration(broker_id, await zk.get(path_of(broker_id)))
+    except NoNodeError:
+        return None  # gone since: the watch will say so
+
+
+def check_addresses(info: BrokerInfo, others: Brokers) -> None:
+    """Two brokers at one address: clients would take one for the other."""
+    mine = {(endpoint.host, endpoint.port) for endpoint in info.endpoints}
+    for other in others.values():
+        taken = sorted(mine & {(endpoint.host, endpoint.port) for endpoint in other.endpoints})
+        if other.id != info.id and taken:
+            host, port = taken[0]
+            raise AddressTakenError(
+                f"broker {other.id} is registered with {host}:{port}, as this one would be: give one of them another "
+                "address (--listen), or tell others its real one (advertised.listeners)"
+            )
