@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from barnabas.cluster.zookeeper_membership import DuplicateBrokerError
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
-from barnabas.cluster.zookeeper_types import ZooKeeperUnusableError
+from barnabas.cluster.zookeeper_types import OutcomeUnknownError, ZooKeeperUnusableError
 from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, time_for_a_wrong_move, until
 
@@ -84,6 +85,27 @@ def test_two_brokers_with_one_id_are_refused_with_the_address_of_the_other(root:
             await one.join()
             with pytest.raises(DuplicateBrokerError, match=r"node\.id 1 .*127\.0\.0\.1:9092"):
                 await other.join()
+
+    asyncio.run(scenario())
+
+
+def test_a_registration_whose_answer_was_lost_does_not_lock_the_broker_out(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one:
+            await one.join()
+            await expire(one.zk)
+            await until(lambda: one.fenced == 1)
+            create = one.zk.create
+
+            async def create_without_answer(*arguments: Any, **options: Any) -> Any:
+                one.zk.create = create  # type: ignore[method-assign]
+                await create(*arguments, **options)
+                raise OutcomeUnknownError("no answer")
+
+            one.zk.create = create_without_answer  # type: ignore[method-assign]
+            async with asyncio.timeout(2):
+                epoch = await one.join()
+            assert (await one.zk.get("/brokers/ids/1")).stat.czxid == epoch
 
     asyncio.run(scenario())
 

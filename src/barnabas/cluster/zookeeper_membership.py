@@ -62,6 +62,7 @@ class ZooKeeperMembership:
         self._owner = owner or uuid_to_text(new_uuid())
         self._joined_session: int | None = None
         self._own_sessions: set[int] = set()
+        self._has_joined = False
         self._fenced_told = True
         self._tell_fenced: list[Told] = []
         self._candidacy: Candidacy | None = None
@@ -86,7 +87,7 @@ class ZooKeeperMembership:
         while True:
             try:
                 await self._identity.check()
-                if not self._own_sessions:
+                if not self._has_joined:
                     check_addresses(info, await read_brokers(self._zk))
                 return await self._register(info)
             except NodeExistsError:
@@ -106,12 +107,14 @@ class ZooKeeperMembership:
 
     async def _register(self, info: BrokerInfo) -> int:
         session = self._zk.session_id
+        self._own_sessions.add(session)  # before: a node whose creation got no answer is ours all the same
         data = encode_registration(info, self._owner, time.time_ns() // 1_000_000)
         stat = await self._zk.create(path_of(self._node_id), data, ephemeral=True, public=True)
+        self._own_sessions.add(stat.owner)
         if stat.owner != session:
             raise OutcomeUnknownError("the session changed while the broker was registered")
         self._joined_session = session
-        self._own_sessions.add(session)
+        self._has_joined = True
         self._fenced_told = False
         if self._own_node is None:
             self._own_node = Look(self._look_at_own_node, self._zk)
@@ -127,7 +130,7 @@ class ZooKeeperMembership:
             return
         owner, address = owner_of(node)
         # After the first time, our folder's name in a session that was never ours is a copy of our folder.
-        is_former_life = owner == self._owner and not self._own_sessions
+        is_former_life = owner == self._owner and not self._has_joined
         if is_former_life or node.stat.owner in self._own_sessions:
             with contextlib.suppress(NoNodeError, BadVersionError):
                 await self._zk.delete(path_of(self._node_id), node.stat.version)
