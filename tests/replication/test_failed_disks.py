@@ -27,5 +27,7 @@ def test_what_lay_on_a_failed_disk_is_led_by_others_and_nothing_is_lost(tmp_path
         assert victim not in brokers.state("orders", 0).isr
         assert victim in brokers.state("orders", 1).isr
         writing.write_more(brokers)
+        assert broker.replicas.find("orders", 0) is None
+        assert victim not in brokers.state("orders", 0).isr
         writing.finish()
         assert sorted(int(value) for value in read_all(brokers, "orders", 2)) == sorted(writing.acknowledged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -32,7 +33,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
 @pytest.fixture(scope="module")
 def topic(cluster: EmbeddedCluster) -> str:
     """With one replica: the other broker holds nothing of it."""
-    return cluster.create_topic("led-by-one", replication_factor=1)
+    name = cluster.create_topic("led-by-one", replication_factor=1)
+    deadline = time.monotonic() + 20.0
+    while any(name not in broker.broker.image.topics for broker in cluster.running):
+        assert time.monotonic() < deadline, "not every broker has heard of the topic"
+        time.sleep(0.02)
+    return name
 
 
 def fetch(

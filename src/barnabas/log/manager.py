@@ -207,6 +207,8 @@ class LogManager:
             raise self.damaged[partition]
         known = self._logs.get(partition)
         if known is not None:
+            if (failure := self._dir_of[partition].gate.error) is not None:
+                raise failure  # its disk is gone; only a restart finds out whether it is back
             return self._confirm(known, topic_id)
         if self._incomplete and not is_new:
             raise KafkaError(
