@@ -35,7 +35,8 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Brokers]:
-    with Brokers(tmp_path, 4) as running:
+    # Small fetches, so that a throttle has something to hold back.
+    with Brokers(tmp_path, 4, {"replica.fetch.max.bytes": "20000"}) as running:
         yield running
 
 
@@ -207,7 +208,7 @@ def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(broker
 
 def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers: Brokers) -> None:
     create(brokers, "orders", min_isr=1)
-    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "batch.size": 10_000})
     for number in range(200):
         producer.produce("orders", str(number).encode() * 500)
         producer.poll(0)

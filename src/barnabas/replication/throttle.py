@@ -20,7 +20,16 @@ class Throttle:
         self._monotonic = monotonic
         self._filled_at = monotonic()
         self._level = float(rate)
-        self.rate = rate
+        self._rate = rate
+
+    @property
+    def rate(self) -> int:
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: int) -> None:
+        self._rate = rate
+        self._level = min(self._level, float(rate))
 
     @property
     def is_exceeded(self) -> bool:
