@@ -18,7 +18,7 @@ MUTANT_SECONDS = 60.0
 # Each of these ended badly once: a lost answer about the high watermark, a follower that was eligible too late,
 # a leader that had not counted who came before it was elected, a broker that could not stop or forgot a loss of power,
 # a late word of an earlier life, a request that named and forgot, records that had been cut and came back.
-ONCE_BAD = (1, 2, 7, 54, 73, 104, 138, 10111, 20072, 20075, 20187)
+ONCE_BAD = (1, 2, 7, 54, 73, 104, 138, 10111, 20072, 20075, 20187, 51571)
 
 
 @pytest.mark.parametrize("seed", ONCE_BAD)

@@ -32,8 +32,11 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """From `start_offset` on, batches are of `epoch`; a known or older epoch is no news."""
+        """From `start_offset` on, batches are of `epoch`; a known or older epoch is no news. But if a newer one is said
+        to begin at this very offset, it has left no batch: the file was written before that was known."""
         if epoch <= self.latest:
+            if epoch < self.latest and start_offset in self._starts:
+                self._drop_false(epoch, start_offset)
             return
         # An epoch that began at this offset or later has left no batch behind.
         while self._starts and self._starts[-1] >= start_offset:
@@ -43,6 +46,15 @@ class LeaderEpochs:
         self.latest = epoch
         if not self.dirty or start_offset < self._unsaved_start:
             self._unsaved_start = start_offset
+        self.dirty = True
+
+    def _drop_false(self, epoch: int, offset: int) -> None:
+        kept = [entry for entry in self.entries if entry[0] <= epoch or entry[1] != offset]
+        if len(kept) == len(self._epochs):
+            return
+        self._epochs = [known for known, _ in kept]
+        self._starts = [start for _, start in kept]
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED
         self.dirty = True
 
     def _drop_last(self) -> None:
