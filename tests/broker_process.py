@@ -25,6 +25,7 @@ class BrokerProcess:
         self.lines: list[str] = []
         self._settings = settings
         self._process: subprocess.Popen[str] | None = None
+        self._serves = False
         self._ready = threading.Event()
 
     @property
@@ -32,6 +33,7 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
+        self._serves = False
         self._ready.clear()
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers]
@@ -39,7 +41,8 @@ class BrokerProcess:
             command += ["--set", setting]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
-        if not self._ready.wait(START_SECONDS) or self._process.poll() is not None:
+        self._ready.wait(START_SECONDS)
+        if not self._serves:
             raise AssertionError("the broker did not start:\n" + "".join(self.lines))
         return self
 
@@ -48,6 +51,7 @@ class BrokerProcess:
         for line in process.stdout:
             self.lines.append(line)
             if line.startswith(READY):
+                self._serves = True
                 self._ready.set()
         self._ready.set()  # it has ended: nobody needs to wait any longer
 

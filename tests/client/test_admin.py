@@ -115,8 +115,11 @@ def test_the_cluster_and_its_folders_are_described(bootstrap: str, new_name: New
         await admin.create_topic(client, name)
         answer = await admin.describe_cluster(client)
         (broker,) = answer.brokers
-        (folder,) = await admin.describe_log_dirs(client, broker.broker_id)
         assert answer.controller_id == broker.broker_id
-        assert name in {topic.name for topic in folder.topics}
+        async with asyncio.timeout(10):  # Apache Kafka makes the folders a moment after it has answered
+            while True:
+                (folder,) = await admin.describe_log_dirs(client, broker.broker_id)
+                if name in {topic.name for topic in folder.topics}:
+                    break
 
     run(bootstrap, test)

@@ -23,9 +23,14 @@ def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(
             name = new_name()
             await admin.create_topic(client, name, partitions=2, replication_factor=1)
             await client.topics([name])
-            layout = await describe_layout(client)
-            (broker,) = layout.brokers
             place = TopicPartition(name, 1)
+            layout = await describe_layout(client)
+            async with asyncio.timeout(
+                10
+            ):  # Apache Kafka tells of a new topic a moment after it has answered
+                while place not in layout.assignment or not layout.sizes:
+                    layout = await describe_layout(client)
+            (broker,) = layout.brokers
             assert layout.assignment[place] == (broker,)
             assert (dict(layout.fenced), dict(layout.moving)) == ({}, {})
             assert layout.sizes.keys() == {broker}
