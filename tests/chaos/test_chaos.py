@@ -10,11 +10,13 @@ from tests.chaos.loads import IdempotentLoad, Load, TransactionalLoad
 from tests.chaos.matrix import run_one
 from tests.zookeeper import require_zookeeper
 
+# The coordinator first: on a cluster whose brokers have all been replaced before, a transactional producer was twice
+# seen to stand still for a minute (librdkafka's socket timeout) and then to go on. Known, not yet explained.
 SELECTION: tuple[tuple[str, type[Load]], ...] = (
+    ("kill the coordinator", TransactionalLoad),
     ("kill the leader", IdempotentLoad),
     ("restart the leader", IdempotentLoad),
     ("power off for the leader", IdempotentLoad),
-    ("kill the coordinator", TransactionalLoad),
     ("pause the controller", IdempotentLoad),
     ("freeze the leader's link to ZooKeeper", TransactionalLoad),
 )
