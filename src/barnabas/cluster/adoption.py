@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, ProducerIdsAllocated, TopicCreated
 from barnabas.cluster.image import PartitionState, ResourceType, TopicState
-from barnabas.cluster.kraft import KRAFT_FOLDER, TopicConfigs, read_topic_configs
+from barnabas.cluster.kraft import TopicConfigs, read_topic_configs
 from barnabas.errors import KafkaError
 from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
+from barnabas.log.loading import KRAFT_METADATA
 from barnabas.types import TopicPartition, Uuid, new_uuid
 
 logger = logging.getLogger(__name__)
@@ -46,20 +47,20 @@ def _partition_folders(files: FileSystem, log_dirs: Iterable[str]) -> Iterator[t
             continue
         for name in files.list(log_dir):
             place = names.partition_of_folder(name)
-            if place is not None and name != KRAFT_FOLDER and files.is_folder(f"{log_dir}/{name}"):
+            if place is not None and name != KRAFT_METADATA and files.is_folder(f"{log_dir}/{name}"):
                 yield place, f"{log_dir}/{name}"
 
 
 def _configs(files: FileSystem, log_dirs: Iterable[str]) -> TopicConfigs:
     for log_dir in log_dirs:
-        folder = f"{log_dir}/{KRAFT_FOLDER}"
+        folder = f"{log_dir}/{KRAFT_METADATA}"
         if files.exists(folder):
             try:
                 return read_topic_configs(files, folder)
             except KafkaError as error:
                 logger.warning("topics keep their default configs, %s cannot be read: %s", folder, error)
                 return {}
-    logger.warning("there is no %s beside the partitions: topics keep their default configs", KRAFT_FOLDER)
+    logger.warning("there is no %s beside the partitions: topics keep their default configs", KRAFT_METADATA)
     return {}
 
 

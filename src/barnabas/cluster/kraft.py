@@ -17,7 +17,6 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
 from barnabas.types import Uuid
 
-KRAFT_FOLDER = "__cluster_metadata-0"
 TopicConfigs = dict[str, dict[str, str]]
 _RECORDS: dict[int, type[Message]] = {
     kind.api_key: kind for kind in (TopicRecord, ConfigRecord, RemoveTopicRecord)
