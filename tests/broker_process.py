@@ -16,6 +16,14 @@ READY = "Barnabas is ready on "
 START_SECONDS = 20.0
 
 
+class _Start:
+    """One start of one process: the end of the process before it says nothing about this one."""
+
+    def __init__(self) -> None:
+        self.serves = False
+        self.told = threading.Event()
+
+
 class BrokerProcess:
     """Keeps its port and its folder over restarts. `lines` is everything that it has said."""
 
@@ -25,35 +33,32 @@ class BrokerProcess:
         self.lines: list[str] = []
         self._settings = settings
         self._process: subprocess.Popen[str] | None = None
-        self._serves = False
-        self._ready = threading.Event()
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        self._serves = False
-        self._ready.clear()
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers]
         for setting in self._settings:
             command += ["--set", setting]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
-        self._ready.wait(START_SECONDS)
-        if not self._serves:
+        start = _Start()
+        threading.Thread(target=self._read, args=(self._process, start), daemon=True).start()
+        start.told.wait(START_SECONDS)
+        if not start.serves:
             raise AssertionError("the broker did not start:\n" + "".join(self.lines))
         return self
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
+    def _read(self, process: subprocess.Popen[str], start: _Start) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             self.lines.append(line)
             if line.startswith(READY):
-                self._serves = True
-                self._ready.set()
-        self._ready.set()  # it has ended: nobody needs to wait any longer
+                start.serves = True
+                start.told.set()
+        start.told.set()  # it has ended: nobody needs to wait any longer
 
     def kill(self) -> None:
         """As a power button would: no signal handler runs."""
