@@ -16,6 +16,10 @@ ZOOKEEPER_VERSION := 3.9.5
 ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
 ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
 
+CONNECTOR_VERSION := 4.2.0
+CONNECTOR_JARS    := .cache/spark-kafka-$(CONNECTOR_VERSION)/libs
+CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
+
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
 BENCH ?=
@@ -75,10 +79,10 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--seed 7 --minutes 10")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
-bench: bytecode $(JARS_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
-java: $(JARS_STAMP) $(ZOOKEEPER_STAMP)  ## fetch the jars of Apache Kafka and ZooKeeper with Maven, for tests and benchmark
+java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
@@ -88,6 +92,11 @@ $(JARS_STAMP): tests/java/pom.xml
 $(ZOOKEEPER_STAMP): tests/java/zookeeper/pom.xml
 	mvn --quiet --batch-mode --file tests/java/zookeeper/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ZOOKEEPER_JARS)"
+	@touch $@
+
+$(CONNECTOR_STAMP): tests/java/spark/pom.xml
+	mvn --quiet --batch-mode --file tests/java/spark/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(CONNECTOR_JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.

@@ -15,7 +15,7 @@ SRC = Path(__file__).parent.parent / "src"
 # library -> the only modules (or packages) that may import it
 ONLY_IMPORTED_BY = {
     "kazoo": ("barnabas.cluster",),
-    "pyspark": ("barnabas.pipelines",),
+    "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": ("barnabas.records.compression",),

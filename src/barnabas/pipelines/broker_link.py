@@ -1,0 +1,65 @@
+"""A synchronous face of `barnabas.client` for Spark's Python workers, which know no event loop.
+
+link = link_to("127.0.0.1:9092")
+topics = link.run(link.client.topics(["orders"]))
+
+A worker runs one task at a time and lives for many, so there is one loop a process, driven by whoever calls, and the
+connections of a cluster stay open from task to task. No thread: while a task decodes what it has got, the answer to its
+next request gathers in the socket. Links are kept by process id, because workers are forked from one another and a
+child must not talk on its parent's connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from barnabas.client.cluster import TOTAL_TIMEOUT, Client
+from barnabas.client.connection import REQUEST_TIMEOUT
+
+T = TypeVar("T")
+
+
+class BrokerLink:
+    """A client and the loop it belongs to. Not for several threads at once."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "barnabas-spark",
+        request_timeout: float = REQUEST_TIMEOUT,
+        total_timeout: float = TOTAL_TIMEOUT,
+    ) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.client = Client(
+            bootstrap, client_id=client_id, request_timeout=request_timeout, total_timeout=total_timeout
+        )
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises. Tasks that it has started go on at the next call."""
+        return self.loop.run_until_complete(work)
+
+    def close(self) -> None:
+        self.run(self.client.close())
+        self.loop.close()
+
+
+_links: dict[tuple[int, tuple[tuple[str, Any], ...]], BrokerLink] = {}
+
+
+def link_to(bootstrap: str, **settings: Any) -> BrokerLink:
+    """This process's link to a cluster, with BrokerLink's settings; made once and kept."""
+    key = (os.getpid(), tuple(sorted({**settings, "bootstrap": bootstrap}.items())))
+    link = _links.get(key)
+    if link is None:
+        link = _links[key] = BrokerLink(bootstrap, **settings)
+    return link
+
+
+def forget_links() -> None:
+    """Close what this process has open; what a parent left behind is the parent's."""
+    for key in [key for key in _links if key[0] == os.getpid()]:
+        _links.pop(key).close()

@@ -1,0 +1,57 @@
+"""What Spark finds by itself: modules named `pyspark_*` with a `DefaultSource` are data sources without registration.
+
+spark.readStream.format("barnabas").option("kafka.bootstrap.servers", "127.0.0.1:9092").option("subscribe", "orders")
+
+Spark imports this module for every query that uses any data source, so it imports nothing heavy: what reads and writes
+is in `barnabas.pipelines` and loaded by the method that needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """Topics of Barnabas, or of any Kafka, as tables and streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas"
+
+    def schema(self) -> Any:
+        from barnabas.pipelines.source import schema_of
+
+        return schema_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from barnabas.pipelines.source import make_reader
+
+        return make_reader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from barnabas.pipelines.source import make_stream_reader
+
+        return make_stream_reader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from barnabas.pipelines.sink import make_batch_writer
+
+        return make_batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        from barnabas.pipelines.sink import make_stream_writer
+
+        return make_stream_writer(self.options, schema, overwrite)

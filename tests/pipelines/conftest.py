@@ -1,0 +1,32 @@
+"""One Spark session and one embedded broker for all tests of pipelines: a session takes seconds to start."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.testing import EmbeddedBroker
+from tests.pipelines.spark_jars import connector_jars
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """`local[2]`, with Spark's own Kafka connector on its class path where its jars are there."""
+    from barnabas.pipelines.session import session_builder
+
+    settings = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.jars": ",".join(map(str, connector_jars())),
+    }
+    session = session_builder("barnabas tests", master="local[2]", settings=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running

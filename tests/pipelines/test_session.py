@@ -1,0 +1,11 @@
+"""The session that everything else here runs in."""
+
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.session import LOCAL_SETTINGS, SETTINGS
+
+
+def test_a_session_has_the_settings_that_micro_batches_want(spark: SparkSession) -> None:
+    wanted = {**SETTINGS, **LOCAL_SETTINGS, "spark.sql.shuffle.partitions": "2"}
+    configured = spark.sparkContext.getConf()
+    assert {name: configured.get(name) for name in wanted} == wanted
