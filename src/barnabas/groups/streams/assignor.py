@@ -1,0 +1,224 @@
+"""The assignor `sticky` of Kafka 4.3: tasks stay where they are as long as everybody has a fair share.
+
+Members are threads; those of one process share its load, and a process never has the same task twice. Active tasks
+come first. Each goes to the member that had it, or else to one that had it as a standby, unless that has its share
+already; what is left goes to the process with the least load for its threads, and there to the least loaded thread.
+Then the standbys of stateful tasks, in the same way. Tasks of the same partition are looked at together, and the rest
+is dealt out subtopology by subtopology, so that everybody in a new group gets some of each.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """What the assignor knows of a member: its process, and the target that it had last."""
+
+    process_id: str
+    previous: Tasks = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class SubtopologySpec:
+    tasks: int
+    is_stateful: bool
+
+
+def assign(
+    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
+) -> dict[str, Tasks]:
+    """The target of each member. With no members there is nobody to give a task to."""
+    if not members:
+        return {}
+    return _Assignment(members, subtopologies, standby_replicas).run()
+
+
+class _Member:
+    __slots__ = ("active", "member_id", "process", "standby")
+
+    def __init__(self, member_id: str, process: _Process) -> None:
+        self.member_id = member_id
+        self.process = process
+        self.active: set[Task] = set()
+        self.standby: set[Task] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self.active) + len(self.standby)
+
+    @property
+    def standing(self) -> tuple[float, int, str]:
+        """Who is given the next task: the smallest. The id makes the outcome the same everywhere."""
+        return self.process.load, self.count, self.member_id
+
+
+class _Process:
+    __slots__ = ("members", "process_id", "tasks")
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        self.members: list[_Member] = []
+        self.tasks: set[Task] = set()
+
+    @property
+    def load(self) -> float:
+        return len(self.tasks) / len(self.members)
+
+    def least_loaded(self) -> _Member:
+        return min(self.members, key=lambda member: (member.count, member.member_id))
+
+
+class _Share:
+    """How many tasks a member gets at most: the ceiling of the mean over those that have not got theirs yet."""
+
+    __slots__ = ("_members", "_tasks", "most")
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks = tasks
+        self._members = members
+        self.most = -(-tasks // members)
+
+    def reached(self, count: int) -> None:
+        if count != self.most:
+            return
+        self._tasks -= count
+        self._members -= 1
+        self.most = -(-self._tasks // self._members) if self._members else 0
+
+
+class _Assignment:
+    def __init__(
+        self,
+        members: Mapping[str, MemberSpec],
+        subtopologies: Mapping[str, SubtopologySpec],
+        standby_replicas: int,
+    ) -> None:
+        self._specs = members
+        self._subtopologies = subtopologies
+        self._replicas = standby_replicas
+        self._processes: dict[str, _Process] = {}
+        self._members: dict[str, _Member] = {}
+        self._had_active: dict[Task, _Member] = {}
+        self._had_standby: dict[Task, list[_Member]] = defaultdict(list)
+        for member_id in sorted(members):
+            self._add(member_id, members[member_id])
+        active = sum(one.tasks for one in subtopologies.values())
+        standby = sum(one.tasks * standby_replicas for one in subtopologies.values() if one.is_stateful)
+        self._active_share = _Share(active, len(members))
+        self._share = _Share(active + standby, len(members))
+
+    def _add(self, member_id: str, spec: MemberSpec) -> None:
+        process = self._processes.setdefault(spec.process_id, _Process(spec.process_id))
+        member = _Member(member_id, process)
+        process.members.append(member)
+        self._members[member_id] = member
+        for task in spec.previous.active:
+            self._had_active[task] = member
+        for task in spec.previous.standby:
+            self._had_standby[task].append(member)
+
+    def run(self) -> dict[str, Tasks]:
+        self._assign_active(self._tasks(lambda one: True))
+        if self._replicas:
+            self._assign_standby(self._tasks(lambda one: one.is_stateful))
+        return {
+            member_id: Tasks(frozenset(member.active), frozenset(member.standby))
+            for member_id, member in self._members.items()
+        }
+
+    def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> list[Task]:
+        """All tasks of some subtopologies, those of one partition next to each other."""
+        tasks = [
+            Task(subtopology_id, index)
+            for subtopology_id, one in self._subtopologies.items()
+            if wanted(one)
+            for index in range(one.tasks)
+        ]
+        return sorted(tasks, key=lambda task: (task.partition, task.subtopology_id))
+
+    # -- active tasks -------------------------------------------------------------------------------
+
+    def _assign_active(self, tasks: list[Task]) -> None:
+        rest = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
+        rest = [task for task in rest if not self._keep_active(task, self._had_it_as_standby(task))]
+        heap = self._by_load()
+        for task in sorted(rest):
+            _, _, process = heapq.heappop(heap)
+            self._give_active(process.least_loaded(), task)
+            heapq.heappush(heap, (process.load, process.process_id, process))
+
+    def _had_it_as_standby(self, task: Task) -> _Member | None:
+        return min(self._had_standby.get(task, ()), key=lambda member: member.standing, default=None)
+
+    def _keep_active(self, task: Task, member: _Member | None) -> bool:
+        if member is None or member.count >= self._active_share.most:
+            return False
+        self._give_active(member, task)
+        return True
+
+    def _give_active(self, member: _Member, task: Task) -> None:
+        member.active.add(task)
+        member.process.tasks.add(task)
+        self._active_share.reached(member.count)
+        self._share.reached(member.count)
+
+    # -- standbys -----------------------------------------------------------------------------------
+
+    def _assign_standby(self, tasks: list[Task]) -> None:
+        """Backwards, so that standbys do not pile up where the first active tasks went."""
+        rest: list[tuple[Task, int]] = []
+        for task in reversed(tasks):
+            left = self._replicas
+            while left and self._keep_standby(task):
+                left -= 1
+            rest.append((task, left))
+        heap = self._by_load()
+        for task, left in sorted(rest, reverse=True):
+            self._spread(task, left, heap)
+
+    def _keep_standby(self, task: Task) -> bool:
+        """A member that had the task in any role has its state."""
+        before = [self._had_active[task]] if task in self._had_active else []
+        for had in (before, self._had_standby.get(task, ())):
+            member = min(self._without(task, had), key=lambda one: one.standing, default=None)
+            if member is not None and member.count < self._share.most:
+                self._give_standby(member, task)
+                return True
+        return False
+
+    def _without(self, task: Task, members: Iterable[_Member]) -> Iterable[_Member]:
+        return (member for member in members if task not in member.process.tasks)
+
+    def _spread(self, task: Task, replicas: int, heap: list[tuple[float, str, _Process]]) -> None:
+        """To the least loaded processes that do not have the task; there may be too few of them."""
+        passed: list[_Process] = []
+        while replicas and heap:
+            process = heapq.heappop(heap)[2]
+            passed.append(process)
+            if task not in process.tasks:
+                self._give_standby(process.least_loaded(), task)
+                replicas -= 1
+        for process in passed:
+            heapq.heappush(heap, (process.load, process.process_id, process))
+        if replicas:
+            logger.debug("%d standbys of task %s find no process; more instances are needed", replicas, task)
+
+    def _give_standby(self, member: _Member, task: Task) -> None:
+        member.standby.add(task)
+        member.process.tasks.add(task)
+        self._share.reached(member.count)
+
+    def _by_load(self) -> list[tuple[float, str, _Process]]:
+        heap = [(process.load, process.process_id, process) for process in self._processes.values()]
+        heapq.heapify(heap)
+        return heap

@@ -1,0 +1,79 @@
+"""A member of a streams group: one thread of an instance of the application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks
+
+UNKNOWN_TIMEOUT_MS = -1
+NO_TOPOLOGY_EPOCH = -1
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+
+class MemberState(IntEnum):
+    """Where a member is on its way to its target, numbered as in the log."""
+
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    """It has to let go of tasks, and stays in its epoch until it has."""
+    UNRELEASED_TASKS = 3
+    """It is in the target's epoch, but waits for tasks that others have not let go of."""
+    UNKNOWN = 127
+    """A state that only a newer coordinator knows; this one was downgraded."""
+
+
+def state_of(number: int) -> MemberState:
+    return MemberState(number) if number in set(MemberState) else MemberState.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an instance answers interactive queries."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    """Replaced as a whole with every change; what a heartbeat leaves out stays as it was."""
+
+    member_id: str
+    member_epoch: int = JOIN_EPOCH
+    previous_epoch: int = JOIN_EPOCH
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = UNKNOWN_TIMEOUT_MS
+    topology_epoch: int = NO_TOPOLOGY_EPOCH
+    process_id: str = ""
+    endpoint: Endpoint | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    assigned: HeldTasks = NOTHING_HELD
+    pending_revocation: HeldTasks = NOTHING_HELD
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+
+    def advance(
+        self,
+        epoch: int,
+        state: MemberState,
+        assigned: HeldTasks,
+        pending_revocation: HeldTasks = NOTHING_HELD,
+    ) -> StreamsMember:
+        return replace(
+            self,
+            member_epoch=epoch,
+            previous_epoch=self.member_epoch,
+            state=state,
+            assigned=assigned,
+            pending_revocation=pending_revocation,
+        )

@@ -1,0 +1,112 @@
+"""One step of a member towards its target assignment.
+
+    STABLE -------------- new target, nothing to give up ---------> STABLE or UNRELEASED_TASKS, in the target's epoch
+    STABLE -------------- new target, tasks to give up -----------> UNREVOKED_TASKS, in the old epoch
+    UNREVOKED_TASKS ----- the member owns none of them any more --> as from STABLE, one epoch on
+    UNRELEASED_TASKS ---- tasks have become free -----------------> STABLE when none is waited for
+
+A member gets an active task only when no process has it, and a standby only when its own process has the task in no
+role: state directories are locked by a process. Tasks to give up are looked at first, so nobody waits for a member
+that waits itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.streams.members import MemberState, StreamsMember
+from barnabas.groups.streams.owners import TaskOwners
+from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, TaskSet
+
+
+class Target(NamedTuple):
+    epoch: int
+    tasks: Tasks
+
+
+def reconcile(
+    member: StreamsMember, target: Target, owners: TaskOwners, owned: Tasks | None
+) -> StreamsMember:
+    """The member after this heartbeat; `owned` is what it says that it has, if it says so."""
+    if member.state is MemberState.STABLE:
+        if member.member_epoch == target.epoch:
+            return member
+        return _advance(member, member.member_epoch, target, owners, owned)
+    if member.state is MemberState.UNREVOKED_TASKS:
+        if owned is None or member.pending_revocation.overlaps(owned):
+            return member
+        return _advance(member, member.member_epoch + 1, target, owners, owned)
+    if member.state is MemberState.UNRELEASED_TASKS:
+        return _advance(member, member.member_epoch, target, owners, owned)
+    if owned is None or owned:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The streams group member is in a unknown state. "
+            "The member must abandon all its tasks and rejoin.",
+        )
+    return _advance(member, target.epoch, target, owners, owned)
+
+
+class _Difference(NamedTuple):
+    kept: HeldTasks
+    revoked: HeldTasks
+    gained: HeldTasks
+    waits: bool
+
+
+def _advance(
+    member: StreamsMember, epoch: int, target: Target, owners: TaskOwners, owned: Tasks | None
+) -> StreamsMember:
+    difference = _compare(member, target, owners)
+    revoked = difference.revoked
+    if revoked and (owned is None or revoked.overlaps(owned)):
+        return member.advance(epoch, MemberState.UNREVOKED_TASKS, difference.kept, revoked)
+    state = MemberState.UNRELEASED_TASKS if difference.waits else MemberState.STABLE
+    return member.advance(target.epoch, state, _merged(difference.kept, difference.gained))
+
+
+def _compare(member: StreamsMember, target: Target, owners: TaskOwners) -> _Difference:
+    has, wanted = member.assigned, target.tasks
+
+    def is_taken(task: Task) -> bool:
+        return owners.active(task) is not None or owners.has_copy(member.process_id, task)
+
+    def is_here(task: Task) -> bool:
+        return owners.has(member.process_id, task)
+
+    active = _gained(has.active.keys(), wanted.active, is_taken)
+    standby = _gained(has.standby, wanted.standby, is_here)
+    warmup = _gained(has.warmup, wanted.warmup, is_here)
+    return _Difference(
+        kept=HeldTasks(
+            {task: epoch for task, epoch in has.active.items() if task in wanted.active},
+            has.standby & wanted.standby,
+            has.warmup & wanted.warmup,
+        ),
+        revoked=HeldTasks(
+            {task: epoch for task, epoch in has.active.items() if task not in wanted.active},
+            has.standby - wanted.standby,
+            has.warmup - wanted.warmup,
+        ),
+        gained=HeldTasks(dict.fromkeys(sorted(active.free), target.epoch), standby.free, warmup.free),
+        waits=active.waits or standby.waits or warmup.waits,
+    )
+
+
+class _Gained(NamedTuple):
+    free: TaskSet
+    waits: bool
+
+
+def _gained(has: Collection[Task], wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> _Gained:
+    missing = wanted.difference(has)
+    free = frozenset(task for task in missing if not is_unreleased(task))
+    return _Gained(free, len(free) < len(missing))
+
+
+def _merged(kept: HeldTasks, gained: HeldTasks) -> HeldTasks:
+    return HeldTasks(
+        {**kept.active, **gained.active}, kept.standby | gained.standby, kept.warmup | gained.warmup
+    )
