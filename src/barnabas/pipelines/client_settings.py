@@ -1,0 +1,187 @@
+"""The `kafka.*` options: settings of Kafka's own clients, those that mean something to ours.
+
+A setting that Kafka's clients know and that changes nothing here is accepted, so that a query can be moved over as it
+is. One that would change what is read or who may read it, and that we cannot honour, is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.client.fetching import FetchSettings
+from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+
+CLIENT_PREFIX = "kafka."
+
+UNDERSTOOD = {
+    "bootstrap.servers": "Addresses of brokers, `host:port` separated by commas.",
+    "client.id": "How the brokers' logs and quotas name this client.",
+    "group.id": "The group that progress is committed to.",
+    "isolation.level": "`read_committed` leaves out transactions that were aborted, and stops at open ones.",
+    "fetch.min.bytes": "As Kafka's.",
+    "fetch.max.wait.ms": "As Kafka's.",
+    "fetch.max.bytes": "As Kafka's.",
+    "max.partition.fetch.bytes": "As Kafka's; 4 MiB unless given.",
+    "request.timeout.ms": "As Kafka's.",
+    "default.api.timeout.ms": "How long brokers may be away before the query fails.",
+    "security.protocol": "PLAINTEXT.",
+    "acks": "As Kafka's (sink).",
+    "compression.type": "As Kafka's (sink).",
+    "batch.size": "As Kafka's (sink).",
+    "max.request.size": "As Kafka's (sink).",
+    "transaction.timeout.ms": "As Kafka's (sink).",
+}
+
+# They tune what is inside Kafka's own clients, and ours has nothing of the kind.
+WITHOUT_EFFECT = frozenset(
+    [
+        "allow.auto.create.topics",
+        "auto.include.jmx.reporter",
+        "buffer.memory",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    ]
+)
+
+# As in Spark's connector: each would break the promise that Spark alone decides what is read.
+REFUSED = {
+    "auto.offset.reset": "use the option 'startingOffsets', which counts only when a query starts anew",
+    "key.deserializer": "keys are bytes: use DataFrame operations on them",
+    "value.deserializer": "values are bytes: use DataFrame operations, or the option 'value.format'",
+    "key.serializer": "keys are bytes or text: convert them with DataFrame operations",
+    "value.serializer": "values are bytes or text: convert them with DataFrame operations",
+    "enable.auto.commit": "progress is Spark's: see the option 'commitProgress'",
+    "interceptor.classes": "interceptors could change what is read",
+    "transactional.id": "the sink names its transactions by itself",
+}
+
+SECURITY_PREFIXES = ("ssl.", "sasl.")
+KNOWN = frozenset({*UNDERSTOOD, *WITHOUT_EFFECT})
+
+PARTITION_BYTES = 4 * 1024 * 1024  # larger than a consumer's: a task wants all of it, and soon
+
+
+FETCH = FetchSettings(partition_bytes=PARTITION_BYTES)
+
+
+class ClientSettingError(ValueError):
+    """A `kafka.*` option that cannot be honoured."""
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    bootstrap: str
+    client_id: str = "barnabas-spark"
+    group_id: str | None = None
+    committed_only: bool = False
+    request_timeout: float = 30.0
+    patience: float = 60.0
+    fetch: FetchSettings = FETCH
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> ClientSettings:
+        """Names as Kafka writes them, without the prefix."""
+        bootstrap = given.get("bootstrap.servers", "").strip()
+        if not bootstrap:
+            raise ClientSettingError("option 'kafka.bootstrap.servers' must be given")
+        check_security(given)
+        isolation = given.get("isolation.level", "read_uncommitted").strip().lower()
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ClientSettingError(
+                f"option 'kafka.isolation.level' must be read_committed or read_uncommitted, not {isolation!r}"
+            )
+        committed_only = isolation == "read_committed"
+        return cls(
+            bootstrap,
+            given.get("client.id", cls.client_id),
+            given.get("group.id") or None,
+            committed_only,
+            _number(given, "request.timeout.ms", 30_000) / 1000,
+            _number(given, "default.api.timeout.ms", 60_000) / 1000,
+            FetchSettings(
+                min_bytes=_number(given, "fetch.min.bytes", 1),
+                max_bytes=_number(given, "fetch.max.bytes", 50 * 1024 * 1024),
+                max_wait=_number(given, "fetch.max.wait.ms", 500) / 1000,
+                partition_bytes=_number(given, "max.partition.fetch.bytes", PARTITION_BYTES),
+                isolation=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
+            ),
+        )
+
+    @property
+    def link(self) -> dict[str, Any]:
+        """What `link_to` wants."""
+        return {
+            "bootstrap": self.bootstrap,
+            "client_id": self.client_id,
+            "request_timeout": self.request_timeout,
+            "total_timeout": self.patience,
+        }
+
+
+def check_client_setting(name: str, side: str) -> None:
+    if name in REFUSED:
+        raise ClientSettingError(f"option {CLIENT_PREFIX + name!r} is not supported: {REFUSED[name]}")
+    if name in KNOWN or name.startswith(SECURITY_PREFIXES):
+        return
+    near = difflib.get_close_matches(name, KNOWN, n=1)
+    hint = f"; did you mean {CLIENT_PREFIX + near[0]!r}?" if near else ""
+    raise ClientSettingError(f"unknown option {CLIENT_PREFIX + name!r} of the {side}{hint}")
+
+
+def check_security(given: Mapping[str, str]) -> None:
+    """Reading without the encryption or the name that was asked for would be worse than not reading."""
+    protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
+    asked = sorted(name for name in given if name.startswith(SECURITY_PREFIXES))
+    if protocol == "PLAINTEXT" and not asked:
+        return
+    what = f"security.protocol={protocol}" if protocol != "PLAINTEXT" else asked[0]
+    raise ClientSettingError(
+        f"option 'kafka.{what}': the client of this data source speaks PLAINTEXT only so far, neither TLS nor SASL; "
+        "use a PLAINTEXT listener, or Spark's own format('kafka')"
+    )
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ClientSettingError(f"option {CLIENT_PREFIX + name!r} must be a whole number, not {text!r}")
+    return number

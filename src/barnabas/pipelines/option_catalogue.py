@@ -1,0 +1,135 @@
+"""Every option of `format("barnabas")` but the `kafka.*` ones, which are in `client_settings.py`."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Side = Literal["source", "sink"]
+SOURCE: tuple[Side, ...] = ("source",)
+SINK: tuple[Side, ...] = ("sink",)
+
+
+class Option(NamedTuple):
+    name: str
+    sides: tuple[Side, ...]
+    meaning: str
+    default: str | None = None
+
+
+OPTIONS: tuple[Option, ...] = (
+    # Which records.
+    Option("subscribe", SOURCE, "Topics, separated by commas."),
+    Option(
+        "subscribePattern", SOURCE, "A regular expression (RE2) that the whole name of a topic must match."
+    ),
+    Option("assign", SOURCE, 'Partitions as JSON: `{"orders":[0,1]}`.'),
+    Option(
+        "startingOffsets",
+        SOURCE,
+        (
+            '`earliest`, `latest`, or JSON: `{"orders":{"0":23,"1":-2}}` (-2 earliest, -1 latest). A batch read '
+            "starts at `earliest`, a stream at `latest`."
+        ),
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        SOURCE,
+        "Milliseconds by partition, as JSON; comes before `startingOffsets`.",
+    ),
+    Option("startingTimestamp", SOURCE, "Milliseconds, for all partitions; comes before both others."),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        SOURCE,
+        "What to do when no record is as new as the timestamp: `error` or `latest`.",
+        "error",
+    ),
+    Option("endingOffsets", SOURCE, "As `startingOffsets`, for batch reads.", "latest"),
+    Option("endingOffsetsByTimestamp", SOURCE, "As `startingOffsetsByTimestamp`, for batch reads."),
+    Option("endingTimestamp", SOURCE, "As `startingTimestamp`, for batch reads."),
+    Option(
+        "failOnDataLoss",
+        SOURCE,
+        "Whether records that are gone before they were read, or a topic that was deleted, fail the query.",
+        "true",
+    ),
+    # How much at a time.
+    Option(
+        "maxOffsetsPerTrigger",
+        SOURCE,
+        "The most offsets of one micro-batch, shared out in proportion to what partitions hold.",
+    ),
+    Option("minOffsetsPerTrigger", SOURCE, "The fewest offsets that are worth a micro-batch."),
+    Option("maxTriggerDelay", SOURCE, "How long `minOffsetsPerTrigger` may hold records back.", "15m"),
+    Option("minPartitions", SOURCE, "The fewest Spark tasks: large partitions are divided."),
+    Option("maxRecordsPerPartition", SOURCE, "The most offsets of one Spark task."),
+    Option(
+        "sharedTaskRecords",
+        SOURCE,
+        "Partitions share a Spark task up to this many offsets together; 0 gives each its own.",
+        "20000",
+    ),
+    # What rows look like.
+    Option("includeHeaders", SOURCE, "Whether there is a column `headers`.", "false"),
+    Option(
+        "columns",
+        SOURCE,
+        "The columns to decode and to ship, separated by commas: what is left out costs nothing.",
+    ),
+    Option(
+        "value.format", SOURCE, "`json`, `avro`, `csv` or `string`: the value's fields become typed columns."
+    ),
+    Option(
+        "value.schema",
+        SOURCE,
+        "The fields of the value as DDL: `user STRING, amount DOUBLE`; or give it by `.schema(...)`.",
+    ),
+    Option("value.avro.schema", SOURCE, "The Avro schema that values were written with, as JSON."),
+    Option("value.csv.delimiter", SOURCE, "What separates the fields of a CSV value.", ","),
+    Option(
+        "mode",
+        SOURCE,
+        (
+            "What becomes of a value that does not fit: `PERMISSIVE` (columns are null), `DROPMALFORMED` or "
+            "`FAILFAST`."
+        ),
+        "PERMISSIVE",
+    ),
+    Option(
+        "columnNameOfCorruptRecord",
+        SOURCE,
+        "The column that takes a value that does not fit, when the schema names it.",
+        "_corrupt_record",
+    ),
+    # How it talks to the brokers.
+    Option(
+        "groupIdPrefix",
+        SOURCE,
+        "How the name of the group begins that progress is committed to.",
+        "spark-barnabas",
+    ),
+    Option(
+        "commitProgress",
+        SOURCE,
+        (
+            "Whether progress is committed to a consumer group after each micro-batch, for lag tools. Never used "
+            "for a restart."
+        ),
+        "true",
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        SOURCE,
+        "How long a task waits for records that must be there.",
+        "120000",
+    ),
+    Option(
+        "fetchOffset.numRetries",
+        SOURCE,
+        "How often the driver asks for offsets before it gives up on an answer that goes backwards.",
+        "3",
+    ),
+    Option("fetchOffset.retryIntervalMs", SOURCE, "How long it waits between two of them.", "1000"),
+    # The sink.
+    Option("topic", SINK, "The topic that rows without a column `topic` go to."),
+    Option("checkpointLocation", SINK, "Spark's own; the sink's identity is made from it."),
+)
