@@ -1,0 +1,162 @@
+"""Taking records for a consumer: first what came back, then what nobody has had yet.
+
+A record that has failed often is suspected to fail again, and to take its neighbours with it: from half of the
+permitted deliveries on, fewer and fewer are given out together, and the last delivery is made alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barnabas.queues.partition import SharePartition, is_free
+from barnabas.queues.runs import Run
+from barnabas.queues.states import RecordState
+
+SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
+
+
+class Taken(NamedTuple):
+    """Records given to a consumer, and the how-manieth time that is."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+class Span(NamedTuple):
+    """The offsets of a batch in the log."""
+
+    first: int
+    last: int
+
+
+class Wanted(NamedTuple):
+    """What a fetch asks for."""
+
+    member: str
+    max_records: int
+    batch_size: int
+    strict: bool
+    """Never more than `max_records`, even if that leaves a batch of the log in two parts (KIP-1206)."""
+
+
+def acquire(
+    share: SharePartition, wanted: Wanted, fetched_at: int, spans: Sequence[Span], now: float
+) -> list[Taken]:
+    """Take records out of the batches `spans`, which are what the log has from `fetched_at` on."""
+    if not spans:
+        return []
+    _pass_gap(share, fetched_at, spans[0].first)
+    end_before = share.end
+    taken, left = _take_back(share, wanted, spans, now)
+    if left > 0 and share.end < spans[-1].last and not _is_suspect(share, taken):
+        _take_new(share, wanted._replace(max_records=left), spans, now, taken)
+    return _joined(taken, end_before)
+
+
+def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
+    """The log has nothing between these two: compaction has removed what was to be delivered again."""
+    for run in share.runs.within(fetched_at, min(first - 1, share.end)):
+        if is_free(run):
+            for gone in share.runs.isolate(max(run.first, fetched_at), min(run.last, first - 1)):
+                share.skip(gone)
+
+
+def _take_back(
+    share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float
+) -> tuple[list[Taken], int]:
+    taken: list[Taken] = []
+    left = wanted.max_records
+    start = max(spans[0].first, share.start_offset)
+    for run in share.runs.within(start, min(spans[-1].last, share.end)):
+        if left <= 0:
+            break
+        if not is_free(run):
+            continue
+        size = _together(share, run)
+        if size is not None and taken:
+            break
+        first, last = max(run.first, start), min(run.last, spans[-1].last)
+        if size is not None:
+            last = min(last, first + size - 1)
+        if wanted.strict:
+            last = min(last, first + left - 1)
+        for part in share.runs.isolate(first, last):
+            share.lock(part, wanted.member, now)
+            taken.append(Taken(part.first, part.last, part.count))
+            left -= len(part)
+        if size is not None:
+            break
+    return taken, left
+
+
+def _together(share: SharePartition, run: Run) -> int | None:
+    """How many records of a run may be given out together; None for any number."""
+    limit = share.settings.delivery_limit
+    suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-limit // 2))
+    if run.count < suspected:
+        return None
+    if run.count >= limit - 1 and limit > SUSPECTED_AT_LEAST_AFTER:
+        return 1
+    return max(1, len(run) >> (run.count - suspected + 1))
+
+
+def _is_suspect(share: SharePartition, taken: list[Taken]) -> bool:
+    suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-share.settings.delivery_limit // 2))
+    return bool(taken) and taken[-1].deliveries > suspected
+
+
+def _take_new(
+    share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float, taken: list[Taken]
+) -> None:
+    most = min(wanted.max_records, share.room)
+    if most <= 0:
+        return
+    first_new = share.end + 1
+    new = [Span(max(span.first, first_new), span.last) for span in spans if span.last >= first_new]
+    if new[0].first > first_new:
+        share.add_skipped(first_new, new[0].first - 1)
+    for first, last in _pieces(_up_to(new, most, wanted.strict), wanted.batch_size):
+        if first > share.end + 1:
+            share.add_skipped(share.end + 1, first - 1)
+        run = Run(first, last, RecordState.AVAILABLE)
+        share.add_locked(run, wanted.member, now)
+        taken.append(Taken(first, last, run.count))
+
+
+def _up_to(spans: Sequence[Span], most: int, strict: bool) -> list[Span]:
+    """The spans that hold the first `most` offsets; the last one whole, unless the limit is strict."""
+    chosen: list[Span] = []
+    last = spans[0].first + most - 1
+    for first, end in spans:
+        if first > last:
+            break
+        chosen.append(Span(first, min(end, last) if strict else end))
+    return chosen
+
+
+def _pieces(spans: Sequence[Span], size: int) -> list[Span]:
+    """Join neighbouring spans into pieces of about `size` offsets; a larger span stays whole."""
+    pieces: list[Span] = []
+    for span in spans:
+        if pieces and span.last - pieces[-1].first < size:
+            pieces[-1] = Span(pieces[-1].first, span.last)
+        else:
+            pieces.append(span)
+    return pieces
+
+
+def _joined(taken: list[Taken], end_before: int) -> list[Taken]:
+    """Redelivered neighbours with one delivery count are told as one; new ones in the pieces asked for."""
+    joined: list[Taken] = []
+    for each in taken:
+        before = joined[-1] if joined else None
+        is_next = (
+            before is not None and before.last + 1 == each.first and before.deliveries == each.deliveries
+        )
+        if before is not None and is_next and each.first <= end_before:
+            joined[-1] = Taken(before.first, each.last, each.deliveries)
+        else:
+            joined.append(each)
+    return joined

@@ -1,0 +1,368 @@
+"""A share partition: what one share group has done with the records of one partition.
+
+Theory of operation. The *window* begins at the start offset (Kafka's SPSO): everything below is finished. It ends
+at `end`: nothing above was ever given to anybody. In between lie runs of records (`runs`), each in a state
+(`states`). A consumer acquires records for the time of a lock; it acknowledges them, or the lock runs out.
+
+    log:    ... finished | 40-49 ACQUIRED | 50-54 ACKNOWLEDGED | 55-59 AVAILABLE | not yet looked at ...
+                         ^ start_offset                                        ^ end
+
+Memory is ahead of what is stored in two ways only. Who holds a record is never stored: after a crash its lock
+counts as run out. And what a consumer says of a record holds, for all but the consumer, at once; but it is told
+so only when that is stored, and if it cannot be, all is as if it had said nothing (`changes`).
+
+One write is under way at a time. What is decided meanwhile goes with the next.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.queues.acknowledgements import Range
+from barnabas.queues.changes import Change, Done, Stored, Write, clipped
+from barnabas.queues.runs import NOBODY, Run, Runs
+from barnabas.queues.states import FINISHED, Acknowledgement, RecordState
+
+STALE_LOCKS = 1000  # locks that were given back before their time, beyond which the heap is made anew
+
+
+class ShareSettings(NamedTuple):
+    """The settings of a share group, as `share.*` names them."""
+
+    max_locks: int = 2000
+    delivery_limit: int = 5
+    lock_seconds: float = 30.0
+    dead_letters: bool = False
+    renewable: bool = True
+
+
+class SharePartition:
+    def __init__(self, start_offset: int, stored: Iterable[Stored], settings: ShareSettings) -> None:
+        self.settings = settings
+        self.start_offset = start_offset
+        self.runs = Runs()
+        self.open_count = 0
+        """Records in the window that are not finished and whose time has come: they may not become too many."""
+        self._finished_count = 0
+        self._lowest_available: int | None = None
+        self._locks: list[tuple[float, int, int]] = []
+        self._due: list[tuple[int, int]] = []
+        self._unwritten: list[Change] = []
+        self._writing = False
+        self._restore(stored)
+
+    def _restore(self, stored: Iterable[Stored]) -> None:
+        """What is stored; offsets in between were in somebody's hands, or never in anybody's."""
+        following = self.start_offset
+        for batch in sorted(stored):
+            if batch.last < following:
+                continue
+            first = max(batch.first, following)
+            if first > following:
+                self._add(Run(following, first - 1, RecordState.AVAILABLE))
+            state = RecordState(batch.state)
+            self._add(
+                Run(first, batch.last, state if state in _KEPT else RecordState.AVAILABLE, batch.deliveries)
+            )
+            following = batch.last + 1
+        self._lowest_available = self.start_offset
+        self._advance()
+
+    def _add(self, run: Run) -> None:
+        self.runs.append(run)
+        if run.state in FINISHED:
+            self._finished_count += len(run)
+        else:
+            self.open_count += len(run)
+
+    @property
+    def end(self) -> int:
+        """The last offset that was ever looked at."""
+        last = self.runs.last
+        return last.last if last is not None else self.start_offset - 1
+
+    @property
+    def room(self) -> int:
+        """How many more records may be given out."""
+        return self.settings.max_locks - self.open_count
+
+    # -- looking for records ------------------------------------------------------------------------
+
+    def next_offset(self) -> int:
+        """Where the next records for anybody are: the first that came back, or the first that nobody had."""
+        if self._lowest_available is not None:
+            for run in self.runs.within(self._lowest_available, self.end):
+                if is_free(run):
+                    self._lowest_available = run.first
+                    return run.first
+            self._lowest_available = None
+        return self.end + 1
+
+    @property
+    def can_acquire(self) -> bool:
+        return self.room > 0 or self.next_offset() <= self.end
+
+    # -- locks --------------------------------------------------------------------------------------
+
+    def lock(self, run: Run, member: str, now: float) -> None:
+        """Give a free run to a member."""
+        run.state = RecordState.ACQUIRED
+        run.count += 1
+        run.member = member
+        self._set_deadline(run, now)
+
+    def add_locked(self, run: Run, member: str, now: float) -> None:
+        self._add(run)
+        self.lock(run, member, now)
+
+    def add_waiting(self, run: Run, due_ms: int) -> None:
+        """Records above the window whose time has not come; they do not count as work in hand."""
+        run.due_ms = due_ms
+        self.runs.append(run)
+        heapq.heappush(self._due, (due_ms, run.first))
+
+    def add_skipped(self, first: int, last: int) -> None:
+        """Offsets above the window that hold nothing for this group."""
+        self._add(Run(first, last, RecordState.ARCHIVED))
+
+    def skip(self, run: Run) -> None:
+        """Records that were to be delivered again are no longer in the log."""
+        run.state = RecordState.ARCHIVED
+        self._settled(run)
+        self._advance()
+
+    def _set_deadline(self, run: Run, now: float) -> None:
+        run.deadline = now + self.settings.lock_seconds
+        heapq.heappush(self._locks, (run.deadline, run.first, run.last))
+        if len(self._locks) > 2 * len(self.runs) + STALE_LOCKS:
+            self._locks = [
+                (run.deadline, run.first, run.last)
+                for run in self.runs
+                if run.state is RecordState.ACQUIRED or run.change is not None
+            ]
+            heapq.heapify(self._locks)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When to call `expire`; a lock that was given back early makes that a call for nothing."""
+        return self._locks[0][0] if self._locks else None
+
+    def expire(self, now: float) -> bool:
+        """Take back what was held for too long; is there anything?"""
+        change = Change()
+        while self._locks and self._locks[0][0] <= now:
+            _, first, last = heapq.heappop(self._locks)
+            for run in self.runs.within(first, last):
+                if run.state is RecordState.ACQUIRED and run.deadline <= now:
+                    self._take_back(run, change)
+        return self._keep(change)
+
+    def release(self, member: str) -> bool:
+        """A member is gone: what it held is free again."""
+        change = Change()
+        for run in list(self.runs):
+            if run.state is RecordState.ACQUIRED and run.member == member:
+                self._take_back(run, change)
+        return self._keep(change)
+
+    def _keep(self, change: Change) -> bool:
+        if change.batches:
+            self._unwritten.append(change)
+            self._advance()
+        return bool(change.batches)
+
+    def _take_back(self, run: Run, change: Change) -> None:
+        run.state = self._outcome(run, Acknowledgement.RELEASE)
+        run.member = NOBODY
+        change.add(run)
+        self._settled(run)
+
+    def _settled(self, run: Run) -> None:
+        """The run has reached its state for good, or is free."""
+        if run.state is RecordState.AVAILABLE:
+            if self._lowest_available is None or run.first < self._lowest_available:
+                self._lowest_available = run.first
+        elif run.state in FINISHED:
+            self.open_count -= len(run)
+            self._finished_count += len(run)
+
+    def _outcome(self, run: Run, said: Acknowledgement) -> RecordState:
+        if said is Acknowledgement.ACCEPT:
+            return RecordState.ACKNOWLEDGED
+        if said is Acknowledgement.RELEASE and run.count < self.settings.delivery_limit:
+            return RecordState.AVAILABLE
+        if said is not Acknowledgement.GAP and self.settings.dead_letters:
+            return RecordState.ARCHIVING
+        return RecordState.ARCHIVED
+
+    # -- time that must come first --------------------------------------------------------------------
+
+    def wait(self, first: int, last: int, due_ms: int) -> None:
+        """Hold records of the window back that nobody has had yet."""
+        for run in self.runs.isolate(max(first, self.start_offset), min(last, self.end)):
+            if is_free(run) and not run.count:
+                run.due_ms = due_ms
+                self.open_count -= len(run)
+                heapq.heappush(self._due, (due_ms, run.first))
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next waiting record may be delivered."""
+        return self._due[0][0] if self._due else None
+
+    def release_due(self, now_ms: int) -> bool:
+        """Let go of records whose time has come; are there any?"""
+        found = False
+        while self._due and self._due[0][0] <= now_ms:
+            _, first = heapq.heappop(self._due)
+            for run in self.runs.within(first, first):
+                if run.due_ms:
+                    run.due_ms = 0
+                    self.open_count += len(run)
+                    self._settled(run)
+                    found = True
+        return found
+
+    # -- what consumers say -------------------------------------------------------------------------
+
+    def acknowledge(self, member: str, ranges: Iterable[Range], now: float, done: Done) -> None:
+        """Take a consumer's word for records that it holds; KafkaError if it does not, and nothing is changed.
+
+        `done` is called when it is stored, or with why it cannot be.
+        """
+        known = [Range(max(first, self.start_offset), last, said) for first, last, said in ranges]
+        wanted = [each for each in known if each.first <= each.last]  # what is below is finished anyway
+        for each in wanted:
+            self._check_held(member, each)
+        change = Change(done)
+        for first, last, said in wanted:
+            for run in self.runs.isolate(first, last):
+                if said is Acknowledgement.RENEW:
+                    self._set_deadline(run, now)
+                else:
+                    change.hold(run, self._outcome(run, said))
+        if change.held:
+            self._unwritten.append(change)
+        else:
+            done(None)
+
+    def _check_held(self, member: str, wanted: Range) -> None:
+        if wanted.last > self.end:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "The last offset in request is past acquired records."
+            )
+        for run in self.runs.within(wanted.first, wanted.last):
+            if run.state is not RecordState.ACQUIRED or run.change is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"The records {run.first} to {run.last} are not acquired.",
+                )
+            if run.member != member:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"Another member holds the records {run.first} to {run.last}.",
+                )
+
+    # -- storing ------------------------------------------------------------------------------------
+
+    def take_write(self) -> Write | None:
+        """What to store now; None while a write is under way, or there is nothing to store."""
+        if self._writing or not self._unwritten:
+            return None
+        changes, self._unwritten = self._unwritten, []
+        self._writing = True
+        start, finished = self.start_offset, self._finished_count
+        for run in self.runs:
+            if run.state not in FINISHED or (run.change is not None and run.change not in changes):
+                break
+            start = run.last + 1
+            if run.change is None:
+                finished -= len(run)
+        for change in changes:
+            finished += sum(
+                len(run) for run, _ in change.held if run.first >= start and run.state in FINISHED
+            )
+        return Write(start, finished, clipped(changes, start), changes)
+
+    def written(self, write: Write, error: KafkaError | None) -> None:
+        """A write has ended: its changes hold for good, or those that can be undone are undone."""
+        self._writing = False
+        for change in write.changes:
+            for run, before in change.held:
+                if run.change is change:
+                    run.change = None
+                    if error is None:
+                        self._confirm(run)
+                    else:
+                        self._undo(run, before)
+        if error is None:
+            self.runs.merge_finished(
+                run for change in write.changes for run, _ in change.held if run.state in FINISHED
+            )
+            self._advance()
+        for change in write.changes:
+            if change.done is not None:
+                change.done(error)
+
+    def _confirm(self, run: Run) -> None:
+        if run.first < self.start_offset:
+            return  # the log's start has passed it
+        run.member = NOBODY
+        self._settled(run)
+
+    def _undo(self, run: Run, state: RecordState) -> None:
+        run.state = state
+        if state is RecordState.ACQUIRED:
+            heapq.heappush(self._locks, (run.deadline, run.first, run.last))
+
+    def _advance(self) -> None:
+        """Move the start of the window past what is finished."""
+        start = self.start_offset
+        for run in self.runs:
+            if run.state not in FINISHED or run.change is not None:
+                break
+            start = run.last + 1
+            self._finished_count -= len(run)
+        if start > self.start_offset:
+            self.runs.drop_before(start)
+            self.start_offset = start
+
+    def log_start_moved(self, offset: int) -> None:
+        """The log has lost its oldest records; nobody has to do anything about them any more."""
+        if offset <= self.start_offset:
+            return
+        for run in self.runs.within(self.start_offset, offset):
+            if run.change is not None and run.first < offset <= run.last:
+                offset = run.first  # never split what is being stored; the rest goes with the next time
+        for run in self.runs.drop_before(offset):
+            if run.state in FINISHED and run.change is None:
+                self._finished_count -= len(run)
+            elif not run.due_ms:
+                self.open_count -= len(run)
+        self.start_offset = max(self.start_offset, offset)
+        self._advance()
+
+    # -- dead letters -------------------------------------------------------------------------------
+
+    def dying(self) -> list[Run]:
+        """Records that are on their way to the dead-letter topic."""
+        return [run for run in self.runs if run.state is RecordState.ARCHIVING and run.change is None]
+
+    def buried(self, first: int, last: int, done: Done) -> None:
+        """They are there: archive them."""
+        change = Change(done)
+        for run in self.runs.isolate(max(first, self.start_offset), last):
+            if run.state is RecordState.ARCHIVING and run.change is None:
+                change.hold(run, RecordState.ARCHIVED)
+        if change.held:
+            self._unwritten.append(change)
+
+
+_KEPT = FINISHED | {RecordState.ARCHIVING}
+
+
+def is_free(run: Run) -> bool:
+    return run.state is RecordState.AVAILABLE and run.change is None and not run.due_ms
