@@ -25,6 +25,7 @@ class Process(Protocol):
     def launch(self) -> None: ...
     def process_ended(self) -> bool: ...
     def stop(self, timeout: float = 30) -> None: ...
+    def kill(self) -> None: ...
 
 
 class BarnabasProcess:
@@ -67,9 +68,14 @@ class BarnabasProcess:
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._process = None
+            self._process = None
 
 
 class Broker:
@@ -111,6 +117,9 @@ class Broker:
 
     def stop(self) -> None:
         self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.pid)

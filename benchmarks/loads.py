@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.brokers import Broker
 from tests.apache_kafka import ToolResult, run_tool
@@ -18,7 +19,15 @@ _PRODUCER_RATE = re.compile(r"([\d.]+) records/sec")
 _CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: without the time it takes to join a group
 
 
-def with_cpu(broker: Broker, load: Callable[[], float]) -> dict[str, float]:
+class Costly(Protocol):
+    """A broker or a cluster: somewhere to send a load to, and what it has cost."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    def cpu_seconds(self) -> float: ...
+
+
+def with_cpu(broker: Costly, load: Callable[[], float]) -> dict[str, float]:
     """Runs a load that returns a rate, and what it cost the broker."""
     before = broker.cpu_seconds()
     rate = load()
@@ -26,7 +35,7 @@ def with_cpu(broker: Broker, load: Callable[[], float]) -> dict[str, float]:
 
 
 def producer_perf_test(
-    broker: Broker, topic: str, records: int, record_bytes: int, properties: Mapping[str, str]
+    broker: Costly, topic: str, records: int, record_bytes: int, properties: Mapping[str, str]
 ) -> float:
     """kafka-producer-perf-test; records per second."""
     result = run_tool(

@@ -12,6 +12,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.brokers import Broker, apache_kafka, barnabas
+from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
@@ -44,6 +45,7 @@ class Session:
         self._scratch = Path(tempfile.mkdtemp(prefix="run-", dir=scratch))
         self._profile_to = profile_to
         self._brokers: dict[str, Broker] = {}
+        self._clusters: dict[str, Cluster] = {}
         self._numbers = itertools.count(1)
         self._kept: dict[tuple[str, str], str] = {}
 
@@ -68,8 +70,25 @@ class Session:
             return apache_kafka(key, folder, _KAFKA_SETTINGS[key])
         return barnabas(key, folder, _SETTINGS[key], self._profile_to)
 
+    def cluster(self, key: str) -> Cluster:
+        """The cluster of that key, which runs until the row ends."""
+        if key not in self._clusters:
+            self._clusters[key] = self.new_cluster(key).start()
+        return self._clusters[key]
+
+    def new_cluster(self, key: str) -> Cluster:
+        """Another cluster of that kind, not started."""
+        folder = self._scratch / f"{key}-cluster-{next(self._numbers)}"
+        if key in _KAFKA_SETTINGS:
+            return KafkaCluster(key, folder)
+        return BarnabasCluster(key, folder, _SETTINGS[key])
+
+    def new_name(self) -> str:
+        """Of a topic that no measurement has used."""
+        return f"bench-{next(self._numbers)}"
+
     def fresh_topic(self, broker: Broker, partitions: int, config: Mapping[str, str] = NO_CONFIG) -> str:
-        name = f"bench-{next(self._numbers)}"
+        name = self.new_name()
         self.create_topics(broker, {name: partitions}, config)
         return name
 
@@ -111,6 +130,8 @@ class Session:
     def end_row(self) -> None:
         for key in [key for key in self._brokers if key not in _PERMANENT]:
             self._brokers.pop(key).stop()
+        for key in list(self._clusters):
+            self._clusters.pop(key).stop()
 
     def __enter__(self) -> "Session":
         return self
@@ -120,3 +141,5 @@ class Session:
     ) -> None:
         for broker in self._brokers.values():
             broker.stop()
+        for cluster in self._clusters.values():
+            cluster.stop()

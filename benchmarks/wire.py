@@ -11,7 +11,7 @@ from functools import cache
 
 import crc32c
 
-PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
+PRODUCE, FETCH, OFFSET_COMMIT, API_VERSIONS = 0, 1, 8, 18
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 8, 11, 7
 _CLIENT_ID = b"bench"
 
@@ -45,6 +45,11 @@ def _batch(body: bytes, records: int) -> bytes:
     checked = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + body
     after_length = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(after_length)) + after_length
+
+
+def api_versions_frame() -> bytes:
+    """The smallest request that there is."""
+    return _frame(API_VERSIONS, 0, b"")
 
 
 def produce_frame(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:

@@ -16,7 +16,7 @@ from benchmarks.clients.percentiles import summary
 _WARMUP_RECORDS = 2500  # connecting and fetching metadata are not produce latency
 
 
-def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
+def measure(bootstrap: str, topic: str, rate: int, seconds: float, acks: str) -> dict[str, float]:
     latencies: list[float] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -24,7 +24,7 @@ def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, 
             raise RuntimeError(f"not delivered: {error}")
         latencies.append(message.latency() or 0.0)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0})
     value = b"x" * 100
     at_rate(
         rate,
@@ -42,8 +42,10 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", type=int, default=5000)
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--acks", default="1")
     options = parser.parse_args()
-    print(json.dumps(measure(options.bootstrap, options.topic, options.rate, options.seconds)))
+    figures = measure(options.bootstrap, options.topic, options.rate, options.seconds, options.acks)
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

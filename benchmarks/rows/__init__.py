@@ -2,6 +2,7 @@
 
 from benchmarks.model import Row
 from benchmarks.rows import (
+    cluster,
     cold,
     compaction,
     consume,
@@ -29,6 +30,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *startup.ROWS,
     *cold.ROWS,
     *growth.ROWS,
+    *cluster.ROWS,
     *memory.ROWS,
 )
 

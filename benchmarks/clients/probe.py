@@ -1,0 +1,60 @@
+"""How long a broker lets a tiny request wait: one ApiVersions after the other, from a thread."""
+
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from benchmarks.wire import api_versions_frame
+
+_PAUSE_SECONDS = 0.001
+
+
+class Probe:
+    """`longest` is the slowest answer of any of the brokers, in seconds, while the block ran."""
+
+    def __init__(self, addresses: list[tuple[str, int]]) -> None:
+        self.longest = 0.0
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(address,), daemon=True) for address in addresses
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, address: tuple[str, int]) -> None:
+        frame = api_versions_frame()
+        with socket.create_connection(address, timeout=30) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while not self._stop.is_set():
+                begin = time.perf_counter()
+                connection.sendall(frame)
+                _receive_frame(connection)
+                self.longest = max(self.longest, time.perf_counter() - begin)
+                time.sleep(_PAUSE_SECONDS)
+
+
+def _receive_frame(connection: socket.socket) -> None:
+    size = int.from_bytes(_receive(connection, 4), "big")
+    _receive(connection, size)
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    received = b""
+    while len(received) < count:
+        piece = connection.recv(count - len(received))
+        if not piece:
+            raise ConnectionError("the broker closed the connection")
+        received += piece
+    return received

@@ -1,0 +1,132 @@
+"""Three brokers beside three brokers: replicated writes, and what happens around a thousand partitions."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.clients.probe import Probe
+from benchmarks.clusters import BROKERS, Cluster, create_topic, running, wait_for
+from benchmarks.loads import client, producer_perf_test, with_cpu
+from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Subject, Target
+from benchmarks.rows.common import CPU, CPU_TARGET, RATE, WITH_FSYNC
+from benchmarks.rows.latency import P50, P99
+from benchmarks.rows.latency import seconds as latency_seconds
+from benchmarks.rows.produce import BATCHES_OF_128_KB
+from benchmarks.session import Session
+
+_RECORDS, _PARTITIONS, _MANY_PARTITIONS = 2_000_000, 6, 1_000
+_LATENCY_RATE = 2_000
+SECONDS = Metric("seconds", "s", digits=2)
+LONGEST_ANSWER = Metric("longest_ms", "ms longest answer", digits=1)
+
+MeasureCluster = Callable[[Session, Cluster], Figures]
+
+
+def produce(properties: Mapping[str, str]) -> MeasureCluster:
+    def measure(session: Session, cluster: Cluster) -> Figures:
+        topic, count = replicated_topic(session, cluster, _PARTITIONS), session.scaled(_RECORDS)
+        return with_cpu(cluster, lambda: producer_perf_test(cluster, topic, count, 100, properties))
+
+    return measure
+
+
+def latency(session: Session, cluster: Cluster) -> Figures:
+    topic = replicated_topic(session, cluster, 1)
+    options = ("--rate", _LATENCY_RATE, "--seconds", latency_seconds(session), "--acks", "all")
+    return client("produce_latency", "--bootstrap", cluster.bootstrap, "--topic", topic, *options)
+
+
+def replicated_topic(session: Session, cluster: Cluster, partitions: int) -> str:
+    topic = NewTopic(session.new_name(), partitions, BROKERS)
+    create_topic(cluster, topic)
+    return str(topic.topic)
+
+
+def creation(session: Session, cluster: Cluster) -> Figures:
+    """Until all of a thousand partitions are led and in sync; meanwhile others ask for something tiny."""
+    topic = NewTopic(session.new_name(), _MANY_PARTITIONS, BROKERS)
+    begin = time.monotonic()
+    with Probe(cluster.addresses()) as probe:
+        create_topic(cluster, topic)
+        took = time.monotonic() - begin
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for deleted in admin.delete_topics([topic.topic]).values():
+        deleted.result(60)
+    return {"seconds": took, "longest_ms": probe.longest * 1000}
+
+
+def failover(key: str) -> Subject:
+    """Kill the leader of a thousand partitions, which is not the controller, until others lead them all."""
+
+    def measure(session: Session) -> Figures:
+        with running(session.new_cluster(key)) as cluster:
+            controller = cluster.controller_id()
+            victim = next(node for node in range(1, BROKERS + 1) if node != controller)
+            others = [node for node in range(1, BROKERS + 1) if node != victim]
+            placed = [[victim, *others] if index % 2 else [victim, *others[::-1]] for index in range(1000)]
+            topic = NewTopic("led", _MANY_PARTITIONS, replica_assignment=placed)
+            create_topic(cluster, topic)
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+            begin = time.monotonic()
+            cluster.kill(victim)
+            wait_for(admin, "led", lambda leader, _: leader not in (victim, -1))
+            return {"seconds": time.monotonic() - begin}
+
+    return Subject(KAFKA if key.startswith("kafka") else BARNABAS, measure)
+
+
+def on_cluster(name: str, key: str, measure: MeasureCluster) -> Subject:
+    return Subject(name, lambda session: measure(session, session.cluster(key)))
+
+
+def both(measure: MeasureCluster) -> tuple[Subject, ...]:
+    return on_cluster(KAFKA, "kafka", measure), on_cluster(BARNABAS, "barnabas", measure)
+
+
+def with_fsync(measure: MeasureCluster) -> tuple[Subject, ...]:
+    """The ratio is without fsync, as Kafka does it; `auto` waits for the disk, for all replicas are on one host."""
+    return (*both(measure), on_cluster(WITH_FSYNC, "barnabas-fsync", measure))
+
+
+NOT_SLOWER = Target("seconds", "<=", 1.0, or_within_spread=True)
+
+ROWS = (
+    Row(
+        "cluster-produce-batched",
+        "three brokers: produce 100 B, acks=all, 128 KB batches",
+        with_fsync(produce({"acks": "all", **BATCHES_OF_128_KB})),
+        (RATE, CPU),
+        (Target("rate", ">=", 1.2), CPU_TARGET),
+    ),
+    Row(
+        "cluster-produce-default",
+        "three brokers: produce 100 B, the client's defaults",
+        with_fsync(produce({"acks": "all"})),
+        (RATE, CPU),
+        (Target("rate", ">=", 1.2), CPU_TARGET),
+    ),
+    Row(
+        "cluster-latency",
+        "three brokers: produce latency at 2,000/s, acks=all",
+        with_fsync(latency),
+        (P50, P99),
+        (Target("p99_us", "<=", 0.7),),
+    ),
+    Row(
+        "cluster-create-topic",
+        "three brokers: create a topic of 1,000 partitions",
+        both(creation),
+        (SECONDS, LONGEST_ANSWER),
+        (NOT_SLOWER, Target("longest_ms", "<=", 20, relative_to=None)),
+    ),
+    Row(
+        "cluster-failover",
+        "three brokers: kill the leader of 1,000 partitions",
+        (failover("kafka"), failover("barnabas")),
+        (SECONDS,),
+        (NOT_SLOWER,),
+        warm_up=False,
+    ),
+)
