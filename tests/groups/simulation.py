@@ -12,12 +12,14 @@ from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Deadline
 from barnabas.groups.classic import ClassicGroup, State
 from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.group import Committer
+from barnabas.groups.kind import ShardContext
 from barnabas.groups.members import Client
 from barnabas.groups.membership import Joining
 from barnabas.groups.offsets import Committed, Offsets
-from barnabas.groups.phases import Deadline
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
@@ -178,7 +180,7 @@ class Simulation:
         committed = Committed(offset, -1, "", self.clock.now_ms())
 
         def act(shard: GroupShard) -> list[CoordinatorRecord]:
-            shard.check_commit(GROUP, member, None, generation, in_transaction=False)
+            shard.check_commit(GROUP, Committer(member, None, generation))
             return shard.commit(GROUP, [(place or TopicPartition("orders", 0), committed)])
 
         self.coordinator.commit(GROUP, act, heard.append)
@@ -208,7 +210,11 @@ class Simulation:
     def replayed(self) -> GroupShard:
         """What somebody who knows only the log would make of it."""
         deadlines: Deadlines[Deadline] = Deadlines(self.clock, self.clock, lambda deadline: None)
-        shard = GroupShard(self.settings, self.clock, deadlines)
+        live = self.shard.context
+        context = ShardContext(
+            self.settings, self.clock, deadlines, live.topics, live.configs, lambda act: None
+        )
+        shard = GroupShard(context)
         loading = Loading(self.log, shard, self.clock)
         while not loading.run_slice():
             pass

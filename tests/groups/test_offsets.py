@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.coordination.shard import Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
@@ -42,7 +43,7 @@ def commit_in_transaction(simulation: Simulation, offset: int, producer: Produce
     committed = Committed(offset, -1, "", simulation.clock.now_ms())
 
     def act(shard: GroupShard, step: Step) -> None:
-        shard.check_commit(GROUP, "", None, -1, in_transaction=True)
+        shard.check_commit(GROUP, Committer("", None, -1, in_transaction=True))
         step.records += shard.commit(GROUP, [(PLACE, committed)])
 
     simulation.coordinator.perform_simple(GROUP, act, heard.append, producer=producer)
@@ -131,7 +132,7 @@ def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
 def test_offsets_of_a_deleted_topic_are_dropped(simulation: Simulation) -> None:
     simulation.commit(1)
     simulation.commit(2, place=OTHER)
-    simulation.coordinator.topics_deleted(["orders"])
+    simulation.coordinator.topics_changed((), ["orders"])
     assert (offset(simulation), offset(simulation, OTHER)) == (None, 2)
     simulation.check_that_replay_equals_memory()
 

@@ -17,14 +17,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.members import Member, Protocol, Timeouts
 from barnabas.groups.step import Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL, subscribed_topics
+from barnabas.protocol.coordinator_records import encode_key
+from barnabas.protocol.messages.group_records import GroupMetadataKey
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
-
-UNKNOWN_MEMBER = ""
-"""The member id of who has none yet."""
 
 NO_GENERATION = -1
 
@@ -52,7 +53,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 
-class ClassicGroup:
+class ClassicGroup(Group):
+    group_type = GroupType.CLASSIC
+
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
@@ -84,6 +87,18 @@ class ClassicGroup:
             raise RuntimeError(f"group {self.group_id} cannot become {to.value}: it is {self.state.value}")
         self.previous_state, self.state = self.state, to
         self.state_since_ms = now_ms
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self.pending_joins)
 
     @property
     def can_rebalance(self) -> bool:
@@ -225,6 +240,32 @@ class ClassicGroup:
         if self.subscribed is not None:
             return topic in self.subscribed
         return self.protocol_type == CONSUMER_PROTOCOL and bool(self.members)
+
+    # -- what administrators and offsets depend on --------------------------------------------------
+
+    def retained_since(self) -> Age | None:
+        if self.protocol_type is None:
+            return commit_time  # nobody ever joined: a consumer that assigns itself its partitions
+        if self.state is State.EMPTY:
+            return lambda committed: self.state_since_ms
+        if (
+            self.state is State.STABLE
+            and self.protocol_type == CONSUMER_PROTOCOL
+            and self.subscribed is not None
+        ):
+            return commit_time  # of topics that no member consumes any longer
+        return None
+
+    def check_offset_deletion(self) -> None:
+        """With members that are not consumers nobody can tell which offsets are in use."""
+        if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may read: members of this protocol do not say who they are."""
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [CoordinatorRecord(encode_key(GroupMetadataKey(group=self.group_id)), None)]
 
     # -- answers ------------------------------------------------------------------------------------
 

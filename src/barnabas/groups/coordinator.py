@@ -13,23 +13,36 @@ from barnabas.coordination.keys import partition_for
 from barnabas.coordination.runtime import Coordinator, Machine
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.classic import ClassicGroup
-from barnabas.groups.phases import Deadline
+from barnabas.groups.awaited import Deadline
+from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.group import Group
+from barnabas.groups.kind import ShardContext
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step, coordinator_error
+from barnabas.groups.topics import Topics
 from barnabas.records.control import EndTransactionMarker
 
 T = TypeVar("T")
 Act = Callable[[GroupShard, Step], None]
 Refuse = Callable[[ErrorCode], None]
+Explain = Callable[[KafkaError], None]
 
 
 class GroupCoordinator:
     """Groups of this broker. `partitions` tells how many partitions `__consumer_offsets` has, 0 if there is none."""
 
-    def __init__(self, settings: GroupSettings, machine: Machine, partitions: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        machine: Machine,
+        partitions: Callable[[], int],
+        topics: Topics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
         self.settings = settings
+        self.topics = topics or Topics()
+        self.configs = configs or GroupConfigs()
         self._machine = machine
         self._partitions = partitions
         self.runtime = Coordinator(CONSUMER_OFFSETS, self._make_shard, machine, settings.commit_timeout_ms)
@@ -49,8 +62,14 @@ class GroupCoordinator:
         def reached(deadline: Deadline) -> None:
             self._perform(index, lambda shard, step: shard.deadline_reached(deadline, step), _nobody_asked)
 
-        deadlines = Deadlines(self._machine.clock, self._machine.timers, reached)
-        return GroupShard(self.settings, self._machine.clock, deadlines)
+        def soon(act: Callable[[Step], None]) -> None:
+            self._machine.call_soon(
+                lambda: self._perform(index, lambda shard, step: act(step), _nobody_asked)
+            )
+
+        clock = self._machine.clock
+        deadlines = Deadlines(clock, self._machine.timers, reached)
+        return GroupShard(ShardContext(self.settings, clock, deadlines, self.topics, self.configs, soon))
 
     def shard_index(self, group_id: str) -> int:
         partitions = self._partitions()
@@ -62,12 +81,16 @@ class GroupCoordinator:
 
     def perform(self, group_id: str, act: Act, refuse: Refuse) -> None:
         """Run a step that answers by itself; `refuse` is told when it cannot be run."""
+        self.perform_or_explain(group_id, act, lambda error: refuse(error.code))
+
+    def perform_or_explain(self, group_id: str, act: Act, explain: Explain) -> None:
+        """The same for answers that have room for a message."""
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
-            refuse(error.code)
+            explain(error)
             return
-        self._perform(index, act, refuse)
+        self._perform(index, act, explain)
 
     def perform_simple(
         self,
@@ -112,7 +135,7 @@ class GroupCoordinator:
             return
         self.runtime.write_in_turn(index, act, finished)
 
-    def _perform(self, index: int, act: Act, refuse: Refuse) -> None:
+    def _perform(self, index: int, act: Act, explain: Explain) -> None:
         step: Step | None = None
 
         def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
@@ -125,7 +148,7 @@ class GroupCoordinator:
         def done(outcome: KafkaError | None) -> None:
             if step is None:
                 assert outcome is not None
-                refuse(coordinator_error(outcome.code))
+                explain(KafkaError(coordinator_error(outcome.code), outcome.message))
             elif outcome is None:
                 step.give()
             else:
@@ -148,7 +171,7 @@ class GroupCoordinator:
             return
         self.runtime.read(index, look, done)
 
-    def all_groups(self) -> list[ClassicGroup]:
+    def all_groups(self) -> list[Group]:
         """Every group of this broker; KafkaError while some are still being loaded."""
         if self.runtime.is_loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -168,9 +191,15 @@ class GroupCoordinator:
 
     # -- what nobody asks for -----------------------------------------------------------------------
 
-    def topics_deleted(self, topics: Iterable[str]) -> None:
-        gone = set(topics)
-        self._for_each_group(lambda group_id, shard, step: shard.forget_topics(group_id, gone, step))
+    def topics_changed(self, changed: Iterable[str], deleted: Iterable[str]) -> None:
+        """Topics were created or deleted, or have other partitions or racks. No hashing, no record here: a
+        group finds out what that means for it with its next heartbeat."""
+        gone = set(deleted)
+        self.topics.forget(gone)
+        for _, shard in self.runtime.shards():
+            shard.topics_changed(gone.union(changed), gone)
+        if gone:
+            self._for_each_group(lambda group_id, shard, step: shard.forget_topics(group_id, gone, step))
 
     def _clean_up(self) -> None:
         self.start()
@@ -183,5 +212,5 @@ class GroupCoordinator:
                 self._perform(index, partial(act, group_id), _nobody_asked)
 
 
-def _nobody_asked(error: ErrorCode) -> None:
+def _nobody_asked(error: KafkaError) -> None:
     """A step of our own that cannot be run now will be run by the next coordinator."""

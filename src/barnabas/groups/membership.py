@@ -9,9 +9,11 @@ import uuid
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.classic import UNKNOWN_MEMBER, ClassicGroup, State
+from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.group import UNKNOWN_MEMBER
 from barnabas.groups.members import Client, Member, Protocol, Timeouts
-from barnabas.groups.phases import Awaited, Deadline, Phases
+from barnabas.groups.phases import Phases
 from barnabas.groups.records import group_record
 from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.groups.step import Respond, Step, join_error

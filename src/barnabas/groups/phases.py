@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from enum import Enum
-from typing import NamedTuple
 
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.errors import ErrorCode
+from barnabas.groups.awaited import Awaited, Deadline
 from barnabas.groups.classic import ClassicGroup, State
 from barnabas.groups.members import Member
 from barnabas.groups.records import group_record
@@ -17,21 +16,6 @@ from barnabas.groups.step import Step
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
 logger = logging.getLogger(__name__)
-
-
-class Awaited(Enum):
-    """What a deadline is about."""
-
-    INITIAL_DELAY = "more members of a new group"
-    JOIN = "members to join"
-    SYNC = "members to sync"
-    HEARTBEAT = "a member's next sign of life"
-
-
-class Deadline(NamedTuple):
-    awaited: Awaited
-    group_id: str
-    member_id: str = ""
 
 
 class Phases:

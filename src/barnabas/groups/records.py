@@ -35,10 +35,6 @@ def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> Coordina
     return CoordinatorRecord(encode_key(GroupMetadataKey(group=group.group_id)), value, headers)
 
 
-def group_tombstone(group_id: str) -> CoordinatorRecord:
-    return CoordinatorRecord(encode_key(GroupMetadataKey(group=group_id)), None)
-
-
 def offset_record(
     group_id: str, place: TopicPartition, committed: Committed, effect: Effect
 ) -> CoordinatorRecord:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.cluster.deltas import Delta, TopicDeleted
-from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode
+from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
+from barnabas.groups.topics import Topics
 from barnabas.replication.partition import Partition
 from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
+from barnabas.server.topic_changes import changed_topics, deleted_topics
 from barnabas.server.transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -30,7 +33,14 @@ class Coordinators:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.groups = GroupCoordinator(
-            group_settings(broker.config), broker, lambda: self._partition_count(CONSUMER_OFFSETS)
+            group_settings(broker.config),
+            broker,
+            lambda: self._partition_count(CONSUMER_OFFSETS),
+            Topics(lambda: broker.image),
+            GroupConfigs(
+                lambda group_id: broker.image.configs.get(Resource(ResourceType.GROUP, group_id), {}),
+                lambda name: broker.config[name],
+            ),
         )
         self.transactions = TransactionCoordinator(broker)
         self._by_topic: dict[str, Coordinator[Any]] = {
@@ -48,16 +58,13 @@ class Coordinators:
         self.transactions.stop()
         self.groups.stop()
 
-    def applied(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:
+    def applied(self, before: MetadataImage, deltas: Sequence[Delta]) -> None:
         """The metadata have changed, and the partitions with them."""
         self.follow()
-        deleted = [
-            before.topic_names_by_id[delta.topic_id]
-            for delta in deltas
-            if isinstance(delta, TopicDeleted) and delta.topic_id in before.topic_names_by_id
-        ]
-        if deleted:
-            self.groups.topics_deleted(deleted)
+        changed = changed_topics(before, deltas)
+        deleted = deleted_topics(before, deltas)
+        if changed or deleted:
+            self.groups.topics_changed(changed, deleted)
 
     def follow(self) -> None:
         """Take over the shards of partitions that we lead now, and let go of the others."""

@@ -18,7 +18,7 @@ def held(active: str = "", standby: str = "", epoch: int = 3) -> HeldTasks:
 
 
 def member(name: str, assigned: HeldTasks, *, process: str = "", **fields: object) -> StreamsMember:
-    known = {"member_epoch": 3, "previous_epoch": 2, "process_id": process or name} | fields
+    known = {"member_epoch": 3, "previous_member_epoch": 2, "process_id": process or name} | fields
     return StreamsMember(name, assigned=assigned, **known)  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def test_a_member_in_the_epoch_of_its_target_stays_as_it_is() -> None:
 def test_free_tasks_are_taken_at_once_and_keep_the_epoch_they_came_with() -> None:
     one = member("a", held("0-0"))
     moved = reconcile(one, Target(5, role("0-0 0-1", standby="1-0")), owners(one), owned_by(one))
-    assert (moved.member_epoch, moved.previous_epoch, moved.state) == (5, 3, MemberState.STABLE)
+    assert (moved.member_epoch, moved.previous_member_epoch, moved.state) == (5, 3, MemberState.STABLE)
     assert moved.assigned == HeldTasks({**held("0-0").active, **held("0-1", epoch=5).active}, tasks("1-0"))
 
 

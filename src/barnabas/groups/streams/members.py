@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from barnabas.groups.modern import JOINING
 from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks
 
 UNKNOWN_TIMEOUT_MS = -1
 NO_TOPOLOGY_EPOCH = -1
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
 
 
 class MemberState(IntEnum):
@@ -44,8 +42,8 @@ class StreamsMember:
     """Replaced as a whole with every change; what a heartbeat leaves out stays as it was."""
 
     member_id: str
-    member_epoch: int = JOIN_EPOCH
-    previous_epoch: int = JOIN_EPOCH
+    member_epoch: int = JOINING
+    previous_member_epoch: int = JOINING
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
@@ -58,6 +56,11 @@ class StreamsMember:
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assigned: HeldTasks = NOTHING_HELD
     pending_revocation: HeldTasks = NOTHING_HELD
+
+    @property
+    def subscribed_topic_names(self) -> Set[str]:
+        """Members subscribe to nothing: the topology of the group says what is read."""
+        return frozenset()
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
@@ -72,7 +75,7 @@ class StreamsMember:
         return replace(
             self,
             member_epoch=epoch,
-            previous_epoch=self.member_epoch,
+            previous_member_epoch=self.member_epoch,
             state=state,
             assigned=assigned,
             pending_revocation=pending_revocation,

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 FIRST_DESCRIBE_WITH_NOT_FOUND = 6
-CLASSIC = "classic"
 
 
 def list_groups(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
@@ -58,11 +57,12 @@ def list_groups(broker: Broker, request: Request, message: ListGroupsRequest) ->
             ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
+                group_state=group.state_name,
+                group_type=group.group_type.value,
             )
             for group in groups
-            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+            if (not states or group.state_name.lower() in states)
+            and (not types or group.group_type.value in types)
         ]
     )
 
@@ -90,7 +90,9 @@ def _describe(broker: Broker, group_id: str, version: int, done: Callable[[Descr
     def answered(outcome: DescribedGroup | KafkaError) -> None:
         done(_undescribed(group_id, outcome, version) if isinstance(outcome, KafkaError) else outcome)
 
-    broker.coordinators.groups.read(group_id, lambda shard: _described(shard.find(group_id)), answered)
+    broker.coordinators.groups.read(
+        group_id, lambda shard: _described(shard.classic.find(group_id)), answered
+    )
 
 
 def _undescribed(group_id: str, error: KafkaError, version: int) -> DescribedGroup:
@@ -158,7 +160,7 @@ def offset_delete(
 ) -> OffsetDeleteResponse | None:
     def act(shard: GroupShard, step: Step) -> None:
         group = shard.find(message.group_id)
-        shard.check_offset_deletion(group)
+        group.check_offset_deletion()
         response = OffsetDeleteResponse()
         for topic in message.topics:
             answer = OffsetDeleteResponseTopic(name=topic.name)

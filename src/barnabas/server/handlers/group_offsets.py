@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import Committer
 from barnabas.groups.offsets import NO_EXPIRY, Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.protocol.messages.offsets import (
@@ -63,13 +64,15 @@ def offset_commit(
         return response
 
     def act(shard: GroupShard) -> list[CoordinatorRecord]:
-        shard.check_commit(
-            message.group_id,
+        committer = Committer(
             message.member_id,
             message.group_instance_id,
             message.generation_id_or_member_epoch,
-            in_transaction=False,
+            request.version,
         )
+        check = shard.check_commit(message.group_id, committer)
+        for place, committed in commit.offsets:
+            check(place, committed.topic_id)
         return shard.commit(message.group_id, commit.offsets)
 
     def done(error: ErrorCode) -> None:
@@ -192,6 +195,7 @@ class _Fetch:
         return refusal
 
     def _look(self, shard: GroupShard) -> list[OffsetFetchResponseTopics]:
+        shard.check_fetch(self._wanted.group_id, self._wanted.member_id, self._wanted.member_epoch)
         if self._wanted.topics is None:
             return self._all(shard)
         return [self._topic(shard, topic) for topic in self._wanted.topics]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.coordination.shard import Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
@@ -131,13 +132,16 @@ class _TransactionalCommit:
         message = self._message
 
         def act(shard: GroupShard, step: Step) -> None:
-            shard.check_commit(
-                message.group_id,
+            committer = Committer(
                 message.member_id,
                 message.group_instance_id,
                 message.generation_id,
+                self._request.version,
                 in_transaction=True,
             )
+            check = shard.check_commit(message.group_id, committer)
+            for place, committed in self.offsets:
+                check(place, committed.topic_id)
             step.records += shard.commit(message.group_id, self.offsets)
 
         self._broker.coordinators.groups.perform_simple(
@@ -145,8 +149,8 @@ class _TransactionalCommit:
         )
 
     def _finish(self, error: ErrorCode) -> None:
-        if error is ErrorCode.GROUP_ID_NOT_FOUND:
-            error = ErrorCode.ILLEGAL_GENERATION  # no version of this API knows the other
+        if error in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH):
+            error = ErrorCode.ILLEGAL_GENERATION  # no version of this API knows the others
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._request.version < KNOWS_LOADING:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for answer in self._answers:

@@ -1,0 +1,137 @@
+"""How a type of group takes part in a shard: the requests it answers, the records it replays, its deadlines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from barnabas.clock import Clock
+from barnabas.coordination.deadlines import Deadlines
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck
+from barnabas.groups.modern import ModernGroup
+from barnabas.groups.offsets import OffsetStore
+from barnabas.groups.settings import GroupSettings
+from barnabas.groups.step import Step
+from barnabas.groups.topics import Topics
+from barnabas.protocol.schema import Message
+
+Act = Callable[[Step], None]
+Replay = Callable[[Any, Any], None]
+"""Takes over a record: its key, and its value or None for a tombstone."""
+
+
+@dataclass(slots=True)
+class ShardContext:
+    """What the types of groups in one shard share.
+
+    `soon` runs a step of our own in a later turn of the loop; `groups` are those of every type.
+    """
+
+    settings: GroupSettings
+    clock: Clock
+    deadlines: Deadlines[Deadline]
+    topics: Topics
+    configs: GroupConfigs
+    soon: Callable[[Act], None]
+    groups: dict[str, Group] = field(default_factory=dict)
+    offsets: OffsetStore = field(default_factory=OffsetStore)
+    is_live: bool = False
+    """The log has been replayed: what is replayed from now on was decided here."""
+
+
+G = TypeVar("G", bound=Group)
+
+
+class GroupKind(ABC, Generic[G]):
+    """One type of group in one shard. Requests add records and answers to a step, and change nothing else
+    but deadlines; `replays` change the groups."""
+
+    group_type: ClassVar[GroupType]
+    group_class: type[G]
+
+    def __init__(self, context: ShardContext) -> None:
+        self.context = context
+
+    # -- what each type has to say ------------------------------------------------------------------
+
+    @abstractmethod
+    def replays(self) -> Mapping[type[Message], Replay]:
+        """What to do with the records of this type, by the class of their key."""
+
+    @abstractmethod
+    def deadline_reached(self, group: G, deadline: Deadline, step: Step) -> None: ...
+
+    @abstractmethod
+    def loaded(self, group: G) -> None:
+        """The log has been replayed: members have until their deadlines to show up."""
+
+    @abstractmethod
+    def unloaded(self, group: G) -> None:
+        """Somebody else coordinates from now on; whoever waits here is told."""
+
+    @abstractmethod
+    def check_commit(self, group: G, committer: Committer) -> PlaceCheck:
+        """May this sender commit offsets of the group, and of which partitions?"""
+
+    def topics_changed(self, group: G, changed: Set[str], deleted: Set[str]) -> None:
+        """These topics were created, deleted, or have other partitions or racks."""
+        if isinstance(group, ModernGroup) and not changed.isdisjoint(group.subscribed_topics()):
+            group.topics_may_have_changed = True
+
+    # -- what all of them do ------------------------------------------------------------------------
+
+    def find(self, group_id: str) -> G:
+        """The group; GROUP_ID_NOT_FOUND when there is none, or one of another type."""
+        group = self.context.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, self.group_class):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {self.group_type.value} group."
+            )
+        return group
+
+    def for_replay(self, group_id: str, *, create: bool) -> G | None:
+        """The group that a record is about. A group that only holds offsets becomes one of this type."""
+        group = self.context.groups.get(group_id)
+        if isinstance(group, self.group_class):
+            return group
+        if not create:
+            return None
+        made = self.new_group(group_id)
+        self.context.groups[group_id] = made
+        return made
+
+    @abstractmethod
+    def new_group(self, group_id: str) -> G: ...
+
+    def forget(self, group_id: str) -> None:
+        """A tombstone took the group away; its offsets stay, in a group of those who never joined."""
+        if isinstance(self.context.groups.get(group_id), self.group_class):
+            del self.context.groups[group_id]
+
+    def expect_heartbeat(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
+        if session_ms is None:
+            session_ms = self.context.configs.milliseconds(
+                group_id, f"{self.group_type.value}.session.timeout.ms"
+            )
+        self.context.deadlines.set(Deadline(Awaited.HEARTBEAT, group_id, member_id), session_ms)
+
+    def expect_revocation(self, group_id: str, member_id: str, rebalance_ms: int) -> None:
+        self.context.deadlines.set(Deadline(Awaited.REVOCATION, group_id, member_id), rebalance_ms)
+
+    def expect_nothing(self, group_id: str, member_id: str) -> None:
+        """The member is gone, and with it all that it was waited for."""
+        for awaited in (Awaited.HEARTBEAT, Awaited.REVOCATION, Awaited.JOIN, Awaited.SYNC):
+            self.context.deadlines.cancel(Deadline(awaited, group_id, member_id))
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        return self.context.configs.milliseconds(group_id, f"{self.group_type.value}.heartbeat.interval.ms")
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        return self.context.configs.milliseconds(group_id, f"{self.group_type.value}.assignment.interval.ms")

@@ -1,0 +1,182 @@
+"""What groups of the newer protocols have in common (consumer, share and streams groups; KIP-848, 932, 1071).
+
+Theory of operation. Members do nothing but send heartbeats; the coordinator decides. Three epochs tell how far a
+change has come:
+
+- the *group epoch* rises when something makes the present assignment wrong: a member came, went or changed its
+  subscription, or the subscribed topics changed (their hash differs from the one in the group's record);
+- the *assignment epoch* is the group epoch that the target assignment was computed for;
+- the *member epoch* of each member is the assignment epoch that it has caught up with. It moves there by itself, one
+  heartbeat at a time, and nobody waits for anybody who does not hold what it needs.
+
+Everything here comes out of records, and changes in replays only. What a restart may forget (deadlines, whether
+the topics must be looked at again) stands beside it and is rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import Age, Group, commit_time
+from barnabas.types import Uuid
+
+JOINING = 0
+"""The epoch that a member sends to join."""
+
+LEAVING = -1
+
+LEAVING_FOR_A_WHILE = -2
+"""The epoch of a static member that will be back."""
+
+NO_ASSIGNMENT_YET = 0
+"""The time of the target assignment of a group that has none, or that was a classic group."""
+
+Assignment = Mapping[Uuid, Set[int]]
+"""Partitions by topic id. Values of this type are never changed."""
+
+
+class GroupState(Enum):
+    """The names are those that Kafka's tools show."""
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ModernMember(Protocol):
+    """What the base needs to know of a member; each type of group has an immutable class of its own."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+    @property
+    def member_epoch(self) -> int: ...
+
+    @property
+    def previous_member_epoch(self) -> int: ...
+
+    @property
+    def subscribed_topic_names(self) -> Set[str]: ...
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Has it all that it shall have, and nothing else?"""
+        ...
+
+
+M = TypeVar("M", bound=ModernMember)
+A = TypeVar("A")
+
+
+class ModernGroup(Group, Generic[M, A]):
+    """A group of members `M`, whose target assignments are of type `A` (partitions, or tasks of a topology)."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assigned_at_ms = NO_ASSIGNMENT_YET
+        self.members: dict[str, M] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, A] = {}
+        self.topics_may_have_changed = True
+        """The next heartbeat compares the hash of the topics; true for a group that was just loaded."""
+
+    # -- facts --------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def subscribed_topics(self) -> Set[str]:
+        """The names of all topics that the assignment depends on."""
+        return _names(self.members.values())
+
+    def consumes(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
+    def retained_since(self) -> Age | None:
+        return commit_time
+
+    def check_offset_deletion(self) -> None:
+        """Which topics are subscribed is always known here."""
+
+    def member(self, member_id: str) -> M:
+        found = self.members.get(member_id)
+        if found is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return found
+
+    def static_member(self, instance_id: str | None) -> M | None:
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members[member_id]
+
+    # -- replays ------------------------------------------------------------------------------------
+
+    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self.epoch, self.metadata_hash = epoch, metadata_hash
+        self.topics_may_have_changed = False
+
+    def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
+        self.assignment_epoch, self.assigned_at_ms = epoch, timestamp_ms
+
+    def store(self, member: M) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is not None and self.static_members.get(member.instance_id or "") == member_id:
+            del self.static_members[member.instance_id or ""]
+
+
+def _names(members: Iterable[ModernMember]) -> Set[str]:
+    return {name for member in members for name in member.subscribed_topic_names}
+
+
+def check_member_epoch(kind: str, member: ModernMember, received: int, *, may_repeat: bool) -> None:
+    """Fence a member that has lost track. `may_repeat`: it may have missed our last answer and ask again."""
+    if received in (JOINING, member.member_epoch):
+        return
+    if received > member.member_epoch:
+        relation = "a greater"
+    elif received != member.previous_member_epoch or not may_repeat:
+        relation = "a smaller"
+    else:
+        return
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {kind} group member has {relation} member epoch ({received}) than the one known by the group "
+        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def may_assign(group: ModernGroup[M, A], interval_ms: int, now_ms: int) -> bool:
+    """Is the last assignment long enough ago? Members that come together are then assigned together."""
+    return group.assigned_at_ms == NO_ASSIGNMENT_YET or now_ms >= group.assigned_at_ms + interval_ms

@@ -1,0 +1,131 @@
+"""A streams group: a topology, members that are threads of its application, and who has which task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.modern import GroupState, ModernGroup
+from barnabas.groups.streams.configured import ConfiguredTopology
+from barnabas.groups.streams.members import StreamsMember
+from barnabas.groups.streams.owners import TaskOwners
+from barnabas.groups.streams.records import group_tombstones
+from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
+from barnabas.groups.streams.topology import Topology
+from barnabas.types import TopicPartition, Uuid
+
+FIRST_EPOCH = 1
+"""A group that nobody has joined yet is in this epoch, and so is its assignment; the first join makes it 2."""
+
+NOT_VALIDATED = -1
+"""The validated topology epoch of a group whose topics do not fit its topology."""
+
+FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
+
+
+class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
+    type = GroupType.STREAMS
+    protocol_type = "streams"
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.epoch = self.assignment_epoch = FIRST_EPOCH
+        self.topology: Topology | None = None
+        self.validated_epoch = 0
+        self.assignment_configs: Mapping[str, str] = {}
+        self.owners = TaskOwners()
+        # What follows a restart may forget: it is computed again, or asked for again.
+        self.configured: ConfiguredTopology | None = None
+        self.endpoint_epoch = 0
+        self.shutdown_requested_by: str | None = None
+
+    # -- facts --------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> GroupState:
+        if self.members and (self.topology is None or self.topology.epoch != self.validated_epoch):
+            return GroupState.NOT_READY
+        return super().state
+
+    def subscribed_topics(self) -> Set[str]:
+        return frozenset() if self.topology is None else self.topology.required_topics
+
+    def consumes(self, topic: str) -> bool:
+        """Offsets of an empty group may expire and be deleted."""
+        return bool(self.members) and self.topology is not None and topic in self.topology.readers
+
+    def target(self, member_id: str) -> Tasks:
+        return self.targets.get(member_id, NOTHING)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return group_tombstones(self.group_id, self.members)
+
+    # -- replays ------------------------------------------------------------------------------------
+
+    def store(self, member: StreamsMember) -> None:
+        self.owners.replace(self.members.get(member.member_id), member)
+        super().store(member)
+
+    def remove(self, member_id: str) -> None:
+        self.owners.replace(self.members.get(member_id), None)
+        super().remove(member_id)
+        if not self.members:
+            self.shutdown_requested_by = None
+
+    # -- offsets ------------------------------------------------------------------------------------
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        if member_id is None and epoch < 0:
+            return
+        known = self.member(member_id or "").member_epoch
+        if epoch != known:
+            raise KafkaError(
+                ErrorCode.STALE_MEMBER_EPOCH,
+                f"The received member epoch {epoch} does not match the expected member epoch {known}.",
+            )
+
+    def check_commit(self, committer: Committer) -> PlaceCheck:
+        """A member may be an epoch behind, as long as it has had the task since then."""
+        if committer.epoch < 0 and not self.members:
+            return any_place
+        if committer.in_transaction and committer.is_outside:
+            return any_place
+        member = self.member(committer.member_id)
+        if not committer.in_transaction and committer.version < FIRST_COMMIT_WITH_MEMBER_EPOCH:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the streams group protocol",
+            )
+        if committer.epoch == member.member_epoch:
+            return any_place
+        if committer.epoch > member.member_epoch:
+            raise _stale(
+                f"Received member epoch {committer.epoch} is newer than current member epoch "
+                f"{member.member_epoch}."
+            )
+        return self._task_check(member, committer.epoch)
+
+    def _task_check(self, member: StreamsMember, epoch: int) -> PlaceCheck:
+        readers = {} if self.topology is None else self.topology.readers
+        held = {**member.pending_revocation.active, **member.assigned.active}
+
+        def check(place: TopicPartition, topic_id: Uuid) -> None:
+            reader = readers.get(place.topic)
+            if reader is None:
+                raise _stale(f"Topic {place.topic} is not in the topology.")
+            task = Task(reader, place.partition)
+            since = held.get(task)
+            if since is None:
+                raise _stale(f"Task {task} is not assigned or pending revocation for member.")
+            if epoch < since:
+                raise _stale(
+                    f"Received member epoch {epoch} is older than assignment epoch {since} for task {task}."
+                )
+
+        return check
+
+
+def _stale(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.STALE_MEMBER_EPOCH, message)

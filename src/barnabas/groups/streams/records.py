@@ -1,0 +1,204 @@
+"""The records of a streams group in `__consumer_offsets`, as Apache Kafka 4.3 writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.streams.members import Endpoint, StreamsMember
+from barnabas.groups.streams.tasks import Task, Tasks, by_subtopology
+from barnabas.protocol.coordinator_records import encode_key, encode_versioned
+from barnabas.protocol.messages import streams_group_records as written
+from barnabas.protocol.messages.streams_group_records import (
+    KeyValue,
+    LastAssignmentConfig,
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentTaskIds,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberTaskIds,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
+from barnabas.protocol.schema import Message
+
+VERSION = 0
+"""All of these records have one version."""
+
+
+def _record(key: Message, value: Message | None) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_key(key), None if value is None else encode_versioned(value, VERSION))
+
+
+# -- the group --------------------------------------------------------------------------------------
+
+
+def epoch_record(
+    group_id: str, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
+) -> CoordinatorRecord:
+    value = StreamsGroupMetadataValue(
+        epoch=epoch,
+        metadata_hash=metadata_hash,
+        validated_topology_epoch=validated_epoch,
+        last_assignment_configs=[LastAssignmentConfig(key, configs[key]) for key in sorted(configs)],
+    )
+    return _record(StreamsGroupMetadataKey(group_id=group_id), value)
+
+
+def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
+    return _record(StreamsGroupTopologyKey(group_id=group_id), value)
+
+
+def assignment_epoch_record(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
+    value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+    return _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+# -- members ----------------------------------------------------------------------------------------
+
+
+def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+    endpoint = member.endpoint
+    value = StreamsGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else written.Endpoint(endpoint.host, endpoint.port),
+        client_tags=[KeyValue(key, member.client_tags[key]) for key in sorted(member.client_tags)],
+    )
+    return _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def target_record(group_id: str, member_id: str, target: Tasks) -> CoordinatorRecord:
+    value = StreamsGroupTargetAssignmentMemberValue(
+        active_tasks=_target_ids(target.active),
+        standby_tasks=_target_ids(target.standby),
+        warmup_tasks=_target_ids(target.warmup),
+    )
+    return _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+
+
+def _target_ids(tasks: Iterable[Task]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
+    return [StreamsGroupTargetAssignmentMemberTaskIds(*ids) for ids in by_subtopology(tasks)]
+
+
+def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+    assigned, revoked = member.assigned, member.pending_revocation
+    value = StreamsGroupCurrentMemberAssignmentValue(
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        state=member.state,
+        active_tasks=_with_epochs(assigned.active),
+        standby_tasks=_current_ids(assigned.standby),
+        warmup_tasks=_current_ids(assigned.warmup),
+        active_tasks_pending_revocation=_with_epochs(revoked.active),
+        standby_tasks_pending_revocation=_current_ids(revoked.standby),
+        warmup_tasks_pending_revocation=_current_ids(revoked.warmup),
+    )
+    key = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
+    return _record(key, value)
+
+
+def _current_ids(tasks: Iterable[Task]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
+    return [StreamsGroupCurrentMemberAssignmentTaskIds(*ids) for ids in by_subtopology(tasks)]
+
+
+def _with_epochs(epochs: Mapping[Task, int]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
+    return [
+        StreamsGroupCurrentMemberAssignmentTaskIds(
+            subtopology_id=subtopology_id,
+            partitions=partitions,
+            assignment_epochs=[epochs[Task(subtopology_id, index)] for index in partitions],
+        )
+        for subtopology_id, partitions in by_subtopology(epochs)
+    ]
+
+
+# -- reading them -----------------------------------------------------------------------------------
+
+
+def with_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
+    endpoint = value.user_endpoint
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        topology_epoch=value.topology_epoch,
+        process_id=value.process_id,
+        endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        client_tags={tag.key: tag.value for tag in value.client_tags},
+    )
+
+
+def with_assignment(member: StreamsMember, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
+    return replace(
+        member,
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=state_of(value.state),
+        assigned=HeldTasks(
+            _epochs(value.active_tasks, value.member_epoch),
+            tasks_of(value.standby_tasks),
+            tasks_of(value.warmup_tasks),
+        ),
+        pending_revocation=HeldTasks(
+            _epochs(value.active_tasks_pending_revocation, value.member_epoch),
+            tasks_of(value.standby_tasks_pending_revocation),
+            tasks_of(value.warmup_tasks_pending_revocation),
+        ),
+    )
+
+
+def _epochs(
+    listed: Iterable[StreamsGroupCurrentMemberAssignmentTaskIds], member_epoch: int
+) -> dict[Task, int]:
+    """Records of Kafka before 4.3 have no epochs: the member's own stands for them."""
+    found: dict[Task, int] = {}
+    for ids in listed:
+        epochs = ids.assignment_epochs
+        if epochs is None or len(epochs) != len(ids.partitions):
+            epochs = [member_epoch] * len(ids.partitions)
+        found.update(
+            (Task(ids.subtopology_id, index), epoch)
+            for index, epoch in zip(ids.partitions, epochs, strict=True)
+        )
+    return found
+
+
+def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
+    return Tasks(tasks_of(value.active_tasks), tasks_of(value.standby_tasks), tasks_of(value.warmup_tasks))
+
+
+# -- tombstones -------------------------------------------------------------------------------------
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    return [
+        _record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+    ]
+
+
+def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[CoordinatorRecord]:
+    return [
+        *(tombstone for member_id in member_ids for tombstone in member_tombstones(group_id, member_id)),
+        _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        _record(StreamsGroupMetadataKey(group_id=group_id), None),
+        _record(StreamsGroupTopologyKey(group_id=group_id), None),
+    ]

@@ -1,0 +1,88 @@
+"""The topics of the cluster as far as groups care: a narrow view of the metadata image, which only shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, TopicState
+from barnabas.types import Uuid
+
+NOTHING_SUBSCRIBED = 0
+"""The hash of no topics, as in Kafka."""
+
+
+class Topic(NamedTuple):
+    topic_id: Uuid
+    name: str
+    partitions: int
+
+
+class Topics:
+    """Always the present image. A shard is told by `topics_changed` when what is seen here has changed."""
+
+    def __init__(self, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
+        self._image = image
+        self._hashes: dict[str, tuple[TopicState, bytes]] = {}
+
+    @property
+    def version(self) -> int:
+        """Rises with every change of the metadata."""
+        return self._image().offset
+
+    def names(self) -> list[str]:
+        return list(self._image().topics)
+
+    def find(self, name: str) -> Topic | None:
+        state = self._image().topics.get(name)
+        return None if state is None else Topic(state.topic_id, name, len(state.partitions))
+
+    def name_of(self, topic_id: Uuid) -> str | None:
+        return self._image().topic_names_by_id.get(topic_id)
+
+    def ids(self, names: Iterable[str]) -> frozenset[Uuid]:
+        """The ids of those that exist."""
+        topics = self._image().topics
+        return frozenset(topics[name].topic_id for name in names if name in topics)
+
+    def partition_counts(self, topic_ids: Iterable[Uuid]) -> dict[Uuid, int]:
+        image = self._image()
+        found = ((topic_id, image.topic_by_id(topic_id)) for topic_id in topic_ids)
+        return {topic_id: len(state.partitions) for topic_id, state in found if state is not None}
+
+    def racks(self, name: str) -> list[tuple[str, ...]]:
+        """In which racks the replicas of each partition are, sorted; nothing for a topic that does not exist."""
+        image = self._image()
+        state = image.topics.get(name)
+        return [] if state is None else [_racks(image, one.replicas) for one in state.partitions]
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """Equal as long as these topics have the same ids, partitions and racks; 63 bits, as records hold it.
+
+        Kafka uses another function (XXH3), so a group that moves from one to the other has one more epoch.
+        """
+        hashes = [self._hash(name) for name in sorted(names) if name in self._image().topics]
+        if not hashes:
+            return NOTHING_SUBSCRIBED
+        return int.from_bytes(blake2b(b"".join(hashes), digest_size=8).digest(), "big") >> 1
+
+    def _hash(self, name: str) -> bytes:
+        state = self._image().topics[name]
+        known = self._hashes.get(name)
+        if known is not None and known[0] is state:
+            return known[1]
+        facts = repr((state.topic_id, name, self.racks(name))).encode()
+        value = blake2b(facts, digest_size=8).digest()
+        self._hashes[name] = (state, value)
+        return value
+
+    def forget(self, names: Iterable[str]) -> None:
+        """These topics are gone."""
+        for name in names:
+            self._hashes.pop(name, None)
+
+
+def _racks(image: MetadataImage, replicas: Iterable[int]) -> tuple[str, ...]:
+    brokers = (image.brokers.get(replica) for replica in replicas)
+    return tuple(sorted(broker.rack for broker in brokers if broker is not None and broker.rack is not None))
