@@ -1,0 +1,208 @@
+"""The compiled loop that takes records apart, for bytes that a stranger may have written.
+
+Everything is read with a bound, and everything is written into arrays that the bytes themselves limit: a record takes
+at least seven bytes, a header two. A position is BAD once something was wrong, and stays so; the caller then asks the
+plain reader of `records/record.py` what it was. The two accept the same bytes, but for numbers of more than 64 bits,
+which are refused here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+njit: Any = numba.njit
+types: Any = numba.types
+
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+OUT_BYTES = types.Array(types.uint8, 1, "C")
+OUT_INTS = types.Array(types.int32, 1, "C")
+OUT_LONGS = types.Array(types.int64, 1, "C")
+PLAN = types.Array(types.int64, 2, "C", readonly=True)
+
+# The columns of a plan: one row a batch.
+START, END, COUNT, BASE_OFFSET, BASE_TIMESTAMP, APPEND_TIME, IS_APPEND_TIME = range(7)
+PLAN_WIDTH = 7
+
+# Bits of `wanted`.
+WANT_OFFSET, WANT_TIMESTAMP, WANT_KEY, WANT_VALUE, WANT_HEADERS, WANT_TYPE = 1, 2, 4, 8, 16, 32
+
+# What a column of byte strings keeps in its `state`.
+WRITTEN, NULLS = 0, 1
+
+SMALLEST_RECORD = 7  # length, attributes, two deltas, two lengths, the number of headers
+SMALLEST_HEADER = 2
+BAD = -1
+
+_LARGEST = np.int64((1 << 63) - 1)
+_SMALLEST = np.int64(-(1 << 63))
+_MOST_MILLISECONDS = np.int64(((1 << 63) - 1) // 1000)
+
+helper = njit(cache=True, nogil=True)
+
+# offsets, data, valid (a bit a row), state: a column of byte strings as Arrow lays it out
+_STRINGS = (OUT_INTS, OUT_BYTES, OUT_BYTES, OUT_LONGS)
+
+
+@helper
+def read_varint(data, position, end):  # type: ignore[no-untyped-def]
+    """(value, position after it), or BAD as the position: the data end, or the number has more than 64 bits."""
+    if position < 0 or position >= end:
+        return np.int64(0), BAD
+    byte = data[position]
+    if byte < 128:
+        small = np.int64(byte)
+        return (small >> 1) ^ -(small & 1), position + 1
+    folded = np.uint64(byte & 0x7F)
+    for index in range(1, 10):
+        if position + index >= end:
+            return np.int64(0), BAD
+        byte = data[position + index]
+        if index == 9 and byte > 1:
+            return np.int64(0), BAD
+        folded |= np.uint64(byte & 0x7F) << np.uint64(7 * index)
+        if byte < 128:
+            half = np.int64(folded >> np.uint64(1))
+            return half ^ -np.int64(folded & np.uint64(1)), position + index + 1
+    return np.int64(0), BAD
+
+
+@helper
+def overflows(base, delta):  # type: ignore[no-untyped-def]
+    """Whether base + delta does not fit into 64 bits."""
+    if delta >= 0:
+        return base > _LARGEST - delta
+    return base < _SMALLEST - delta
+
+
+@helper
+def microseconds(milliseconds):  # type: ignore[no-untyped-def]
+    """A moment that microseconds cannot say becomes the last or first one that they can."""
+    if milliseconds > _MOST_MILLISECONDS:
+        return _LARGEST
+    if milliseconds < -_MOST_MILLISECONDS:
+        return _SMALLEST
+    return milliseconds * 1000
+
+
+@helper
+def take_string(source, position, end, keep, row, offsets, data, valid, state):  # type: ignore[no-untyped-def]
+    """Copy one nullable field into its column, or only step over it; the position after it, or BAD."""
+    length, position = read_varint(source, position, end)
+    if position < 0 or length > end - position:
+        return BAD
+    if length < 0:
+        if keep:
+            valid[row >> 3] &= ~np.uint8(1 << (row & 7))
+            state[NULLS] += 1
+            offsets[row + 1] = np.int32(state[WRITTEN])
+        return position
+    if keep:
+        written = state[WRITTEN]
+        for index in range(length):
+            data[written + index] = source[position + index]
+        state[WRITTEN] = written + length
+        offsets[row + 1] = np.int32(written + length)
+    return position + length
+
+
+@helper
+def take_headers(  # type: ignore[no-untyped-def]
+    source, position, end, keep, row, lists, lists_valid, counts, key_column, value_column
+):
+    """Copy the headers of a record, or only check them. A record without any has a null, as in Spark's connector."""
+    count, position = read_varint(source, position, end)
+    if position < 0 or count < 0 or count > end - position:
+        return BAD
+    first = counts[0]
+    for index in range(count):
+        place = first + index
+        if position < end and source[position] & 1:
+            return BAD  # a length below zero: a header has no key
+        position = take_string(source, position, end, keep, place, *key_column)
+        if position < 0:
+            return BAD
+        position = take_string(source, position, end, keep, place, *value_column)
+        if position < 0:
+            return BAD
+    if keep:
+        if count == 0:
+            lists_valid[row >> 3] &= ~np.uint8(1 << (row & 7))
+            counts[1] += 1
+        counts[0] = first + count
+        lists[row + 1] = np.int32(first + count)
+    return position
+
+
+@helper
+def record_end(source, position, end):  # type: ignore[no-untyped-def]
+    """(position after the attributes, end of the record)"""
+    length, position = read_varint(source, position, end)
+    if position < 0 or length < 1 or length > end - position:
+        return BAD, end
+    return position + 1, position + length
+
+
+@helper
+def record_place(source, position, end, batch):  # type: ignore[no-untyped-def]
+    """(offset, timestamp, position after both deltas)"""
+    time_delta, position = read_varint(source, position, end)
+    if position < 0:
+        return np.int64(0), np.int64(0), BAD
+    offset_delta, position = read_varint(source, position, end)
+    if position < 0 or overflows(batch[BASE_OFFSET], offset_delta):
+        return np.int64(0), np.int64(0), BAD
+    timestamp = batch[APPEND_TIME]
+    if batch[IS_APPEND_TIME] == 0:
+        if overflows(batch[BASE_TIMESTAMP], time_delta):
+            return np.int64(0), np.int64(0), BAD
+        timestamp = batch[BASE_TIMESTAMP] + time_delta
+    return batch[BASE_OFFSET] + offset_delta, timestamp, position
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(
+        BYTES, PLAN, types.int64, types.int64, types.int64,
+        OUT_LONGS, OUT_LONGS, OUT_INTS,
+        types.Tuple(_STRINGS), types.Tuple(_STRINGS),
+        OUT_INTS, OUT_BYTES, OUT_LONGS, types.Tuple(_STRINGS), types.Tuple(_STRINGS),
+    ),
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def decode_batches(  # type: ignore[no-untyped-def]
+    source, plan, wanted, first, until,
+    offsets, timestamps, timestamp_types,
+    keys, values,
+    lists, lists_valid, header_counts, header_keys, header_values,
+):  # fmt: skip
+    """(rows, BAD) or (rows so far, the batch that is wrong): the records with first <= offset < until, as columns."""
+    row = 0
+    for index in range(plan.shape[0]):
+        batch = plan[index]
+        position, batch_end = batch[START], batch[END]
+        for _ in range(batch[COUNT]):
+            position, end = record_end(source, position, batch_end)
+            offset, timestamp, position = record_place(source, position, end, batch)
+            keep = first <= offset < until
+            position = take_string(source, position, end, keep and wanted & WANT_KEY != 0, row, *keys)
+            position = take_string(source, position, end, keep and wanted & WANT_VALUE != 0, row, *values)
+            position = take_headers(
+                source, position, end, keep and wanted & WANT_HEADERS != 0, row,
+                lists, lists_valid, header_counts, header_keys, header_values,
+            )  # fmt: skip
+            if position != end:
+                return row, index
+            if keep:
+                if wanted & WANT_OFFSET:
+                    offsets[row] = offset
+                if wanted & WANT_TIMESTAMP:
+                    timestamps[row] = microseconds(timestamp)
+                if wanted & WANT_TYPE:
+                    timestamp_types[row] = np.int32(batch[IS_APPEND_TIME])
+                row += 1
+        if position != batch_end:
+            return row, index
+    return row, BAD
