@@ -189,6 +189,8 @@ SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             "How long a write of share state may wait for its replicas.", AtLeast(1)),
     Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500",
             "Changes of a share partition's state after which its whole state is written.", Between(0, 500)),
+    Setting("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000",
+            "How often to cut off what no share partition's state needs any more.", AtLeast(1)),
 )  # fmt: skip
 
 COORDINATOR_SETTINGS: tuple[Setting, ...] = (

@@ -24,7 +24,7 @@ _CLUSTER_WIDE = """
     remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
     remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
     remote.log.manager.follower.thread.pool.size remote.log.reader.threads
-    replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes
+    share.coordinator.cached.buffer.max.bytes
 """
 
 _PER_BROKER = """
@@ -94,7 +94,7 @@ _READ_ONLY = """
     sasl.server.max.receive.size security.providers server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
     share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
-    share.coordinator.state.topic.prune.interval.ms share.coordinator.threads
+    share.coordinator.threads
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
     ssl.principal.mapping.rules telemetry.max.bytes transaction.state.log.load.buffer.size

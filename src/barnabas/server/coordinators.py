@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
-from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.cluster.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode
 from barnabas.groups.configs import GroupConfigs
@@ -17,6 +17,7 @@ from barnabas.groups.topics import Topics
 from barnabas.replication.partition import Partition
 from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
+from barnabas.server.share_coordinator import ShareCoordinator
 from barnabas.server.topic_changes import changed_topics, deleted_topics
 from barnabas.server.transaction_coordinator import TransactionCoordinator
 
@@ -43,9 +44,11 @@ class Coordinators:
             ),
         )
         self.transactions = TransactionCoordinator(broker)
+        self.shares = ShareCoordinator(broker)
         self._by_topic: dict[str, Coordinator[Any]] = {
             CONSUMER_OFFSETS: self.groups.runtime,
             TRANSACTION_STATE: self.transactions.runtime,
+            SHARE_GROUP_STATE: self.shares.runtime,
         }
         self._led: dict[tuple[str, int], _Led] = {}
 
@@ -53,8 +56,10 @@ class Coordinators:
         self.follow()
         self.groups.start()
         self.transactions.start()
+        self.shares.start()
 
     def stop(self) -> None:
+        self.shares.stop()
         self.transactions.stop()
         self.groups.stop()
 

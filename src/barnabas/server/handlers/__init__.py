@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
     DescribeClusterRequest,
     DescribeLogDirsRequest,
     ElectLeadersRequest,
@@ -50,6 +51,13 @@ from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
 )
+from barnabas.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryRequest,
+    WriteShareGroupStateRequest,
+)
 from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -82,6 +90,7 @@ from barnabas.server.handlers import (
     offsets,
     produce,
     replication,
+    share_state,
     topic_partitions,
     topics,
     transaction_admin,
@@ -118,6 +127,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(TxnOffsetCommitRequest, 0, 5, transactional_offsets.txn_offset_commit),
     Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs),
     Handler(AlterConfigsRequest, 0, 2, by_controller(configs.alter_configs)),
+    Handler(AlterReplicaLogDirsRequest, 1, 2, log_dirs.alter_replica_log_dirs),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
     Handler(CreatePartitionsRequest, 0, 3, by_controller(topics.create_partitions)),
     Handler(DeleteGroupsRequest, 0, 2, group_admin.delete_groups),
@@ -138,4 +148,9 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(AssignReplicasToDirsRequest, 0, 0, replication.assign_replicas_to_dirs),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
+    Handler(InitializeShareGroupStateRequest, 0, 0, share_state.initialize_state),
+    Handler(ReadShareGroupStateRequest, 0, 0, share_state.read_state),
+    Handler(WriteShareGroupStateRequest, 0, 1, share_state.write_state),
+    Handler(DeleteShareGroupStateRequest, 0, 0, share_state.delete_state),
+    Handler(ReadShareGroupStateSummaryRequest, 0, 1, share_state.read_summary),
 )

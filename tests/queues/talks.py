@@ -1,0 +1,132 @@
+"""Talks about share groups, for comparing brokers: what `tests.groups.conversations` does for other groups."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from barnabas.client.connection import BrokerConnection
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.share_state import (
+    DeleteShareGroupStatePartitionData,
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+    InitializeShareGroupStatePartitionData,
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    ReadShareGroupStatePartitionData,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryPartitionData,
+    ReadShareGroupStateSummaryRequest,
+    ReadStateData,
+    ReadStateSummaryData,
+    StateBatch,
+    WriteShareGroupStatePartitionData,
+    WriteShareGroupStateRequest,
+    WriteStateData,
+)
+from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record
+from barnabas.types import Uuid, uuid_to_text
+from tests.groups.conversations import Talk
+
+PATIENCE_S = 30.0
+
+
+class ShareTalk(Talk):
+    """A talk on one connection about one topic."""
+
+    topic_id: Uuid = bytes(16)
+    topic: str = ""
+
+    @property
+    def connection(self) -> BrokerConnection:
+        return self._connections[0]
+
+    async def set_up(self, topic: str, group: str, partitions: int = 1) -> None:
+        """A topic, and coordinators for the group and for its share partitions."""
+        connection = await self.open()
+        self.topic = topic
+        await connection.send(CreateTopicsRequest([CreatableTopic(topic, partitions, 1)]), 7)
+        await self._until(lambda: self._learn_topic(topic))
+        await self._until(lambda: self._is_coordinated(0, [group]))
+        share_partitions = [f"{group}:{uuid_to_text(self.topic_id)}:{index}" for index in range(partitions)]
+        await self._until(lambda: self._is_coordinated(2, share_partitions))
+        await self._until(lambda: self._is_loaded(group))
+
+    async def _until(self, condition: Any) -> None:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not await condition():
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.05)
+
+    async def _learn_topic(self, topic: str) -> bool:
+        answer = await self.connection.send(MetadataRequest([MetadataRequestTopic(name=topic)]), 12)
+        self.topic_id = answer.topics[0].topic_id
+        return all(partition.leader_id >= 0 for partition in answer.topics[0].partitions) and bool(
+            answer.topics[0].partitions
+        )
+
+    async def _is_coordinated(self, key_type: int, keys: list[str]) -> bool:
+        answer = await self.connection.send(
+            FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys), 6
+        )
+        return all(not found.error_code for found in answer.coordinators)
+
+    async def _is_loaded(self, group: str) -> bool:
+        wanted = [ReadShareGroupStateSummaryPartitionData(0, 0)]
+        request = ReadShareGroupStateSummaryRequest(group, [ReadStateSummaryData(self.topic_id, wanted)])
+        answer = await self.connection.send(request, 1)
+        return answer.results[0].partitions[0].error_code not in (14, 15, 16)
+
+    async def produce(self, *values: bytes, partition: int = 0) -> None:
+        """One batch."""
+        batch = build_batch([Record(0, 1_700_000_000_000, None, value) for value in values])
+        data = [TopicProduceData(self.topic, partition_data=[PartitionProduceData(partition, batch)])]
+        answer = await self.connection.send(ProduceRequest(None, -1, 10_000, data), 9)
+        assert not answer.responses[0].partition_responses[0].error_code
+
+    # -- the share coordinator ------------------------------------------------------------------------
+
+    async def initialize(self, group: str, epoch: int, start: int, partition: int = 0) -> Any:
+        wanted = [InitializeShareGroupStatePartitionData(partition, epoch, start)]
+        return await self._ask_state(
+            InitializeShareGroupStateRequest(group, [InitializeStateData(self.topic_id, wanted)]), 0
+        )
+
+    async def read(self, group: str, leader_epoch: int, partition: int = 0) -> Any:
+        wanted = [ReadShareGroupStatePartitionData(partition, leader_epoch)]
+        return await self._ask_state(
+            ReadShareGroupStateRequest(group, [ReadStateData(self.topic_id, wanted)]), 0
+        )
+
+    async def write(
+        self, group: str, epochs: tuple[int, int], start: int, *batches: tuple[int, int, int, int]
+    ) -> Any:
+        data = WriteShareGroupStatePartitionData(
+            0, *epochs, start, 0, [StateBatch(*each) for each in batches]
+        )
+        return await self._ask_state(
+            WriteShareGroupStateRequest(group, [WriteStateData(self.topic_id, [data])]), 1
+        )
+
+    async def delete(self, group: str, partition: int = 0) -> Any:
+        wanted = [DeleteShareGroupStatePartitionData(partition)]
+        return await self._ask_state(
+            DeleteShareGroupStateRequest(group, [DeleteStateData(self.topic_id, wanted)]), 0
+        )
+
+    async def summary(self, group: str, leader_epoch: int, partition: int = 0) -> Any:
+        wanted = [ReadShareGroupStateSummaryPartitionData(partition, leader_epoch)]
+        return await self._ask_state(
+            ReadShareGroupStateSummaryRequest(group, [ReadStateSummaryData(self.topic_id, wanted)]), 1
+        )
+
+    async def _ask_state(self, request: Any, version: int) -> Any:
+        return await self.ask(request, version)
+
+    def _plain(self, text: str) -> str:
+        """Topic ids are random, and stand in the requests."""
+        return super()._plain(text.replace(repr(self.topic_id), "<the topic>"))
