@@ -85,6 +85,14 @@ def test_a_stopping_broker_hands_over_what_others_can_lead() -> None:
     assert image.brokers[1].shutting_down
 
 
+def test_a_stopping_broker_leaves_every_isr_that_others_are_in() -> None:
+    led, followed = PartitionState((1, 2, 3), (1, 2, 3), 1), PartitionState((2, 1, 3), (2, 1, 3), 2)
+    image = with_topic(cluster_of(3), "t", led, followed, PartitionState((1, 2), (1,), 1))
+    image = after(image, begin_shutdown(image, 1, POLICY))
+    assert [state.isr for state in image.topics["t"].partitions] == [(2, 3), (2, 3), (1,)]
+    assert [state.leader for state in image.topics["t"].partitions] == [2, 2, 1]
+
+
 def test_only_a_known_broker_that_is_down_can_be_unregistered() -> None:
     image = cluster_of(2)
     for broker_id, code in ((9, ErrorCode.BROKER_ID_NOT_REGISTERED), (2, ErrorCode.INVALID_REQUEST)):

@@ -170,6 +170,16 @@ def test_nobody_waits_longer_than_the_timeout(setup: Setup) -> None:
     assert setup.shards[-1].values == {b"a": b"1"}, "it is written all the same"
 
 
+def test_whoever_comes_later_waits_no_longer_than_the_first(setup: Setup) -> None:
+    setup.load()
+    setup.machine.holding = True
+    setup.write(b"a", b"1")
+    setup.clock.advance(WRITE_TIMEOUT_MS // 2)
+    setup.write(b"b", b"1")
+    setup.clock.advance(WRITE_TIMEOUT_MS)
+    assert setup.heard == [ErrorCode.REQUEST_TIMED_OUT] * 2
+
+
 def test_what_cannot_be_appended_changes_nothing_and_is_undone(setup: Setup) -> None:
     shard = setup.load()
     setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")

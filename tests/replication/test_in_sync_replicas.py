@@ -25,6 +25,7 @@ class Cluster:
         self.now = 0.0
         self.down: set[int] = set()
         self.wanted: list[IsrProposal] = []
+        self.expected: list[int] = []
 
     def monotonic(self) -> float:
         return self.now
@@ -37,6 +38,9 @@ class Cluster:
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
         self.wanted.append(proposal)
+
+    def followed_by(self, brokers: Iterable[int]) -> None:
+        self.expected += brokers
 
 
 @pytest.fixture

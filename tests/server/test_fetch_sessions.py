@@ -5,7 +5,13 @@ import pytest
 from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from barnabas.server.fetch_sessions import EVICTION_AGE_S, FetchSessions
+from barnabas.server.fetch_sessions import (
+    EVICTION_AGE_S,
+    EXPECTANT_WAIT_MS,
+    EXPECTATION_S,
+    LONGEST_WAIT_MS,
+    FetchSessions,
+)
 
 BY_NAME, BY_ID = 12, 13
 
@@ -61,6 +67,21 @@ def test_an_incremental_fetch_changes_adds_and_forgets(sessions: FetchSessions) 
     assert not again.full
     assert [key[1] for key in again.entries] == [1, 2, 3]
     assert [entry.index for entry in again.ready] == [2, 3]
+
+
+def test_followers_are_answered_at_once_when_there_is_more_to_follow(
+    sessions: FetchSessions, clock: ManualClock
+) -> None:
+    session = sessions.open(wanting(0), BY_NAME)
+    assert sessions.follower_fetches(session, 7) == LONGEST_WAIT_MS
+    ended: list[bool] = []
+    session.on_ready = lambda: ended.append(session.ends_now)
+    sessions.expect([7, 8])
+    assert ended == [True]
+    assert sessions.follower_fetches(session, 7) == EXPECTANT_WAIT_MS, "it may hear of it after us"
+    assert not session.ends_now
+    clock.advance(int(EXPECTATION_S * 1000))
+    assert sessions.follower_fetches(session, 7) == LONGEST_WAIT_MS
 
 
 @pytest.mark.parametrize("epoch", [0x7FFFFFFF, 2, 3])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
+
 from barnabas.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -12,7 +14,13 @@ from barnabas.server.dispatch import Request
 from barnabas.server.limits import UNLIMITED, Limits, limits_from
 from tests.server.harness import Harness, echo, heartbeat, heartbeat_frame, scenario, serving, until
 
-LIMITS = Limits(idle_seconds=60, first_request_seconds=10, frame_seconds=5, frame_bytes_per_second=1000)
+LIMITS = Limits(
+    idle_seconds=60,
+    first_request_seconds=10,
+    frame_seconds=5,
+    frame_bytes_per_second=1000,
+    answer_seconds=600,
+)
 
 
 async def pass_time(server: Harness, clock: ManualClock, seconds: float) -> None:
@@ -105,6 +113,29 @@ async def test_a_connection_that_waits_for_its_answer_is_not_idle() -> None:
         await pass_time(server, clock, 500)
         waiting[0].respond(HeartbeatResponse())
         assert await client.correlation_ids(1) == [1]
+
+
+@scenario
+async def test_a_client_is_cut_off_rather_than_left_without_an_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    waiting: list[Request] = []
+
+    def forget(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        request.patience = 10.0
+        waiting.append(request)
+
+    async with serving(heartbeat(forget), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: bool(waiting))
+        await pass_time(server, clock, 609)
+        assert len(server.server.connections) == 1
+        await pass_time(server, clock, 2)
+        assert await client.is_closed()
+    assert "Heartbeat version" in caplog.text
+    assert "was not answered for 611 s" in caplog.text
 
 
 @scenario

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from typing import Any, Protocol
 
 from barnabas.client.connection import BrokerConnection
@@ -43,22 +44,40 @@ class LocalPeers:
         return await self._answer(request)
 
 
+class _Lane(Enum):
+    """Answers come in the order of the requests, so that a slow one holds up what is behind it. A fetch waits for
+    records, a marker until it is committed. What a broker asks of the controller must not wait for either: the way
+    out of what holds up a commit leads through there."""
+
+    FETCHES = "fetches"
+    CONTROL = "control"
+    OTHERS = "others"
+
+
+_LANES = {
+    ApiKey.FETCH: _Lane.FETCHES,
+    ApiKey.ALTER_PARTITION: _Lane.CONTROL,
+    ApiKey.BROKER_HEARTBEAT: _Lane.CONTROL,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _Lane.CONTROL,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _Lane.CONTROL,
+}
+
+
 class NetworkPeers:
-    """Two connections to each broker, made when they are needed: a fetch may wait for records at the leader, and
-    what came behind it on the same connection would wait with it."""
+    """A connection for each lane to each broker, made when it is needed."""
 
     def __init__(self, broker_id: int, answer: Answer, locate: Locate) -> None:
         self._broker_id = broker_id
         self._answer = answer
         self._locate = locate
-        self._connections: dict[tuple[int, bool], BrokerConnection] = {}
-        self._opening: dict[tuple[int, bool], asyncio.Lock] = {}
+        self._connections: dict[tuple[int, _Lane], BrokerConnection] = {}
+        self._opening: dict[tuple[int, _Lane], asyncio.Lock] = {}
 
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         if broker_id == self._broker_id:
             return await self._answer(request)
         try:
-            connection = await self._connection(broker_id, request.api_key == ApiKey.FETCH)
+            connection = await self._connection(broker_id, _LANES.get(request.api_key, _Lane.OTHERS))
             return await connection.send(request, version, REQUEST_SECONDS)
         except ClientError as error:
             raise KafkaError(
@@ -69,8 +88,8 @@ class NetworkPeers:
         for connection in self._connections.values():
             connection.close()
 
-    async def _connection(self, broker_id: int, for_fetches: bool) -> BrokerConnection:
-        key = (broker_id, for_fetches)
+    async def _connection(self, broker_id: int, lane: _Lane) -> BrokerConnection:
+        key = (broker_id, lane)
         async with self._opening.setdefault(key, asyncio.Lock()):
             address = self._locate(broker_id)
             if address is None:

@@ -82,12 +82,15 @@ def unfence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[Non
 
 
 def begin_shutdown(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[int]:
-    """Hand over what the broker leads before it stops; the number of partitions nobody can take over."""
+    """Hand over what the broker leads before it stops, and wait for it nowhere any more; the number of partitions
+    nobody can take over."""
     broker = _known(image, broker_id)
     stored = BrokerStored(msgspec.structs.replace(broker, shutting_down=True))
-    changes = list(_handed_over(image, broker_id, policy))
-    led = sum(partition.leader == broker_id for _, _, partition in image.partitions())
-    return [stored, *changes], led - len(changes)
+    without_heir = sum(
+        partition.leader == broker_id and not _has_heir(image, partition, broker_id)
+        for _, _, partition in image.partitions()
+    )
+    return [stored, *_handed_over(image, broker_id, policy)], without_heir
 
 
 def lose_replicas(
@@ -212,18 +215,24 @@ def _without_broker(image: MetadataImage, broker_id: int, policy: Policy) -> Ite
 
 
 def _handed_over(image: MetadataImage, broker_id: int, policy: Policy) -> Iterator[PartitionChanged]:
-    """Only what somebody else can lead: a partition without an heir is served until the very end."""
-
-    def can_lead(other: int) -> bool:
-        return other != broker_id and image.can_lead(other)
+    """It leaves every ISR as well, before it ceases to fetch: else what is committed would wait until its session has
+    ended and a controller, perhaps a new one, has noticed. A partition without an heir is served until the very end."""
 
     def step_for(topic: TopicState, partition: PartitionState) -> Step | None:
-        if partition.leader != broker_id or not any(can_lead(member) for member in partition.isr):
+        if broker_id not in partition.isr or not _has_heir(image, partition, broker_id):
             return None
-        min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
-        return Step(can_lead, min_isr, Election.ONLINE)
+        return Step(
+            lambda other: other != broker_id and image.can_lead(other),
+            policy.min_isr(image, topic.name, len(partition.replicas)),
+            Election.ONLINE,
+            isr=tuple(member for member in partition.isr if member != broker_id),
+        )
 
     return change_all(image, step_for)
+
+
+def _has_heir(image: MetadataImage, partition: PartitionState, broker_id: int) -> bool:
+    return any(member != broker_id and image.can_lead(member) for member in partition.isr)
 
 
 def _known(image: MetadataImage, broker_id: int) -> BrokerState:

@@ -332,5 +332,6 @@ class Coordinator(Generic[S]):
         for active in list(self._active.values()):
             while active.waiting and (active.waiting[0].finish is None or active.waiting[0].deadline <= now):
                 active.waiting.popleft().end(ErrorCode.REQUEST_TIMED_OUT)
-        if any(active.waiting for active in self._active.values()):
-            self._sweeper = self._machine.timers.call_later(self._write_timeout, self._sweep)
+        deadlines = [active.waiting[0].deadline for active in self._active.values() if active.waiting]
+        if deadlines and self._sweeper is None:
+            self._sweeper = self._machine.timers.call_later(min(deadlines) - now, self._sweep)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from barnabas.clock import Clock
@@ -33,6 +35,10 @@ logger = logging.getLogger(__name__)
 Key: TypeAlias = tuple[Uuid, int]
 
 _LAST_SESSION_EPOCH = 2**31 - 1
+# After a change of leaders somebody always knows of it first; the other does a few milliseconds later. So the first
+# attempts come soon after one another, each after twice the time, up to replica.fetch.backoff.ms.
+FIRST_PAUSE = 0.02
+_MOST_DOUBLINGS = 16
 _SESSION_IS_GONE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -69,13 +75,14 @@ class _Position(NamedTuple):
 
 
 class _Followed:
-    __slots__ = ("leader_epoch", "partition", "resume_at", "sent")
+    __slots__ = ("leader_epoch", "partition", "refusals", "resume_at", "sent")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.sent: _Position | None = None
         self.resume_at = 0.0
+        self.refusals = 0  # one after the other
 
     def position(self) -> _Position:
         log = self.partition.log
@@ -110,6 +117,7 @@ class LeaderFetcher:
         self._forgotten: dict[Key, None] = {}
         self._session_id = 0
         self._session_epoch = 0
+        self._failures = 0  # one after the other
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
@@ -149,23 +157,36 @@ class LeaderFetcher:
 
     async def _run(self) -> None:
         while self._followed:
+            self._wake.clear()
             try:
                 await self._fetch_once()
             except KafkaError as error:
                 logger.debug("fetching from broker %d failed: %s", self.leader, error)
-                self._begin_session_anew()
-                await asyncio.sleep(self._settings().backoff)
+                await self._pause_after_failure()
             except Exception:
                 logger.exception("fetching from broker %d failed", self.leader)
-                self._begin_session_anew()
-                await asyncio.sleep(self._settings().backoff)
+                await self._pause_after_failure()
         self._begin_session_anew()
         self._task = None
+
+    async def _pause_after_failure(self) -> None:
+        self._begin_session_anew()
+        await self._pause(self._backoff_after(self._failures))
+        self._failures += 1
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when there is another partition to follow: its leader may be back."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    def _backoff_after(self, failures: int) -> float:
+        return min(self._settings().backoff, FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))
 
     async def _fetch_once(self) -> None:
         self._resume()
         if len(self._put_off) == len(self._followed):
-            await self._wait_for_something_to_do()
+            await self._pause(self._next_resumption() or self._settings().backoff)
             return
         response: FetchResponse = await self._peers.send(self.leader, self._request())
         if response.error_code:
@@ -173,6 +194,7 @@ class LeaderFetcher:
             if response.error_code not in _SESSION_IS_GONE:
                 raise KafkaError(ErrorCode(response.error_code))
             return
+        self._failures = 0
         self._take(response)
         self._continue_session(response.session_id)
 
@@ -187,13 +209,17 @@ class LeaderFetcher:
                 self._forgotten.pop(key, None)  # a request must not name and forget the same partition
                 self._to_name[key] = one
 
-    async def _wait_for_something_to_do(self) -> None:
-        self._wake.clear()
-        try:
-            async with asyncio.timeout(self._settings().backoff):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+    def _next_resumption(self) -> float:
+        """Seconds until something that was put off is taken up; 0 when nothing will be by the clock alone."""
+        now = self._clock.monotonic()
+        return min(
+            (one.resume_at - now for one in self._put_off.values() if one.resume_at > now), default=0.0
+        )
+
+    def _wait_ms(self, longest: int) -> int:
+        """How long the leader may wait for news before it answers."""
+        soon = self._next_resumption() if self._put_off else 0.0
+        return min(longest, math.ceil(soon * 1000)) if soon else longest
 
     # -- asking -------------------------------------------------------------------------------------
 
@@ -203,7 +229,7 @@ class LeaderFetcher:
         named, self._to_name = self._to_name, {}
         return FetchRequest(
             replica_state=ReplicaState(identity.broker_id, identity.broker_epoch),
-            max_wait_ms=settings.max_wait_ms,
+            max_wait_ms=self._wait_ms(settings.max_wait_ms),
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             session_id=self._session_id,
@@ -246,19 +272,26 @@ class LeaderFetcher:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
             elif data.error_code:
-                self._put_off_for_a_while(key, one)
-            elif (size := follower.take(one.partition, data, now_ms)) and _is_held_back(one.partition):
-                self._throttle.take(size)
-                if self._throttle.is_exceeded:
-                    self._put_off_for_a_while(key, one)
+                self._put_off_for(self._backoff_after(one.refusals), key, one)
+                one.refusals += 1
+            else:
+                one.refusals = 0
+                self._take_records(key, one, data, now_ms)
         except KafkaError as error:
             logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
-            self._put_off_for_a_while(key, one)
+            self._put_off_for(self._settings().backoff, key, one)
 
-    def _put_off_for_a_while(self, key: Key, one: _Followed) -> None:
+    def _take_records(self, key: Key, one: _Followed, data: PartitionData, now_ms: int) -> None:
+        size = follower.take(one.partition, data, now_ms)
+        if size and _is_held_back(one.partition):
+            self._throttle.take(size)
+            if self._throttle.is_exceeded:
+                self._put_off_for(self._settings().backoff, key, one)
+
+    def _put_off_for(self, seconds: float, key: Key, one: _Followed) -> None:
         """Not now: the leader does not know yet that it leads, or is no longer one. It is named again later: only
         then does the leader count what we have."""
-        one.resume_at = self._clock.monotonic() + self._settings().backoff
+        one.resume_at = self._clock.monotonic() + seconds
         self._put_off[key] = one
         self._to_name.pop(key, None)
         self._forgotten[key] = None

@@ -141,6 +141,7 @@ class Partition:
             self.log.start_epoch(state.leader_epoch)
             self._followers = {other: Follower(now) for other in state.replicas if other != self.broker_id}
             self._epoch_start = self.log.log_end_offset
+            self._cluster.followed_by(self._followers)
         else:
             self.log.forget_unwritten_epochs()
             self._followers = {}

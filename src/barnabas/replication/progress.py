@@ -71,6 +71,10 @@ class ClusterView(Protocol):
         """Ask the controller for another ISR."""
         ...
 
+    def followed_by(self, brokers: Iterable[int]) -> None:
+        """We have begun to lead a partition which these follow: they may come at any moment."""
+        ...
+
 
 class Alone:
     """The view of a broker without others."""
@@ -88,3 +92,6 @@ class Alone:
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
         """There is nobody who could join."""
+
+    def followed_by(self, brokers: Iterable[int]) -> None:
+        """There is nobody who could follow."""

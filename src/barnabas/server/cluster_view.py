@@ -34,3 +34,6 @@ class BrokerView:
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
         self._broker.isr_changes.want(partition, proposal)
+
+    def followed_by(self, brokers: Iterable[int]) -> None:
+        self._broker.fetch_sessions.expect(brokers)

@@ -68,8 +68,12 @@ class Connections:
             self._unchecked = list(self._open)
         remaining = 0 if at_most is None else max(len(self._unchecked) - at_most, 0)
         for connection in self._unchecked[remaining:]:
-            if not connection.closed and (reason := _overdue(connection, self.limits, now)):
+            if connection.closed:
+                continue
+            if reason := _overdue(connection, self.limits, now):
                 connection.close(reason, logging.INFO)
+            elif reason := _unanswered(connection, self.limits, now):
+                connection.close(reason, logging.ERROR)
         del self._unchecked[remaining:]
         return not self._unchecked
 
@@ -93,6 +97,17 @@ class Connections:
     def close_all(self) -> None:
         for connection in self:
             connection.close("the broker stops", logging.INFO)
+
+
+def _unanswered(connection: Connection, limits: Limits, now: float) -> str | None:
+    """Say which request we owe an answer that should have been given long ago: a mistake of ours."""
+    if not connection.unanswered or connection.output:
+        return None
+    oldest = connection.unanswered[0]
+    allowed = max(oldest.patience, oldest.within) + limits.answer_seconds
+    if oldest.answer is not None or now <= oldest.received + allowed:
+        return None
+    return f"{oldest.route.name} version {oldest.version} was not answered for {now - oldest.received:.0f} s"
 
 
 def _overdue(connection: Connection, limits: Limits, now: float) -> str | None:

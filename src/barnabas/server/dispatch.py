@@ -40,7 +40,7 @@ class Request:
 
     __slots__ = (
         "answer", "api_key", "client_id", "connection", "correlation_id", "dispatcher", "is_queued", "patience",
-        "received", "route", "version",
+        "received", "route", "version", "within",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,7 @@ class Request:
         self.client_id = connection.client_id
         self.received = connection.received
         self.patience = 0.0  # seconds that the client asked to wait: a long poll is not slow
+        self.within = 0.0  # seconds that the client gave us, if it said so and we may need them
         self.answer: Sequence[Part] | None = None
         self.is_queued = False
 

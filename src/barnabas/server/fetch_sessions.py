@@ -24,6 +24,10 @@ NO_REPLICA = -1  # a consumer fetches, not a follower
 FINAL_EPOCH = -1  # no session, or the end of one
 INITIAL_EPOCH = 0  # a full fetch that asks for a session
 TOPIC_IDS_SINCE = 13
+LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be idle and closed by then
+# How long followers are expected to name what we have just begun to lead, and how long their polls may wait meanwhile.
+EXPECTATION_S = 1.0
+EXPECTANT_WAIT_MS = 25
 EVICTION_AGE_S = 120.0  # a session used within this time is not evicted for another (Kafka's own constant)
 _LAST_EPOCH = 2**31 - 1
 
@@ -90,7 +94,7 @@ class FetchEntry:
 
 class FetchSession:
     __slots__ = (
-        "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica", "uses_topic_ids",
+        "ends_now", "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica", "uses_topic_ids",
     )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
@@ -99,6 +103,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.replica = NO_REPLICA  # the follower that fetches
         self.last_used = now
+        self.ends_now = False  # what waits is answered even if there is nothing new
         self.full = True  # the next answer names every partition, not only those with news
         self.entries: dict[EntryKey, FetchEntry] = {}
         self.ready: dict[FetchEntry, None] = {}
@@ -125,6 +130,11 @@ class FetchSession:
             entry.unwatch()
             self.ready.pop(entry, None)
 
+    def end_poll(self) -> None:
+        self.ends_now = True
+        if self.on_ready is not None:
+            self.on_ready()
+
     def rotate(self, entries: Iterable[FetchEntry]) -> None:
         """Those that just got data go to the back of the queue, so that no partition starves the others."""
         for entry in entries:
@@ -146,6 +156,8 @@ class FetchSessions:
         self._slots = slots
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}  # in order of last use
+        self._followers: dict[int, FetchSession] = {}  # the latest of each replica
+        self._expectant_until: dict[int, float] = {}  # by replica
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -169,6 +181,25 @@ class FetchSessions:
             session = self._continue(request, uses_topic_ids)
         session.update(request)
         return session
+
+    # -- followers ----------------------------------------------------------------------------------
+
+    def follower_fetches(self, session: FetchSession, replica: int) -> int:
+        """Note whose session it is; the milliseconds that it may wait for news."""
+        session.replica = replica
+        session.ends_now = False
+        self._followers[replica] = session
+        is_expectant = self._clock.monotonic() < self._expectant_until.get(replica, 0.0)
+        return EXPECTANT_WAIT_MS if is_expectant else LONGEST_WAIT_MS
+
+    def expect(self, replicas: Iterable[int]) -> None:
+        """We have begun to lead something that these follow, and they cannot name it before their polls have ended.
+        Some will hear of it a little later than we: for a moment their polls are short."""
+        until = self._clock.monotonic() + EXPECTATION_S
+        for replica in replicas:
+            self._expectant_until[replica] = until
+            if (session := self._followers.get(replica)) is not None:
+                session.end_poll()
 
     def _single_use(self, uses_topic_ids: bool) -> FetchSession:
         return FetchSession(NO_SESSION, uses_topic_ids, 0.0)

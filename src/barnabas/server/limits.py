@@ -40,6 +40,9 @@ class Limits:
     # too little for a client that holds on to memory by sending one byte now and then.
     frame_seconds: float = 30.0
     frame_bytes_per_second: int = 64 * 1024
+    # Handlers bound their own waits, and none by more than this beyond what its client asked for. Should one fail to,
+    # the client is cut off, comes back and is served, instead of waiting for an answer that may never come.
+    answer_seconds: float = 60.0
 
     def frame_time(self, length: int) -> float:
         """Return the seconds in which a request of this length must arrive once it has begun."""

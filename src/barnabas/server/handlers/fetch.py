@@ -27,7 +27,14 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import is_throttled
-from barnabas.server.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession, key_of
+from barnabas.server.fetch_sessions import (
+    LONGEST_WAIT_MS,
+    NO_REPLICA,
+    NO_SESSION,
+    FetchEntry,
+    FetchSession,
+    key_of,
+)
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
@@ -37,7 +44,6 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
-LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be idle and closed by then
 
 
 def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
@@ -52,7 +58,8 @@ def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchRespo
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if replica >= 0:
-        session.replica = replica
+        wait_ms = broker.fetch_sessions.follower_fetches(session, replica)
+        message.max_wait_ms = min(message.max_wait_ms, wait_ms)
         _note_progress(broker, session, message, epoch)
         return ReplicaFetching(broker, request, message, session).start()
     return Fetching(broker, request, message, session).start()
@@ -288,7 +295,7 @@ class Fetching:
 
     def _retry(self) -> None:
         self._scheduled = False
-        if not self._answered and (response := self._attempt(final=False)) is not None:
+        if not self._answered and (response := self._attempt(final=self._session.ends_now)) is not None:
             self._request.respond(response)
 
     def _time_out(self) -> None:

@@ -213,7 +213,8 @@ class Acknowledgement:
         self._timer: Timer | None = None
 
     def wait(self, broker: Broker, timeout_ms: int) -> None:
-        self._timer = broker.timers.call_later(max(timeout_ms, 0) / 1000, self._time_out)
+        self._request.within = max(timeout_ms, 0) / 1000
+        self._timer = broker.timers.call_later(self._request.within, self._time_out)
         for partition, end, answer in list(self._open.values()):
             self._wait_for(broker, partition, end, answer)
 
