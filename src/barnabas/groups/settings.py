@@ -18,6 +18,7 @@ class GroupSettings:
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
+    streams_max_size: int = 2**31 - 1
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_ms: int = 600_000
@@ -30,6 +31,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
         max_size=config["group.max.size"],
+        streams_max_size=config["group.streams.max.size"],
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         offsets_retention_check_ms=config["offsets.retention.check.interval.ms"],

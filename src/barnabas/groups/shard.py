@@ -23,6 +23,7 @@ from barnabas.groups.membership import Joining
 from barnabas.groups.offsets import Committed, Offsets
 from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.step import Respond, Step
+from barnabas.groups.streams.kind import StreamsGroups
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -44,7 +45,8 @@ class GroupShard:
         self.groups = context.groups
         self.offsets = context.offsets
         self.classic = ClassicGroups(context)
-        kinds: tuple[GroupKind[Any], ...] = (self.classic,)
+        self.streams = StreamsGroups(context)
+        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.streams)
         self._kinds = {kind.group_type: kind for kind in kinds}
         self._replays = {key: replay for kind in kinds for key, replay in kind.replays().items()}
 

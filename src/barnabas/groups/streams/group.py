@@ -26,7 +26,7 @@ FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
 
 
 class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
-    type = GroupType.STREAMS
+    group_type = GroupType.STREAMS
     protocol_type = "streams"
 
     def __init__(self, group_id: str) -> None:

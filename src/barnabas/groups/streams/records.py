@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.streams.members import Endpoint, StreamsMember
-from barnabas.groups.streams.tasks import Task, Tasks, by_subtopology
+from barnabas.groups.streams.members import Endpoint, StreamsMember, state_of
+from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology, tasks_of
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.messages import streams_group_records as written
 from barnabas.protocol.messages.streams_group_records import (

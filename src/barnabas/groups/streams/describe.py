@@ -1,0 +1,117 @@
+"""A streams group as StreamsGroupDescribe shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.groups.streams.configured import BROKER_DEFAULT, ConfiguredTopology, InternalTopic
+from barnabas.groups.streams.group import StreamsGroup
+from barnabas.groups.streams.members import StreamsMember
+from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology
+from barnabas.groups.streams.topology import UNDECIDED, Topology
+from barnabas.protocol.messages.streams import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
+    StreamsGroupDescribeSubtopology,
+    StreamsGroupDescribeTopology,
+    TaskIds,
+    TopicInfo,
+)
+from barnabas.protocol.messages.streams_group_records import TopicInfo as WrittenTopic
+
+
+def described(group: StreamsGroup) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=_topology(group),
+        members=[_member(group, member) for member in group.members.values()],
+    )
+
+
+def _topology(group: StreamsGroup) -> StreamsGroupDescribeTopology | None:
+    """With the partitions that were decided, once they are; else as the members have sent it."""
+    if group.configured is not None and group.configured.is_ready:
+        return _decided(group.configured)
+    return None if group.topology is None else _as_sent(group.topology)
+
+
+def _decided(configured: ConfiguredTopology) -> StreamsGroupDescribeTopology:
+    return StreamsGroupDescribeTopology(
+        epoch=configured.topology.epoch,
+        subtopologies=[
+            StreamsGroupDescribeSubtopology(
+                subtopology_id=subtopology_id,
+                source_topics=sorted(one.sources),
+                repartition_sink_topics=sorted(one.sinks),
+                state_changelog_topics=[_internal(topic) for topic in sorted(one.changelogs)],
+                repartition_source_topics=[_internal(topic) for topic in sorted(one.repartition_topics)],
+            )
+            for subtopology_id, one in configured.subtopologies.items()
+        ],
+    )
+
+
+def _internal(topic: InternalTopic) -> TopicInfo:
+    replicas = UNDECIDED if topic.replication_factor == BROKER_DEFAULT else topic.replication_factor
+    configs = [KeyValue(key, value) for key, value in topic.configs.items()]
+    return TopicInfo(topic.name, topic.partitions, replicas, configs)
+
+
+def _as_sent(topology: Topology) -> StreamsGroupDescribeTopology:
+    return StreamsGroupDescribeTopology(
+        epoch=topology.epoch,
+        subtopologies=[
+            StreamsGroupDescribeSubtopology(
+                subtopology_id=subtopology_id,
+                source_topics=sorted(one.source_topics),
+                repartition_sink_topics=sorted(one.repartition_sink_topics),
+                state_changelog_topics=_sent_topics(one.state_changelog_topics),
+                repartition_source_topics=_sent_topics(one.repartition_source_topics),
+            )
+            for subtopology_id, one in sorted(topology.subtopologies.items())
+        ],
+    )
+
+
+def _sent_topics(topics: Iterable[WrittenTopic]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            topic.name,
+            topic.partitions,
+            topic.replication_factor,
+            [KeyValue(config.key, config.value) for config in topic.topic_configs],
+        )
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    ]
+
+
+def _member(group: StreamsGroup, member: StreamsMember) -> Member:
+    endpoint = member.endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
+        assignment=_assignment(member.assigned),
+        target_assignment=_assignment(group.target(member.member_id)),
+    )
+
+
+def _assignment(tasks: Tasks | HeldTasks) -> Assignment:
+    return Assignment(task_ids(tasks.active), task_ids(tasks.standby), task_ids(tasks.warmup))
+
+
+def task_ids(tasks: Iterable[Task]) -> list[TaskIds]:
+    return [TaskIds(*ids) for ids in by_subtopology(tasks)]

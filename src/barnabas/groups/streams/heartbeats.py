@@ -1,0 +1,249 @@
+"""One heartbeat of a member of a streams group, from the request to the answer.
+
+1. The member is made, or takes over what has changed. 2. The first member brings the topology; later ones must bring
+the same. 3. Topology and topics are brought together: tasks, or what is in the way. 4. If any of this was new the
+group epoch rises, and a target assignment is computed for it, unless it is too early for that. 5. The member moves a
+step towards its target. All of it becomes records; the group itself changes when they are replayed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.members import Client
+from barnabas.groups.modern import JOINING, check_member_epoch
+from barnabas.groups.step import Step
+from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
+from barnabas.groups.streams.describe import task_ids
+from barnabas.groups.streams.endpoints import partitions_by_endpoint
+from barnabas.groups.streams.group import NOT_VALIDATED, StreamsGroup
+from barnabas.groups.streams.members import Endpoint, MemberState, StreamsMember
+from barnabas.groups.streams.reconciliation import Target, reconcile
+from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
+from barnabas.groups.streams.sizing import Status
+from barnabas.groups.streams.tasks import NOTHING, Tasks, tasks_of
+from barnabas.groups.streams.topology import Topology, to_value, topology_of
+from barnabas.protocol.messages import streams
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.groups.streams.kind import StreamsGroups
+
+
+class Outcome(NamedTuple):
+    """The answer, and the internal topics that the broker has to create for the group to get on."""
+
+    response: StreamsGroupHeartbeatResponse
+    missing: tuple[InternalTopic, ...] = ()
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        kind: StreamsGroups,
+        group: StreamsGroup,
+        request: StreamsGroupHeartbeatRequest,
+        client: Client,
+        step: Step,
+    ) -> None:
+        self._kind = kind
+        self._group = group
+        self._request = request
+        self._client = client
+        self._step = step
+        self._owned = owned_tasks(request)
+        self._statuses: list[streams.Status] = []
+
+    def run(self) -> Outcome:
+        member = self._find_member()
+        updated = self._updated(member)
+        if updated != member:
+            self._step.records.append(member_record(self._group.group_id, updated))
+        topology = self._agree_on_topology()
+        self._note_stale(updated)
+        configured = self._kind.configured(self._group, topology)
+        self._check_owned_tasks(configured)
+        epoch = self._next_epoch(configured, is_changed=updated != member)
+        target = self._target(updated, configured, epoch)
+        reconciled = self._reconcile(updated, target)
+        self._kind.expect_heartbeat(self._group.group_id, updated.member_id)
+        if self._request.shutdown_application:
+            self._kind.request_shutdown(self._group, updated.member_id)
+        return self._outcome(member, reconciled, configured)
+
+    # -- the member ---------------------------------------------------------------------------------
+
+    def _find_member(self) -> StreamsMember:
+        request = self._request
+        if request.member_epoch == JOINING:
+            return self._group.members.get(request.member_id) or StreamsMember(request.member_id)
+        member = self._group.member(request.member_id)
+        repeats = self._owned is not None and member.assigned.contains(self._owned)
+        check_member_epoch("streams", member, request.member_epoch, may_repeat=repeats)
+        return member
+
+    def _updated(self, member: StreamsMember) -> StreamsMember:
+        """What the heartbeat leaves out stays as it was."""
+        request, endpoint, tags = self._request, self._request.user_endpoint, self._request.client_tags
+        timeout_ms, topology = request.rebalance_timeout_ms, request.topology
+        return replace(
+            member,
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            topology_epoch=member.topology_epoch if topology is None else topology.epoch,
+            client_id=self._client.client_id,
+            client_host=self._client.host,
+            process_id=member.process_id if request.process_id is None else request.process_id,
+            client_tags=member.client_tags if tags is None else {tag.key: tag.value for tag in tags},
+            endpoint=member.endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        )
+
+    # -- the topology -------------------------------------------------------------------------------
+
+    def _agree_on_topology(self) -> Topology:
+        known, sent = self._group.topology, self._request.topology
+        if sent is None:
+            if known is None:  # its record was lost: whoever joins brings it again
+                raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, "The group has no topology. Rejoin with it.")
+            return known
+        value = to_value(sent)
+        if known is None:
+            self._step.records.append(topology_record(self._group.group_id, value))
+            return topology_of(value)
+        if sent.epoch >= known.epoch and known != topology_of(value):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+        return known
+
+    def _note_stale(self, member: StreamsMember) -> None:
+        known = self._group.topology
+        if known is not None and member.topology_epoch < known.epoch:
+            self._note(
+                Status.STALE_TOPOLOGY,
+                f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch "
+                f"{known.epoch}.",
+            )
+
+    def _check_owned_tasks(self, configured: ConfiguredTopology) -> None:
+        if self._owned is None or not configured.is_ready:
+            return
+        for task in sorted(self._owned.active | self._owned.standby):
+            subtopology = configured.subtopologies.get(task.subtopology_id)
+            if subtopology is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Subtopology {task.subtopology_id} does not exist in the topology.",
+                )
+            if not 0 <= task.partition < subtopology.tasks:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Task {task.partition} for subtopology {task.subtopology_id} is invalid. "
+                    f"Number of tasks for this subtopology: {subtopology.tasks}",
+                )
+
+    # -- the group ----------------------------------------------------------------------------------
+
+    def _next_epoch(self, configured: ConfiguredTopology, *, is_changed: bool) -> int:
+        group = self._group
+        validated = configured.topology.epoch if configured.is_ready else NOT_VALIDATED
+        configs = self._kind.assignment_configs(group.group_id)
+        if (
+            is_changed
+            or configured.metadata_hash != group.metadata_hash
+            or validated != group.validated_epoch
+            or configs != group.assignment_configs
+        ):
+            epoch = group.epoch + 1
+            facts = (configured.metadata_hash, validated, configs)
+            self._step.records.append(epoch_record(group.group_id, epoch, *facts))
+            return epoch
+        return group.epoch
+
+    def _target(self, member: StreamsMember, configured: ConfiguredTopology, epoch: int) -> Target:
+        group = self._group
+        if self._kind.waits_for_more(group):
+            self._note(
+                Status.ASSIGNMENT_DELAYED,
+                "Assignment delayed due to the configured initial rebalance delay.",
+            )
+            return Target(group.assignment_epoch, NOTHING)
+        if group.assignment_epoch >= epoch:
+            return Target(group.assignment_epoch, group.target(member.member_id))
+        if not self._kind.may_assign(group):
+            self._note(
+                Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
+            )
+            return Target(group.assignment_epoch, group.target(member.member_id))
+        members = {**group.members, member.member_id: member}
+        targets = self._kind.assign(group, epoch, members, configured, self._step)
+        return Target(epoch, targets[member.member_id])
+
+    def _reconcile(self, member: StreamsMember, target: Target) -> StreamsMember:
+        if member.is_reconciled_to(target.epoch):
+            return member
+        moved = reconcile(member, target, self._group.owners, self._owned)
+        if moved != member:
+            group_id = self._group.group_id
+            self._step.records.append(current_record(group_id, moved))
+            if moved.state is MemberState.UNREVOKED_TASKS:
+                self._kind.expect_revocation(group_id, moved.member_id, moved.rebalance_timeout_ms)
+            else:
+                self._kind.context.deadlines.cancel(Deadline(Awaited.REVOCATION, group_id, moved.member_id))
+        return moved
+
+    # -- the answer ---------------------------------------------------------------------------------
+
+    def _outcome(self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology) -> Outcome:
+        response = StreamsGroupHeartbeatResponse(
+            member_id=now.member_id,
+            member_epoch=now.member_epoch,
+            heartbeat_interval_ms=self._kind.heartbeat_interval_ms(self._group.group_id),
+        )
+        if self._request.member_epoch == JOINING or before.assigned != now.assigned:
+            self._list_tasks(response, now)
+        self._list_endpoints(response, now, configured)
+        if configured.problem is not None:
+            self._note(configured.problem.status, configured.problem.detail)
+        if self._group.shutdown_requested_by is not None:
+            self._note(
+                Status.SHUTDOWN_APPLICATION,
+                f"Streams group member {self._group.shutdown_requested_by} encountered a fatal error and "
+                "requested a shutdown for the entire application.",
+            )
+        response.status = self._statuses
+        return Outcome(response, configured.missing)
+
+    def _list_tasks(self, response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
+        """Members hear of their tasks when they join and when these change, not with every heartbeat."""
+        response.active_tasks = task_ids(member.assigned.active)
+        response.standby_tasks = task_ids(member.assigned.standby)
+        response.warmup_tasks = task_ids(member.assigned.warmup)
+        if member.endpoint is not None:
+            self._group.endpoint_epoch += 1
+
+    def _list_endpoints(
+        self, response: StreamsGroupHeartbeatResponse, member: StreamsMember, configured: ConfiguredTopology
+    ) -> None:
+        group = self._group
+        if group.endpoint_epoch != self._request.endpoint_information_epoch:
+            existing = self._kind.partition_counts(configured.topology)
+            listed = partitions_by_endpoint(group, member, configured, existing)
+            response.partitions_by_user_endpoint = listed
+        if (
+            group.group_id in self._kind.context.groups
+        ):  # else the epoch of a group that is only being made is lost
+            response.endpoint_information_epoch = group.endpoint_epoch
+
+    def _note(self, status: Status, detail: str) -> None:
+        self._statuses.append(streams.Status(status, detail))
+
+
+def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """What the member says that it has; it leaves that out when nothing has changed."""
+    if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
+        return None
+    return Tasks(
+        tasks_of(request.active_tasks), tasks_of(request.standby_tasks), tasks_of(request.warmup_tasks)
+    )

@@ -1,0 +1,205 @@
+"""Streams groups in a shard: who joins, beats, leaves or is not heard of any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.group import Committer, GroupType, PlaceCheck
+from barnabas.groups.kind import GroupKind, Replay
+from barnabas.groups.members import Client
+from barnabas.groups.modern import JOINING, LEAVING, may_assign
+from barnabas.groups.step import Step
+from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign
+from barnabas.groups.streams.configured import ConfiguredTopology, configure
+from barnabas.groups.streams.group import StreamsGroup
+from barnabas.groups.streams.heartbeats import Heartbeat, Outcome
+from barnabas.groups.streams.members import MemberState, StreamsMember
+from barnabas.groups.streams.records import (
+    assignment_epoch_record,
+    epoch_record,
+    member_tombstones,
+    target_record,
+)
+from barnabas.groups.streams.replaying import StreamsReplays
+from barnabas.groups.streams.tasks import NOTHING, Tasks
+from barnabas.groups.streams.topology import Topology
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from barnabas.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+STANDBY_REPLICAS = "num.standby.replicas"
+"""The one setting of a group that the assignor looks at; the group's record holds the value last used."""
+
+
+class StreamsGroups(GroupKind[StreamsGroup]):
+    group_type = GroupType.STREAMS
+    group_class = StreamsGroup
+
+    def new_group(self, group_id: str) -> StreamsGroup:
+        return StreamsGroup(group_id)
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        replays = StreamsReplays(
+            lambda group_id, create: self.for_replay(group_id, create=create), self.forget
+        )
+        return replays.table()
+
+    def check_commit(self, group: StreamsGroup, committer: Committer) -> PlaceCheck:
+        return group.check_commit(committer)
+
+    # -- heartbeats ---------------------------------------------------------------------------------
+
+    def heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, step: Step) -> Outcome:
+        if request.member_epoch == LEAVING:
+            return Outcome(self._leave(request, step))
+        group = self._group_of(request, step)
+        if group.is_empty:
+            self._wait_for_more(group)
+        return Heartbeat(self, group, request, client, step).run()
+
+    def _group_of(self, request: StreamsGroupHeartbeatRequest, step: Step) -> StreamsGroup:
+        """Who joins makes the group; an empty classic group of that name gives way."""
+        known = self.context.groups.get(request.group_id)
+        if request.member_epoch != JOINING:
+            return self.find(request.group_id)
+        if known is not None and known.group_type is GroupType.CLASSIC and known.is_empty:
+            step.records += known.tombstones()
+            known = None
+        group = self.new_group(request.group_id) if known is None else self.find(request.group_id)
+        self._check_room(group, request.member_id)
+        return group
+
+    def _check_room(self, group: StreamsGroup, member_id: str) -> None:
+        most = self.context.settings.streams_max_size
+        if len(group.members) >= most and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The streams group has reached its maximum capacity of {most} members.",
+            )
+
+    def _leave(self, request: StreamsGroupHeartbeatRequest, step: Step) -> StreamsGroupHeartbeatResponse:
+        group = self.find(request.group_id)
+        member = group.member(request.member_id)
+        if request.shutdown_application:
+            self.request_shutdown(group, request.member_id)
+        self._fence(group, member, "it left", step)
+        return StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVING, status=[])
+
+    def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, step: Step) -> None:
+        """The next heartbeat of anybody computes an assignment without this member."""
+        logger.info("group %s is without %s: %s", group.group_id, member.member_id, reason)
+        step.records += member_tombstones(group.group_id, member.member_id)
+        facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
+        step.records.append(epoch_record(group.group_id, group.epoch + 1, *facts))
+        self.expect_nothing(group.group_id, member.member_id)
+
+    def request_shutdown(self, group: StreamsGroup, member_id: str) -> None:
+        """Everybody is told to stop, until the group is empty."""
+        if group.shutdown_requested_by is None:
+            logger.info("%s asks all members of group %s to stop", member_id, group.group_id)
+            group.shutdown_requested_by = member_id
+
+    # -- topics -------------------------------------------------------------------------------------
+
+    def partition_counts(self, topology: Topology) -> dict[str, int]:
+        """Of the topics of a topology that exist."""
+        found = (self.context.topics.find(name) for name in topology.required_topics)
+        return {topic.name: topic.partitions for topic in found if topic is not None}
+
+    def configured(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
+        """Computed again only when a topic has changed since."""
+        known = group.configured
+        if known is not None and known.topology == topology and not group.topics_may_have_changed:
+            return known
+        current = self.context.topics.hash_of(topology.required_topics)
+        if known is None or known.topology != topology or known.metadata_hash != current:
+            known = configure(topology, self.partition_counts(topology), current)
+            group.configured = known
+        if current == group.metadata_hash:
+            group.topics_may_have_changed = False
+        return known
+
+    # -- assignments --------------------------------------------------------------------------------
+
+    def _wait_for_more(self, group: StreamsGroup) -> None:
+        """Instances of an application start together: the first assignment shall not be for one of them."""
+        key = Deadline(Awaited.INITIAL_DELAY, group.group_id)
+        delay_ms = self.context.configs.milliseconds(group.group_id, "streams.initial.rebalance.delay.ms")
+        if delay_ms and key not in self.context.deadlines:
+            self.context.deadlines.set(key, delay_ms)
+
+    def waits_for_more(self, group: StreamsGroup) -> bool:
+        return Deadline(Awaited.INITIAL_DELAY, group.group_id) in self.context.deadlines
+
+    def may_assign(self, group: StreamsGroup) -> bool:
+        return may_assign(group, self.assignment_interval_ms(group.group_id), self.context.clock.now_ms())
+
+    def assignment_configs(self, group_id: str) -> dict[str, str]:
+        return {STANDBY_REPLICAS: str(self.context.configs.value(group_id, "streams.num.standby.replicas"))}
+
+    def assign(
+        self,
+        group: StreamsGroup,
+        epoch: int,
+        members: Mapping[str, StreamsMember],
+        configured: ConfiguredTopology,
+        step: Step,
+    ) -> dict[str, Tasks]:
+        """Compute the targets of an epoch, and write those that are new."""
+        targets = self._compute(group, members, configured)
+        for member_id, target in targets.items():
+            if group.targets.get(member_id) != target:
+                step.records.append(target_record(group.group_id, member_id, target))
+        step.records.append(assignment_epoch_record(group.group_id, epoch, self.context.clock.now_ms()))
+        return targets
+
+    def _compute(
+        self, group: StreamsGroup, members: Mapping[str, StreamsMember], configured: ConfiguredTopology
+    ) -> dict[str, Tasks]:
+        if not configured.is_ready:
+            return dict.fromkeys(members, NOTHING)
+        return assign(
+            {
+                member_id: MemberSpec(member.process_id, group.target(member_id))
+                for member_id, member in members.items()
+            },
+            {
+                subtopology_id: SubtopologySpec(one.tasks, one.is_stateful)
+                for subtopology_id, one in configured.subtopologies.items()
+            },
+            int(self.assignment_configs(group.group_id)[STANDBY_REPLICAS]),
+        )
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def deadline_reached(self, group: StreamsGroup, deadline: Deadline, step: Step) -> None:
+        if deadline.awaited is Awaited.INITIAL_DELAY:
+            self._end_initial_delay(group, step)
+            return
+        member = group.members.get(deadline.member_id)
+        if member is None:
+            return
+        if deadline.awaited is Awaited.HEARTBEAT:
+            self._fence(group, member, "it sent no heartbeat within its session timeout", step)
+        elif deadline.awaited is Awaited.REVOCATION and member.state is MemberState.UNREVOKED_TASKS:
+            self._fence(group, member, "it kept tasks beyond its rebalance timeout", step)
+
+    def _end_initial_delay(self, group: StreamsGroup, step: Step) -> None:
+        if group.is_empty or group.topology is None or group.epoch <= group.assignment_epoch:
+            return
+        if self.may_assign(group):
+            configured = self.configured(group, group.topology)
+            self.assign(group, group.epoch, group.members, configured, step)
+
+    def loaded(self, group: StreamsGroup) -> None:
+        for member in group.members.values():
+            self.expect_heartbeat(group.group_id, member.member_id)
+            if member.state is MemberState.UNREVOKED_TASKS:
+                self.expect_revocation(group.group_id, member.member_id, member.rebalance_timeout_ms)
+
+    def unloaded(self, group: StreamsGroup) -> None:
+        """Nobody waits here: every heartbeat is answered at once."""
