@@ -1,0 +1,105 @@
+"""What a sink remembers about itself: one value a sink in the compacted topic `__barnabas_sinks`.
+
+*run*: every driver that takes a sink over gets a higher number. It stands in the transactional ids of its tasks, so
+that nobody who was replaced can touch a transaction of who came later. *owner*: the driver process that has the run.
+*decided*: the last batch of *query* that will be, or is, in the topics. *pending*: its transactions, until they are
+known to be committed; a batch is decided at the moment at which this value is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+NO_BATCH = -1
+VERSION = 1
+
+
+class Part(NamedTuple):
+    """The transaction that one task has left open."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    run: int = 0
+    owner: str = ""
+    query: str = ""
+    decided: int = NO_BATCH
+    pending: tuple[Part, ...] = ()
+    previous: tuple[str, int] = ("", NO_BATCH)
+    """`query` and `decided` before the pending decision: what a decision that failed is taken back to."""
+
+    def has(self, query: str, batch: int) -> bool:
+        """Whether this batch was decided. Another query counts its batches from zero."""
+        return query == self.query and batch <= self.decided
+
+    def taken_over(self, owner: str) -> SinkState:
+        return replace(self, run=self.run + 1, owner=owner)
+
+    def with_decision(self, query: str, batch: int, pending: tuple[Part, ...]) -> SinkState:
+        previous = (self.query, self.decided)
+        return replace(self, query=query, decided=batch, pending=pending, previous=previous)
+
+    def completed(self) -> SinkState:
+        return replace(self, pending=(), previous=("", NO_BATCH))
+
+    def withdrawn(self) -> SinkState:
+        query, decided = self.previous
+        return replace(self.completed(), query=query, decided=decided)
+
+
+def encode_state(state: SinkState) -> bytes:
+    fields = {
+        "version": VERSION,
+        "run": state.run,
+        "owner": state.owner,
+        "query": state.query,
+        "decided": state.decided,
+        "pending": [list(part) for part in state.pending],
+        "previous": list(state.previous),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_state(value: bytes) -> SinkState:
+    fields: dict[str, Any] = json.loads(value)
+    if fields["version"] > VERSION:
+        raise ValueError(
+            f"the sink's state was written by a newer Barnabas (version {fields['version']} of the state)"
+        )
+    return SinkState(
+        fields["run"],
+        fields["owner"],
+        fields["query"],
+        fields["decided"],
+        tuple(Part(*part) for part in fields["pending"]),
+        (fields["previous"][0], fields["previous"][1]),
+    )
+
+
+# -- transactional ids ------------------------------------------------------------------------------------
+
+DRIVER_ROWS = "rows"  # the transaction in which the driver writes what tasks handed to it
+_TASK_ID = re.compile(rf"(\d+)-(\d+|{DRIVER_ROWS})")
+
+
+def driver_id(sink: str) -> str:
+    return f"{sink}-driver"
+
+
+def task_id(sink: str, run: int, task: int | str) -> str:
+    return f"{sink}-{run}-{task}"
+
+
+def run_of(sink: str, transactional_id: str) -> int | None:
+    """The run that an id belongs to; None when it is no task's of this sink."""
+    if not transactional_id.startswith(f"{sink}-"):
+        return None
+    found = _TASK_ID.fullmatch(transactional_id[len(sink) + 1 :])
+    return int(found[1]) if found else None

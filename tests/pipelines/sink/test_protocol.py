@@ -1,0 +1,241 @@
+"""Whatever step a driver dies at, and whoever wakes up late: every row is in the topic once, and nothing stays open."""
+
+import random
+
+import pytest
+
+from barnabas.pipelines.sink.protocol import LostBatchError, SupersededError, Torn, TornBatchError, plan
+from barnabas.pipelines.sink.state import (
+    Part,
+    SinkState,
+    decode_state,
+    driver_id,
+    encode_state,
+    run_of,
+    task_id,
+)
+from tests.pipelines.sink.model import SINK, Cluster, Driver, expected_rows
+
+BATCHES = 3
+
+
+class World:
+    """A cluster, Spark's checkpoint, and drivers that come and go."""
+
+    def __init__(self, inline: bool) -> None:
+        self.cluster = Cluster()
+        self.checkpoint: set[int] = set()
+        self._inline = inline
+        self._drivers = 0
+
+    def start(self) -> Driver:
+        self._drivers += 1
+        return Driver(self.cluster, f"driver-{self._drivers}", self.checkpoint, BATCHES, self._inline)
+
+    def finish(self) -> None:
+        """Restart until a driver gets through, as a supervisor does."""
+        for _ in range(5):
+            driver = self.start()
+            driver.run()
+            if driver.failure is None:
+                return
+        raise AssertionError(f"no driver gets through: {driver.failure}")
+
+    def check(self) -> None:
+        assert sorted(self.cluster.topic) == expected_rows(BATCHES)
+        assert self.cluster.open_transactions() == []
+
+
+def count_steps(inline: bool) -> int:
+    driver, steps = World(inline).start(), 0
+    while not driver.ended:
+        driver.step()
+        steps += 1
+    return steps
+
+
+@pytest.fixture(params=[False, True], ids=["transactions", "rows handed over"])
+def inline(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_a_query_that_nothing_happens_to_writes_every_row_once(inline: bool) -> None:
+    world = World(inline)
+    world.start().run()
+    world.check()
+
+
+def test_a_driver_may_die_at_any_step(inline: bool) -> None:
+    for steps in range(count_steps(inline) + 1):
+        world = World(inline)
+        driver = world.start()
+        for _ in range(steps):
+            driver.step()
+        world.finish()
+        world.check()
+
+
+def test_two_drivers_may_die_one_after_the_other_at_any_two_steps(inline: bool) -> None:
+    total = count_steps(inline)
+    for first in range(total):
+        for second in range(total + 20):
+            world = World(inline)
+            for steps in (first, second):
+                driver = world.start()
+                for _ in range(steps):
+                    if not driver.ended:
+                        driver.step()
+            world.finish()
+            world.check()
+
+
+def test_a_driver_that_was_replaced_may_wake_up_at_any_step(inline: bool) -> None:
+    """The first stops at one step, another comes as far as some step, the first goes on to its end."""
+    total = count_steps(inline)
+    for first in range(total):
+        for second in range(0, total + 20, 2):
+            world = World(inline)
+            zombie, successor = world.start(), world.start()
+            for _ in range(first):
+                zombie.step()
+            for _ in range(second):
+                if not successor.ended:
+                    successor.step()
+            zombie.run()
+            successor.run()
+            world.finish()
+            world.start().run()
+            assert sorted(world.cluster.topic) == expected_rows(BATCHES)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_three_drivers_at_once_in_any_order_of_steps(inline: bool, seed: int) -> None:
+    for number in range(100):
+        chosen = random.Random(seed * 1000 + number)
+        world = World(inline)
+        drivers = [world.start() for _ in range(3)]
+        while any(not driver.ended for driver in drivers):
+            driver = chosen.choice([one for one in drivers if not one.ended])
+            for _ in range(chosen.choice([1, 1, 2, 5, 10])):
+                if not driver.ended:
+                    driver.step()
+        for driver in drivers:
+            assert not isinstance(driver.failure, TornBatchError)
+        world.finish()
+        assert sorted(world.cluster.topic) == expected_rows(BATCHES)
+
+
+def test_what_a_replaced_driver_leaves_open_is_ended_by_who_comes_next() -> None:
+    world = World(inline=False)
+    zombie = world.start()
+    while not world.cluster.open_transactions():
+        zombie.step()
+    successor = world.start()
+    successor.run()
+    assert world.cluster.open_transactions() == []
+    zombie.run()
+    assert zombie.failure is not None
+    world.check()
+
+
+# -- the broker's timeout, where there is one -----------------------------------------------------------
+
+
+def until_decided(world: World, *, committed: int) -> Driver:
+    """A driver that dies after its first decision, when so many transactions are committed."""
+    driver = world.start()
+    while not (world.cluster.states[-1].pending and len(world.cluster.topic) == 2 * committed):
+        driver.step()
+    return driver
+
+
+def test_a_batch_whose_transactions_all_timed_out_is_written_again() -> None:
+    world = World(inline=False)
+    until_decided(world, committed=0)
+    for name in world.cluster.open_transactions():
+        world.cluster.time_out(name)
+    world.finish()
+    world.check()
+
+
+def test_a_batch_of_which_nothing_was_committed_is_written_again_if_only_one_transaction_timed_out() -> None:
+    world = World(inline=False)
+    until_decided(world, committed=0)
+    world.cluster.time_out(world.cluster.open_transactions()[-1])
+    world.finish()
+    world.check()
+
+
+def test_a_batch_of_which_a_part_was_committed_stops_the_query_and_is_named() -> None:
+    world = World(inline=False)
+    until_decided(world, committed=1)
+    (late,) = world.cluster.open_transactions()
+    world.cluster.time_out(late)
+    for _ in range(2):  # and stops it again, until somebody says what is to be done
+        driver = world.start()
+        driver.run()
+        assert isinstance(driver.failure, TornBatchError)
+        assert "batch 0 is only partly in the topics" in str(driver.failure)
+        assert late in str(driver.failure)
+
+
+@pytest.mark.parametrize(("torn", "rows"), [(Torn.SKIP, 2), (Torn.RERUN, 6)])
+def test_a_torn_batch_goes_on_as_the_user_says(torn: Torn, rows: int) -> None:
+    world = World(inline=False)
+    until_decided(world, committed=1)
+    world.cluster.time_out(world.cluster.open_transactions()[0])
+    helper = world.start()
+    for _ in helper._perform(plan(helper.name, torn)):
+        pass
+    world.finish()
+    assert len([row for row in world.cluster.topic if row.startswith("0-")]) == rows
+    assert world.cluster.open_transactions() == []
+
+
+def test_transactions_that_are_gone_before_the_decision_are_noticed() -> None:
+    world = World(inline=False)
+    driver = world.start()
+    while len(world.cluster.open_transactions()) < 2:
+        driver.step()
+    driver.step()
+    driver.step()
+    world.cluster.time_out(world.cluster.open_transactions()[0])
+    driver.run()
+    assert isinstance(driver.failure, LostBatchError)
+    world.finish()
+    world.check()
+
+
+def test_a_driver_that_was_replaced_is_told_so() -> None:
+    world = World(inline=False)
+    zombie = world.start()
+    while len(world.cluster.open_transactions()) < 2:
+        zombie.step()
+    successor = world.start()
+    while world.cluster.states[-1].owner != successor.name:
+        successor.step()
+    zombie.run()
+    assert isinstance(zombie.failure, SupersededError)
+
+
+# -- the state --------------------------------------------------------------------------------------------
+
+
+def test_the_state_survives_its_encoding() -> None:
+    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6))
+    assert decode_state(encode_state(state)) == state
+
+
+def test_another_query_counts_its_batches_from_zero() -> None:
+    state = SinkState(query="q", decided=5)
+    assert state.has("q", 5)
+    assert not state.has("q", 6)
+    assert not state.has("new", 0)
+
+
+def test_the_ids_of_sinks_whose_names_are_alike_are_told_apart() -> None:
+    assert run_of(SINK, task_id(SINK, 4, 2)) == 4
+    assert run_of(SINK, task_id(SINK, 4, "rows")) == 4
+    assert run_of(SINK, task_id(f"{SINK}-4", 4, 2)) is None
+    assert run_of(SINK, driver_id(SINK)) is None
+    assert run_of(SINK, "other-1-1") is None
