@@ -40,26 +40,23 @@ _LARGEST = np.int64((1 << 63) - 1)
 _SMALLEST = np.int64(-(1 << 63))
 _MOST_MILLISECONDS = np.int64(((1 << 63) - 1) // 1000)
 
-helper = njit(cache=True, nogil=True)
+# Without numba's runtime (nothing here allocates), and inlined before compilation: otherwise every helper counts references
+# to the arrays that it is given, which took five times as long as the work itself. What is called rarely is not inlined.
+inlined = njit(cache=True, nogil=True, _nrt=False, inline="always")
+called = njit(cache=True, nogil=True, _nrt=False)
 
 # offsets, data, valid (a bit a row), state: a column of byte strings as Arrow lays it out
 _STRINGS = (OUT_INTS, OUT_BYTES, OUT_BYTES, OUT_LONGS)
 
 
-@helper
-def read_varint(data, position, end):  # type: ignore[no-untyped-def]
-    """(value, position after it), or BAD as the position: the data end, or the number has more than 64 bits."""
-    if position < 0 or position >= end:
-        return np.int64(0), BAD
-    byte = data[position]
-    if byte < 128:
-        small = np.int64(byte)
-        return (small >> 1) ^ -(small & 1), position + 1
-    folded = np.uint64(byte & 0x7F)
+@called
+def read_long_varint(data, position, end):  # type: ignore[no-untyped-def]
+    """`read_varint`, for a number of several bytes."""
+    folded = np.uint64(data[np.uint64(position)] & 0x7F)
     for index in range(1, 10):
         if position + index >= end:
             return np.int64(0), BAD
-        byte = data[position + index]
+        byte = data[np.uint64(position + index)]
         if index == 9 and byte > 1:
             return np.int64(0), BAD
         folded |= np.uint64(byte & 0x7F) << np.uint64(7 * index)
@@ -69,7 +66,24 @@ def read_varint(data, position, end):  # type: ignore[no-untyped-def]
     return np.int64(0), BAD
 
 
-@helper
+@inlined
+def read_varint(data, position, end):  # type: ignore[no-untyped-def]
+    """(value, position after it), or BAD as the position: the data end, or the number has more than 64 bits."""
+    if position < 0 or position >= end:
+        return np.int64(0), BAD
+    byte = data[np.uint64(position)]
+    if byte < 128:
+        small = np.int64(byte)
+        return (small >> 1) ^ -(small & 1), position + 1
+    if position + 1 < end:
+        second = data[np.uint64(position + 1)]
+        if second < 128:
+            small = np.int64(byte & 0x7F) | np.int64(second) << 7
+            return (small >> 1) ^ -(small & 1), position + 2
+    return read_long_varint(data, position, end)
+
+
+@inlined
 def overflows(base, delta):  # type: ignore[no-untyped-def]
     """Whether base + delta does not fit into 64 bits."""
     if delta >= 0:
@@ -77,7 +91,7 @@ def overflows(base, delta):  # type: ignore[no-untyped-def]
     return base < _SMALLEST - delta
 
 
-@helper
+@inlined
 def microseconds(milliseconds):  # type: ignore[no-untyped-def]
     """A moment that microseconds cannot say becomes the last or first one that they can."""
     if milliseconds > _MOST_MILLISECONDS:
@@ -87,7 +101,7 @@ def microseconds(milliseconds):  # type: ignore[no-untyped-def]
     return milliseconds * 1000
 
 
-@helper
+@inlined
 def take_string(source, position, end, keep, row, offsets, data, valid, state):  # type: ignore[no-untyped-def]
     """Copy one nullable field into its column, or only step over it; the position after it, or BAD."""
     length, position = read_varint(source, position, end)
@@ -97,46 +111,54 @@ def take_string(source, position, end, keep, row, offsets, data, valid, state): 
         if keep:
             valid[row >> 3] &= ~np.uint8(1 << (row & 7))
             state[NULLS] += 1
-            offsets[row + 1] = np.int32(state[WRITTEN])
+            offsets[np.uint64(row + 1)] = np.int32(state[WRITTEN])
         return position
     if keep:
         written = state[WRITTEN]
-        for index in range(length):
-            data[written + index] = source[position + index]
+        # Unsigned: numba need not ask of each index whether it counts from the end, and copies words instead of bytes.
+        target, start = np.uint64(written), np.uint64(position)
+        for index in range(np.uint64(length)):
+            data[target + index] = source[start + index]
         state[WRITTEN] = written + length
-        offsets[row + 1] = np.int32(written + length)
+        offsets[np.uint64(row + 1)] = np.int32(written + length)
     return position + length
 
 
-@helper
+@called
 def take_headers(  # type: ignore[no-untyped-def]
-    source, position, end, keep, row, lists, lists_valid, counts, key_column, value_column
+    source, position, end, keep, first, key_column, value_column
 ):
-    """Copy the headers of a record, or only check them. A record without any has a null, as in Spark's connector."""
+    """Copy the headers of a record behind the first ones, or only check them; (how many, the position after them)."""
+    key_offsets, key_data, key_valid, key_state = key_column
+    value_offsets, value_data, value_valid, value_state = value_column
     count, position = read_varint(source, position, end)
     if position < 0 or count < 0 or count > end - position:
-        return BAD
-    first = counts[0]
-    for index in range(count):
-        place = first + index
+        return np.int64(0), BAD
+    for place in range(first, first + count):
         if position < end and source[position] & 1:
-            return BAD  # a length below zero: a header has no key
-        position = take_string(source, position, end, keep, place, *key_column)
+            return np.int64(0), BAD  # a length below zero: a header has no key
+        position = take_string(
+            source, position, end, keep, place, key_offsets, key_data, key_valid, key_state
+        )
+        position = take_string(
+            source, position, end, keep, place, value_offsets, value_data, value_valid, value_state
+        )
         if position < 0:
-            return BAD
-        position = take_string(source, position, end, keep, place, *value_column)
-        if position < 0:
-            return BAD
-    if keep:
-        if count == 0:
-            lists_valid[row >> 3] &= ~np.uint8(1 << (row & 7))
-            counts[1] += 1
-        counts[0] = first + count
-        lists[row + 1] = np.int32(first + count)
-    return position
+            return np.int64(0), BAD
+    return count, position
 
 
-@helper
+@inlined
+def close_list(row, count, lists, valid, state):  # type: ignore[no-untyped-def]
+    """The list of a record's headers ends here. One without any is null, as in Spark's connector."""
+    if count == 0:
+        valid[row >> 3] &= ~np.uint8(1 << (row & 7))
+        state[NULLS] += 1
+    state[WRITTEN] += count
+    lists[row + 1] = np.int32(state[WRITTEN])
+
+
+@inlined
 def record_end(source, position, end):  # type: ignore[no-untyped-def]
     """(position after the attributes, end of the record)"""
     length, position = read_varint(source, position, end)
@@ -145,7 +167,7 @@ def record_end(source, position, end):  # type: ignore[no-untyped-def]
     return position + 1, position + length
 
 
-@helper
+@inlined
 def record_place(source, position, end, batch):  # type: ignore[no-untyped-def]
     """(offset, timestamp, position after both deltas)"""
     time_delta, position = read_varint(source, position, end)
@@ -171,14 +193,17 @@ def record_place(source, position, end, batch):  # type: ignore[no-untyped-def]
     ),
     cache=True,
     nogil=True,
+    _nrt=False,
 )  # fmt: skip
 def decode_batches(  # type: ignore[no-untyped-def]
     source, plan, wanted, first, until,
     offsets, timestamps, timestamp_types,
     keys, values,
-    lists, lists_valid, header_counts, header_keys, header_values,
+    lists, lists_valid, header_state, header_keys, header_values,
 ):  # fmt: skip
     """(rows, BAD) or (rows so far, the batch that is wrong): the records with first <= offset < until, as columns."""
+    key_offsets, key_data, key_valid, key_state = keys
+    value_offsets, value_data, value_valid, value_state = values
     row = 0
     for index in range(plan.shape[0]):
         batch = plan[index]
@@ -187,21 +212,33 @@ def decode_batches(  # type: ignore[no-untyped-def]
             position, end = record_end(source, position, batch_end)
             offset, timestamp, position = record_place(source, position, end, batch)
             keep = first <= offset < until
-            position = take_string(source, position, end, keep and wanted & WANT_KEY != 0, row, *keys)
-            position = take_string(source, position, end, keep and wanted & WANT_VALUE != 0, row, *values)
-            position = take_headers(
-                source, position, end, keep and wanted & WANT_HEADERS != 0, row,
-                lists, lists_valid, header_counts, header_keys, header_values,
+            position = take_string(
+                source, position, end, keep and wanted & WANT_KEY != 0, row,
+                key_offsets, key_data, key_valid, key_state,
             )  # fmt: skip
+            position = take_string(
+                source, position, end, keep and wanted & WANT_VALUE != 0, row,
+                value_offsets, value_data, value_valid, value_state,
+            )  # fmt: skip
+            count = np.int64(0)
+            if 0 <= position < end and source[np.uint64(position)] == 0:  # the usual case
+                position += 1
+            else:
+                count, position = take_headers(
+                    source, position, end, keep and wanted & WANT_HEADERS != 0, header_state[WRITTEN],
+                    header_keys, header_values,
+                )  # fmt: skip
             if position != end:
                 return row, index
             if keep:
                 if wanted & WANT_OFFSET:
-                    offsets[row] = offset
+                    offsets[np.uint64(row)] = offset
                 if wanted & WANT_TIMESTAMP:
-                    timestamps[row] = microseconds(timestamp)
+                    timestamps[np.uint64(row)] = microseconds(timestamp)
                 if wanted & WANT_TYPE:
-                    timestamp_types[row] = np.int32(batch[IS_APPEND_TIME])
+                    timestamp_types[np.uint64(row)] = np.int32(batch[IS_APPEND_TIME])
+                if wanted & WANT_HEADERS:
+                    close_list(row, count, lists, lists_valid, header_state)
                 row += 1
         if position != batch_end:
             return row, index
