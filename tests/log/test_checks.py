@@ -206,3 +206,12 @@ def test_a_follower_refuses_what_it_has_and_what_was_damaged(tmp_path: Path) -> 
     with pytest.raises(KafkaError, match="already ends at 1"):
         follower.append_as_follower(memoryview(sent))
     assert read_header(content(follower.read(0, 100, 1))).base_offset == 0
+
+
+def test_an_empty_log_that_starts_within_a_batch_takes_all_of_it(tmp_path: Path) -> None:
+    """DeleteRecords moves a leader's log start into a batch; whoever begins to follow it there gets the whole batch."""
+    leader, follower = new_log(tmp_path / "leader-0"), new_log(tmp_path / "follower-0")
+    append(leader, batch(b"a", b"b", b"c"))
+    follower.truncate_fully_and_start_at(1)
+    follower.append_as_follower(memoryview(bytearray(content(leader.read(1, 1000, 3)))))
+    assert (follower.log_start_offset, follower.log_end_offset) == (0, 3)

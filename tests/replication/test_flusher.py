@@ -60,3 +60,36 @@ def test_a_flush_that_fails_is_never_tried_again(log: Log, batch: Callable[[], m
     assert answers == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
     assert broken == [log]
     assert not later.jobs
+
+
+def test_a_log_that_is_held_is_not_flushed_before_it_is_released(
+    log: Log, batch: Callable[[], memoryview]
+) -> None:
+    later, answers, ready = Later(), list[ErrorCode](), list[bool]()
+    flusher = Flusher(later, lambda log, error: None)
+    log.append_as_leader(batch(), 0, NOW)
+    flusher.when_flushed(log, log.log_end_offset, answers.append)
+    flusher.hold(log, lambda: ready.append(True))
+    log.append_as_leader(batch(), 0, NOW)
+    flusher.when_flushed(log, log.log_end_offset, answers.append)
+    assert not ready
+    later.finish_one()
+    assert (ready, answers, later.jobs) == ([True], [ErrorCode.NONE], [])
+    flusher.release(log)
+    later.finish_one()
+    assert answers == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+def test_those_who_wait_are_told_when_the_partition_is_deleted_and_no_disk_is_blamed(
+    log: Log, batch: Callable[[], memoryview]
+) -> None:
+    later, answers, broken = Later(), list[ErrorCode](), list[Log]()
+    flusher = Flusher(later, lambda log, error: broken.append(log))
+    for _ in range(2):
+        log.append_as_leader(batch(), 0, NOW)
+        flusher.when_flushed(log, log.log_end_offset, answers.append)
+    log.abandon()
+    log.fs.rename(log.folder, f"{log.folder}-delete")
+    later.finish_one()
+    assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert (broken, later.jobs, log.gate.error) == ([], [], None)

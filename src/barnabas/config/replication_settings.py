@@ -42,4 +42,7 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
     Setting("follower.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
             "Bytes per second that a follower fetches for throttled replicas.", AtLeast(0),
             mode=Mode.CLUSTER_WIDE, internal=True),
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", Kind.LONG, str(MAX_LONG),
+            "Bytes per second that are copied for replicas that move to another log dir.", AtLeast(0),
+            mode=Mode.CLUSTER_WIDE, internal=True),
 )  # fmt: skip

@@ -102,6 +102,10 @@ class LeaderEpochs:
         self.latest = UNDEFINED
         self._changed()
 
+    def has_no_file(self) -> None:
+        """The log has got another folder: the next flush writes the file."""
+        self._changed()
+
     def _changed(self) -> None:
         self.dirty = True
         self._unsaved_start = UNDEFINED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.files import File, FileSystem
@@ -54,7 +55,8 @@ class FlushJob(NamedTuple):
         for path in self.paths:
             self._sync_path(path)
         for folder in self.folders:
-            self.fs.sync_folder(folder)
+            with suppress(FileNotFoundError):  # the partition was deleted, or has moved
+                self.fs.sync_folder(folder)
 
     def _sync_path(self, path: str) -> None:
         try:

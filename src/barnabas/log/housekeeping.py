@@ -136,4 +136,4 @@ class Housekeeping:
     def _checkpoint_jobs(self) -> Iterator[Callable[[], None]]:
         for log_dir in self._logs.dirs:
             if log_dir.gate.error is None:
-                yield log_dir.checkpoint(self._logs.in_folder(log_dir.folder)).run
+                yield self._logs.checkpoint_job_of(log_dir).run

@@ -13,7 +13,7 @@ from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
 from barnabas.log.failures import DamagedLog
-from barnabas.log.log import Log
+from barnabas.log.log import Log, LogParts
 from barnabas.log.log_dir import Checkpoints, LogDir
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.properties import remove_clean_shutdown, write_boot_id
@@ -57,6 +57,8 @@ class Loader:
         self.dir_of: dict[TopicPartition, LogDir] = {}
         self.retired: list[str] = []
         """Folders of partitions that were deleted before the stop."""
+        self.futures: dict[TopicPartition, tuple[Log, LogDir]] = {}
+        """Copies of partitions that were on their way to another log dir."""
 
     def load(self, log_dir: LogDir, boot_id: str | None) -> None:
         """OSError when the disk fails; KafkaError when a partition is in two places."""
@@ -66,6 +68,9 @@ class Loader:
         for partition in self._partitions(log_dir):
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, how, checkpoints)
+        for name in self._fs.list(log_dir.folder):
+            if (moving := names.partition_of_future(name)) is not None:
+                self._load_future(log_dir, name, moving, checkpoints)
         # Until others have been told of a loss, every start must find it out again (`loss_is_told`).
         self._settle(log_dir, None if stop is Stop.CRASHED else boot_id)
         if stop is not Stop.CLEAN and self.report.recovered:
@@ -106,10 +111,33 @@ class Loader:
         topic_id = self._topic_id(folder)
         config = self._expected(partition, topic_id)
         if config is None:
-            self.report.strays.append(self._set_aside(log_dir, partition))
+            self.report.strays.append(self.set_aside(log_dir, str(partition), partition))
             return
         self._note_place(partition, log_dir)
-        recovery = Recovery(
+        recovery = self._recovery(folder, partition, config, stop, checkpoints)
+        try:
+            parts = recovery.run()
+        except DamagedLog as damage:
+            logger.error("%s", damage)
+            self.report.damaged[partition] = damage
+            log_dir.keep(partition, checkpoints)
+            return
+        log = self.logs[partition] = self._log(folder, partition, topic_id, config, parts, log_dir)
+        known = checkpoints.high_watermarks.get(partition, 0)
+        # After a crash, what was cut before it may be back: only what is synced for certain counts as committed, and
+        # a follower learns the rest from its leader.
+        log.advance_high_watermark(min(known, parts.recovery_point) if stop is Stop.CRASHED else known)
+        self._tell(partition, recovery.report)
+
+    def _recovery(
+        self,
+        folder: str,
+        partition: TopicPartition,
+        config: LogConfig,
+        stop: Stop,
+        checkpoints: Checkpoints,
+    ) -> Recovery:
+        return Recovery(
             self._fs,
             folder,
             config,
@@ -119,14 +147,17 @@ class Loader:
             log_start=checkpoints.log_starts.get(partition, 0),
             now_ms=self._now_ms,
         )
-        try:
-            parts = recovery.run()
-        except DamagedLog as damage:
-            logger.error("%s", damage)
-            self.report.damaged[partition] = damage
-            log_dir.keep(partition, checkpoints)
-            return
-        log = self.logs[partition] = Log(
+
+    def _log(
+        self,
+        folder: str,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        config: LogConfig,
+        parts: LogParts,
+        log_dir: LogDir,
+    ) -> Log:
+        return Log(
             self._fs,
             folder,
             partition,
@@ -137,11 +168,26 @@ class Loader:
             open_segments=self._open_segments,
             roll_jitter=random.random(),
         )
-        known = checkpoints.high_watermarks.get(partition, 0)
-        # After a crash, what was cut before it may be back: only what is synced for certain counts as committed, and
-        # a follower learns the rest from its leader.
-        log.advance_high_watermark(min(known, parts.recovery_point) if stop is Stop.CRASHED else known)
-        self._tell(partition, recovery.report)
+
+    def _load_future(
+        self, log_dir: LogDir, name: str, partition: TopicPartition, checkpoints: Checkpoints
+    ) -> None:
+        """A copy that was not finished. One that is of no use is set aside; the partition itself is elsewhere."""
+        folder = f"{log_dir.folder}/{name}"
+        topic_id = self._topic_id(folder)
+        config = self._expected(partition, topic_id)
+        if config is None or topic_id is None or partition in self.futures:
+            self.report.strays.append(self.set_aside(log_dir, name, partition))
+            return
+        stop = self.report.stops[log_dir.folder]
+        try:
+            parts = self._recovery(folder, partition, config, stop, checkpoints).run()
+        except DamagedLog as damage:
+            logger.warning("%s does not move any more, ask for it again: %s", partition, damage)
+            self.report.strays.append(self.set_aside(log_dir, name, partition))
+            return
+        future = self._log(folder, partition, topic_id, config, parts, log_dir)
+        self.futures[partition] = future, log_dir
 
     def _note_place(self, partition: TopicPartition, log_dir: LogDir) -> None:
         other = self.dir_of.setdefault(partition, log_dir)
@@ -159,10 +205,10 @@ class Loader:
             logger.warning("%s/%s cannot be read: %s", folder, names.PARTITION_METADATA, error)
             return None
 
-    def _set_aside(self, log_dir: LogDir, partition: TopicPartition) -> str:
+    def set_aside(self, log_dir: LogDir, name: str, partition: TopicPartition) -> str:
         stray = f"{log_dir.folder}/{names.retired_folder_name(partition, names.STRAY_FOLDER)}"
-        self._fs.rename(f"{log_dir.folder}/{partition}", stray)
-        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", partition, stray)
+        self._fs.rename(f"{log_dir.folder}/{name}", stray)
+        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", name, stray)
         return stray
 
     def _tell(self, partition: TopicPartition, recovery: RecoveryReport) -> None:

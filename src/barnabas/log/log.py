@@ -125,13 +125,15 @@ class Log:
         self.epochs = parts.epochs
         self.snapshots = parts.snapshots
         self.size_bytes = sum(segment.size for segment in parts.segments)
+        self.is_abandoned = False
+        """The files are no longer ours: the partition was deleted, or its disk has failed."""
         self.generation = 0
         """Grows whenever bytes are cut: flushes and compactions that were prepared before are void."""
         self.last_flush_ms = 0
         self.on_flush_wanted: Callable[[Log], None] | None = None
         """Told when a segment was sealed or flush.messages is reached: a good moment for a flush."""
-        self.before_truncation: Callable[[Log], None] | None = None
-        """Told before bytes are cut, with the new recovery point in place: it must be on disk first."""
+        self.before_truncation: Callable[[Log, int], None] | None = None
+        """Told, with the new log end, before bytes are cut. The new recovery point must be on disk first."""
         self.garbage: list[tuple[int, str]] = []
         """(when, path) of files to be removed later."""
         self.gate = gate
@@ -237,6 +239,9 @@ class Log:
         first_offset = self.log_end_offset
         for position, header in iterate_headers(batches):
             batch = batches[position : position + header.size]
+            if header.base_offset < self.log_end_offset <= header.last_offset and not self.size_bytes:
+                # DeleteRecords has moved the leader's log start into a batch; the batch is taken whole, as in Kafka.
+                self.truncate_fully_and_start_at(header.base_offset)
             check_follows(batch, header, self.log_end_offset)
             marker = (
                 transaction_marker(batch, header) if header.is_control and header.producer_id >= 0 else None
@@ -429,6 +434,7 @@ class Log:
 
     def abandon(self) -> None:
         """Give back the files and save nothing more."""
+        self.is_abandoned = True
         for segment in self.segments:
             segment.forget()
 

@@ -27,7 +27,7 @@ from barnabas.log.gate import Gate
 from barnabas.log.log import Log
 from barnabas.log.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.recovery import Stop
-from barnabas.types import TopicPartition
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK = ".lock"
 DAMAGED_PARTITIONS = ".barnabas-damaged"
@@ -55,6 +55,8 @@ class LogDir:
     def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
         self.fs = fs
         self.folder = folder
+        self.directory_id: Uuid = ZERO_UUID
+        """As `meta.properties` has it, once the dir is claimed."""
         self.gate = Gate(fs, folder, reserve_bytes)
         self.kept = Checkpoints({}, {}, {})
         self.cleaned: dict[TopicPartition, int] = {}

@@ -24,6 +24,7 @@ from barnabas.log.housekeeping import Housekeeping
 from barnabas.log.loading import Expected, Loader, LoadReport
 from barnabas.log.log import Log
 from barnabas.log.log_dir import CheckpointJob, LogDir
+from barnabas.log.moves import Moves
 from barnabas.log.open_segments import OpenSegments, sensible_limit
 from barnabas.log.properties import (
     MetaProperties,
@@ -67,7 +68,12 @@ class LogManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._prepared: dict[TopicPartition, LogDir] = {}
         self._incomplete = False
+        self._preferred: dict[TopicPartition, LogDir] = {}
         self._housekeeping = Housekeeping(self, config)
+        self.moves = Moves(
+            self, self._dir_of, self._open_segments, self._housekeeping.remove_later, self._storage_error
+        )
+        """Replicas on their way from one of the dirs to another."""
         self.use_config(config)
 
     def use_config(self, config: BrokerConfig) -> None:
@@ -133,13 +139,15 @@ class LogManager:
         for log_dir in self._online():
             meta = self._read_meta(log_dir.folder)
             if meta is None:
-                write_meta(self.fs, log_dir.folder, MetaProperties(cluster_id, node_id, new_uuid()))
+                meta = MetaProperties(cluster_id, node_id, new_uuid())
+                write_meta(self.fs, log_dir.folder, meta)
             elif (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_CLUSTER_ID,
                     f"{log_dir.folder} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
                     f"{node_id} of cluster {cluster_id}: use that node.id, or another folder",
                 )
+            log_dir.directory_id = meta.directory_id
 
     def _read_meta(self, folder: str) -> MetaProperties | None:
         try:
@@ -152,6 +160,7 @@ class LogManager:
     def load(self, expected: Expected) -> LoadReport:
         """Open every partition that is on disk. What is not expected is renamed `-stray` and kept."""
         loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms())
+        self._settle_two_places()
         for log_dir in self._online():
             try:
                 loader.load(log_dir, self._boot_id())
@@ -164,7 +173,27 @@ class LogManager:
             self._housekeeping.remove_later(folder, 0)
         self.damaged = loader.report.damaged
         self._incomplete = bool(self.offline_dirs)
+        self._resume_moves(loader)
         return loader.report
+
+    def _settle_two_places(self) -> None:
+        held = {}
+        for log_dir in self._online() if len(self.dirs) > 1 else ():
+            try:
+                held[log_dir] = set(self.fs.list(log_dir.folder))
+            except OSError as error:
+                self._give_up(log_dir, error)
+        self.moves.settle_two_places(held)
+
+    def _resume_moves(self, loader: Loader) -> None:
+        for partition, (future, target) in loader.futures.items():
+            log = self._logs.get(partition)
+            if log is not None:
+                self.moves.resume(log, future, target)
+                continue
+            future.abandon()  # and leave it where it is, if the partition itself may be on a disk that failed
+            if not self._incomplete and partition not in self.damaged:
+                loader.set_aside(target, os.path.basename(future.folder), partition)
 
     def _adopt(self, log: Log) -> Log:
         self._logs[log.topic_partition] = log
@@ -186,7 +215,7 @@ class LogManager:
         """Choose dirs for many new partitions; the slow part of their creation, to be run in a thread."""
         folders = []
         for partition, topic_id in partitions:
-            log_dir = self._prepared[partition] = self._emptiest_dir()
+            log_dir = self._prepared[partition] = self._dir_for(partition)
             folders.append((f"{log_dir.folder}/{partition}", topic_id))
 
         def make() -> None:
@@ -215,7 +244,8 @@ class LogManager:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{partition} may be in a log dir that is offline: {', '.join(self.offline_dirs)}",
             )
-        log_dir = self._prepared.pop(partition, None) or self._emptiest_dir()
+        log_dir = self._prepared.pop(partition, None) or self._dir_for(partition)
+        self._preferred.pop(partition, None)
         folder = f"{log_dir.folder}/{partition}"
         if partition in log_dir.unwritten_deletions:
             self._checkpoint(log_dir)
@@ -248,18 +278,48 @@ class LogManager:
             )
         return log
 
+    def dir_named(self, path: str) -> LogDir:
+        """The log dir at an absolute path, to put a partition into; KafkaError if that cannot be."""
+        found = [log_dir for log_dir in self.dirs if os.path.abspath(log_dir.folder) == path]
+        if not found:
+            raise KafkaError(
+                ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of log.dirs: {', '.join(self.folders)}"
+            )
+        if found[0].gate.error is not None:
+            raise found[0].gate.error
+        if self.is_cordoned(found[0].folder):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned: take it out of cordoned.log.dirs"
+            )
+        return found[0]
+
+    def is_cordoned(self, folder: str) -> bool:
+        return folder in self._cordoned
+
+    def dir_of(self, partition: TopicPartition) -> LogDir | None:
+        return self._dir_of.get(partition)
+
+    def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
+        """Put a partition that is not here yet into this dir when it is created, as Kafka does."""
+        self._preferred[partition] = log_dir
+
+    def _dir_for(self, partition: TopicPartition) -> LogDir:
+        wanted = self._preferred.get(partition)
+        return wanted if wanted is not None and wanted.gate.error is None else self._emptiest_dir()
+
     def _emptiest_dir(self) -> LogDir:
         online = list(self._online())
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
         if len(online) == 1:
             return online[0]
-        online = [log_dir for log_dir in online if log_dir.folder not in self._cordoned] or online
+        online = [log_dir for log_dir in online if not self.is_cordoned(log_dir.folder)] or online
         counts = Counter(log_dir.folder for log_dir in (*self._dir_of.values(), *self._prepared.values()))
         return min(online, key=lambda log_dir: counts[log_dir.folder])
 
     def delete(self, partition: TopicPartition) -> None:
         """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""
+        self.moves.drop(partition)
         log = self._logs.pop(partition, None)
         log_dir = self._dir_of.pop(partition, None)
         damaged = self.damaged.pop(partition, None)
@@ -299,16 +359,30 @@ class LogManager:
             self._checkpoint(log_dir)
 
     def _checkpoint(self, log_dir: LogDir) -> None:
-        log_dir.checkpoint(self.in_folder(log_dir.folder)).run()
+        self.checkpoint_job_of(log_dir).run()
 
-    def _before_truncation(self, log: Log) -> None:
+    def checkpoint_job_of(self, log_dir: LogDir) -> CheckpointJob:
+        """What writes the checkpoints of a dir, in any thread."""
+        return log_dir.checkpoint(self._files_of(log_dir))
+
+    def checkpoint_dir(self, log_dir: LogDir) -> None:
+        """Note what is known of a dir now and here; KafkaError if its disk fails."""
+        self._checkpoint(log_dir)
+        if log_dir.gate.error is not None:
+            raise log_dir.gate.error
+
+    def _files_of(self, log_dir: LogDir) -> list[Log]:
+        """Everything that a dir holds: logs in use, and copies that are being made."""
+        return self.in_folder(log_dir.folder) + self.moves.futures_in(log_dir)
+
+    def _before_truncation(self, log: Log, log_end: int) -> None:
+        if (move := self.moves.get(log.topic_partition)) is not None:
+            move.is_cut(log_end)
         log_dir = self._dir_of[log.topic_partition]
         cleaned = log_dir.cleaned.get(log.topic_partition, 0)
         if cleaned > log.recovery_point:
             log_dir.cleaned[log.topic_partition] = log.recovery_point
-        self._checkpoint(log_dir)
-        if log_dir.gate.error is not None:
-            raise log_dir.gate.error
+        self.checkpoint_dir(log_dir)
 
     # -- compaction ---------------------------------------------------------------------------------
 
@@ -322,8 +396,7 @@ class LogManager:
 
     def checkpoint_job(self, log: Log) -> CheckpointJob:
         """What writes the checkpoints of the log's dir, in any thread."""
-        log_dir = self._dir_of[log.topic_partition]
-        return log_dir.checkpoint(self.in_folder(log_dir.folder))
+        return self.checkpoint_job_of(self._dir_of[log.topic_partition])
 
     # -- stopping -----------------------------------------------------------------------------------
 
@@ -335,13 +408,13 @@ class LogManager:
                     self._close_dir(log_dir)
                 except (OSError, KafkaError) as error:
                     logger.error("%s is not marked clean: %s", log_dir.folder, error)
-        for log in self._logs.values():
-            log.abandon()
         for log_dir in self.dirs:
+            for log in self._files_of(log_dir):
+                log.abandon()
             log_dir.unlock()
 
     def _close_dir(self, log_dir: LogDir) -> None:
-        logs = self.in_folder(log_dir.folder)
+        logs = self._files_of(log_dir)
         jobs = [log.prepare_close() for log in logs]
         with ThreadPoolExecutor(CLOSING_THREADS) as pool:
             list(pool.map(FlushJob.run, jobs))
@@ -366,4 +439,5 @@ class LogManager:
         logger.error("%s", error)
         for log in self.in_folder(log_dir.folder):
             log.abandon()
+        self.moves.lost(log_dir)
         return error

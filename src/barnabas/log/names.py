@@ -20,6 +20,7 @@ TEMPORARY = ".tmp"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/moving.py)
 
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"
@@ -45,7 +46,13 @@ def partition_of_folder(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
+def partition_of_future(name: str) -> TopicPartition | None:
+    """`orders-3.<id>-future` -> orders, 3: the copy of a partition that moves to another log dir."""
+    partition, dot, _ = name.removesuffix(FUTURE_FOLDER).rpartition(".")
+    return partition_of_folder(partition) if dot and name.endswith(FUTURE_FOLDER) else None
+
+
 def retired_folder_name(partition: TopicPartition, suffix: str) -> str:
-    """A fresh name for a partition's folder that is deleted or stray: `orders-3.<uuid>-delete`."""
+    """A fresh name for a folder of a partition that is not the one in use: `orders-3.<uuid>-delete`."""
     ending = f".{uuid.uuid4().hex}{suffix}"
     return str(partition)[: LONGEST_FOLDER_NAME - len(ending)] + ending

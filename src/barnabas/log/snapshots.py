@@ -80,16 +80,16 @@ def _decode_entry(fields: tuple[int, ...]) -> Producer:
 class SnapshotFiles:
     """The snapshots in one partition's folder, by offset."""
 
-    __slots__ = ("_folder", "_fs", "_unsynced", "offsets")
+    __slots__ = ("_fs", "_unsynced", "folder", "offsets")
 
     def __init__(self, fs: FileSystem, folder: str, offsets: Iterable[int] = ()) -> None:
         self._fs = fs
-        self._folder = folder
+        self.folder = folder
         self.offsets = sorted(offsets)
         self._unsynced: set[int] = set()
 
     def path(self, offset: int) -> str:
-        return names.path_of(self._folder, offset, names.PRODUCER_SNAPSHOT)
+        return names.path_of(self.folder, offset, names.PRODUCER_SNAPSHOT)
 
     def take(self, producers: ProducerStates, offset: int) -> None:
         """Write what is known now, at the log end `offset`. It is synced with the next flush."""

@@ -33,7 +33,7 @@ def truncate(log: Log, offset: int) -> None:
 
 def start_over(log: Log, offset: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
-    _announce(log, log.segments[0].base_offset)
+    _announce(log, min(offset, log.segments[0].base_offset))
     while log.segments:
         remove_segment_now(log, log.segments.pop())
     fresh = Segment.create(log.fs, log.folder, offset, log.open_segments, log.active.created_ms)
@@ -52,7 +52,7 @@ def _announce(log: Log, log_end: int) -> None:
     log.recovery_point = min(log.recovery_point, log_end)
     log.log_start_offset = min(log.log_start_offset, log_end)
     if log.before_truncation:
-        log.before_truncation(log)
+        log.before_truncation(log, log_end)
 
 
 def _settle(log: Log) -> None:

@@ -28,6 +28,7 @@ class Flusher:
         self._on_failure = on_failure
         self._waiting: dict[Log, list[tuple[int, FlushCallback]]] = {}
         self._in_flight: set[Log] = set()
+        self._held: dict[Log, Callable[[], None]] = {}
 
     def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
         """Call back once everything below `offset` is on the disk."""
@@ -43,7 +44,23 @@ class Flusher:
         if log not in self._in_flight:
             self._start(log)
 
+    def hold(self, log: Log, ready: Callable[[], None]) -> None:
+        """Begin no flush of the log until `release`; `ready` is called when none is under way."""
+        self._held[log] = ready
+        if log not in self._in_flight:
+            ready()
+
+    def release(self, log: Log) -> None:
+        del self._held[log]
+        if log in self._waiting and log not in self._in_flight:
+            self._start(log)
+
     def _start(self, log: Log) -> None:
+        if log.is_abandoned:
+            self._turn_away(log)
+            return
+        if log in self._held:
+            return
         try:
             job = log.prepare_flush()
         except KafkaError as error:
@@ -54,6 +71,11 @@ class Flusher:
 
     def _finish(self, log: Log, job: FlushJob, error: OSError | None) -> None:
         self._in_flight.discard(log)
+        if (ready := self._held.get(log)) is not None:
+            ready()
+        if log.is_abandoned:
+            self._turn_away(log)
+            return
         if error is not None:
             self._fail(log, error)
             return
@@ -66,6 +88,14 @@ class Flusher:
         for offset, callback in waiting:
             if offset <= log.flushed_offset:
                 callback(ErrorCode.NONE)
+
+    def _turn_away(self, log: Log) -> None:
+        """The partition was deleted or has left this broker, or its disk failed: no flush will ever tell."""
+        error = (
+            ErrorCode.KAFKA_STORAGE_ERROR if log.gate.error is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+        for _, callback in self._waiting.pop(log, []):
+            callback(error)
 
     def _fail(self, log: Log, error: Exception) -> None:
         waiting = self._waiting.pop(log, [])

@@ -56,6 +56,7 @@ from barnabas.server.listener import Listener
 from barnabas.server.local_requests import answer
 from barnabas.server.lost_replicas import LostReplicas
 from barnabas.server.monitoring import Monitoring
+from barnabas.server.moving import ReplicaMoves
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.socket_server import SocketServer
@@ -111,6 +112,7 @@ class Broker:
         )
         self.monitoring = Monitoring(self)
         self.cleaning = Cleaning(self)
+        self.moves = ReplicaMoves(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
         self._rejoining: asyncio.Task[None] | None = None
         self._lost_replicas = LostReplicas(self)
@@ -181,6 +183,7 @@ class Broker:
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._keep_house()
         self.cleaning.start()
+        self.moves.start()
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
@@ -190,6 +193,7 @@ class Broker:
             self._housekeeper.cancel()
         await self.monitoring.stop()
         await self.cleaning.stop()
+        await self.moves.stop()
         await self.sockets.stop()
         self.coordinators.stop()
         self._stop_replication()
@@ -211,6 +215,7 @@ class Broker:
         self.coordinators.stop()
         await self.monitoring.stop()
         await self.cleaning.stop()
+        await self.moves.stop()
         await self.sockets.stop(patience=0.0)
         self._flushing.close()
         self._disk.close()
@@ -381,6 +386,7 @@ class Broker:
         self._replica_fetches = _replica_fetches(self.config)
         self.leader_throttle.rate = self.config["leader.replication.throttled.rate"]
         self.follower_throttle.rate = self.config["follower.replication.throttled.rate"]
+        self.moves.throttle.rate = self.config["replica.alter.log.dirs.io.max.bytes.per.second"]
         self.reads_from_followers = bool(self.config["replica.selector.class"])
 
     @property

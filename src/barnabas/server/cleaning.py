@@ -99,7 +99,7 @@ class Cleaning:
     def _candidates(self, now_ms: int) -> list[Candidate]:
         found = []
         for log in self._logs:
-            if log.config.compacted and log not in self._rounds and log not in self.uncleanable:
+            if log.config.compacted and log not in self._rounds and not self._is_left_alone(log):
                 try:
                     candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
                 except (KafkaError, OSError, BadBatch) as error:
@@ -108,6 +108,9 @@ class Cleaning:
                 if candidate is not None:
                     found.append(candidate)
         return found
+
+    def _is_left_alone(self, log: Log) -> bool:
+        return log in self.uncleanable or self._logs.moves.copying(log.topic_partition)
 
     def _forgive(self, now_ms: int) -> None:
         """Forget failures that are long ago, and those of logs that are gone."""
@@ -213,7 +216,10 @@ class Swapping:
     @property
     def is_valid(self) -> bool:
         log = self._log
-        is_there = self._broker.logs.get(log.topic_partition) is log and log.gate.error is None
+        logs = self._broker.logs
+        is_there = logs.get(log.topic_partition) is log and log.gate.error is None
+        if logs.moves.copying(log.topic_partition):
+            return False  # the copy has parts of what was there before
         return is_there and log.generation == self._generation and not self._is_void
 
     def swap(self, group: CleanedGroup) -> None:

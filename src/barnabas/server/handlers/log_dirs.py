@@ -1,13 +1,25 @@
-"""DescribeLogDirs, versions 1 to 5: how much of which partition lies in which folder."""
+"""DescribeLogDirs, versions 1 to 5, and AlterReplicaLogDirs, 1 and 2: what lies in which folder, and shall lie there.
+
+- The copy of a replica that moves has a row of its own in the dir that it moves to (`is_future_key`).
+- A replica that is not here yet is REPLICA_NOT_AVAILABLE, and created in that dir when it comes.
+- Moving it to where it is calls a move off.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
+from barnabas.log.moving import State
 from barnabas.protocol.messages.cluster import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    AlterReplicaLogDirTopicResult,
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -15,10 +27,13 @@ from barnabas.protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
+
+logger = logging.getLogger(__name__)
 
 
 def describe_log_dirs(
@@ -44,22 +59,70 @@ def _describe(broker: Broker, folder: str, wanted: set[tuple[str, int]] | None) 
         )
     total, usable = broker.files.capacity(folder)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for log in broker.logs.in_folder(folder):
-        if wanted is None or log.topic_partition in wanted:
-            topics.setdefault(log.topic_partition.topic, []).append(_partition(log))
+    for row in (*map(_partition, broker.logs.in_folder(folder)), *_futures(broker, folder)):
+        if wanted is None or row[0] in wanted:
+            topics.setdefault(row[0].topic, []).append(row[1])
     return DescribeLogDirsResult(
         log_dir=os.path.abspath(folder),
         topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
         total_bytes=total,
         usable_bytes=usable,
+        is_cordoned=broker.logs.is_cordoned(folder),
     )
 
 
-def _partition(log: Log) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(
+def _futures(broker: Broker, folder: str) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
+    moves = [move for move in broker.logs.moves if move.state is State.COPYING]
+    return [
+        (
+            move.partition,
+            DescribeLogDirsPartition(
+                partition_index=move.partition.partition,
+                partition_size=move.future.size_bytes,
+                offset_lag=move.lag,
+                is_future_key=True,
+            ),
+        )
+        for move in moves
+        if move.target.folder == folder
+    ]
+
+
+def _partition(log: Log) -> tuple[TopicPartition, DescribeLogDirsPartition]:
+    return log.topic_partition, DescribeLogDirsPartition(
         partition_index=log.topic_partition.partition,
         partition_size=log.size_bytes,
         # How far this copy is behind what is committed: nothing, for a leader.
         offset_lag=max(0, log.high_watermark - log.log_end_offset),
         is_future_key=False,
     )
+
+
+def alter_replica_log_dirs(
+    broker: Broker, request: Request, message: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for log_dir in message.dirs:
+        for topic in log_dir.topics:
+            results.setdefault(topic.name, []).extend(_move(broker, topic, log_dir.path))
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(name, rows) for name, rows in results.items()]
+    )
+
+
+def _move(
+    broker: Broker, topic: AlterReplicaLogDirTopic, path: str
+) -> list[AlterReplicaLogDirPartitionResult]:
+    return [
+        AlterReplicaLogDirPartitionResult(index, _move_one(broker, TopicPartition(topic.name, index), path))
+        for index in topic.partitions
+    ]
+
+
+def _move_one(broker: Broker, partition: TopicPartition, path: str) -> ErrorCode:
+    try:
+        broker.moves.move(partition, path)
+    except KafkaError as error:
+        logger.info("%s is not moved to %s: %s", partition, path, error)
+        return error.code
+    return ErrorCode.NONE
