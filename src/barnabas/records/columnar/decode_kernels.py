@@ -40,8 +40,8 @@ _LARGEST = np.int64((1 << 63) - 1)
 _SMALLEST = np.int64(-(1 << 63))
 _MOST_MILLISECONDS = np.int64(((1 << 63) - 1) // 1000)
 
-# Without numba's runtime (nothing here allocates), and inlined before compilation: otherwise every helper counts references
-# to the arrays that it is given, which took five times as long as the work itself. What is called rarely is not inlined.
+# Without numba's runtime (nothing here allocates), and inlined before compilation: otherwise every helper counts the
+# references to its arrays, which took five times as long as the work itself. What is called rarely is not inlined.
 inlined = njit(cache=True, nogil=True, _nrt=False, inline="always")
 called = njit(cache=True, nogil=True, _nrt=False)
 
@@ -184,6 +184,14 @@ def record_place(source, position, end, batch):  # type: ignore[no-untyped-def]
     return batch[BASE_OFFSET] + offset_delta, timestamp, position
 
 
+@inlined
+def take_times(wanted, row, timestamp, kind, timestamps, kinds):  # type: ignore[no-untyped-def]
+    if wanted & WANT_TIMESTAMP:
+        timestamps[np.uint64(row)] = microseconds(timestamp)
+    if wanted & WANT_TYPE:
+        kinds[np.uint64(row)] = np.int32(kind)
+
+
 @njit(
     types.UniTuple(types.int64, 2)(
         BYTES, PLAN, types.int64, types.int64, types.int64,
@@ -231,12 +239,9 @@ def decode_batches(  # type: ignore[no-untyped-def]
             if position != end:
                 return row, index
             if keep:
+                take_times(wanted, row, timestamp, batch[IS_APPEND_TIME], timestamps, timestamp_types)
                 if wanted & WANT_OFFSET:
                     offsets[np.uint64(row)] = offset
-                if wanted & WANT_TIMESTAMP:
-                    timestamps[np.uint64(row)] = microseconds(timestamp)
-                if wanted & WANT_TYPE:
-                    timestamp_types[np.uint64(row)] = np.int32(batch[IS_APPEND_TIME])
                 if wanted & WANT_HEADERS:
                     close_list(row, count, lists, lists_valid, header_state)
                 row += 1
