@@ -1,0 +1,110 @@
+"""Alarms over a streaming dataset: Spark computes the value of each closed window, the state machine decides.
+
+Rules over the same dataset, window and key are computed by one query. Only rows of closed windows come to the driver,
+one for each key. How every key stands is noted under the number of the batch, with the events of that batch: a batch
+that is run again after a crash sends the same events again, with the same ids, and decides nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
+from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.definitions.settings import AlarmRule
+from barnabas.pipelines.durations import interval_of, seconds_of
+from barnabas.pipelines.errors import PipelineError
+
+Send = Callable[[Sequence[AlarmEvent]], None]
+
+
+class WatchedGroup(NamedTuple):
+    """Rules that one query can compute."""
+
+    name: str
+    rules: tuple[AlarmRule, ...]
+
+
+def grouped(rules: Iterable[AlarmRule]) -> list[WatchedGroup]:
+    together: dict[Any, list[AlarmRule]] = {}
+    for rule in rules:
+        shape = (rule.dataset, rule.time, tuple(rule.key), seconds_of(rule.window), seconds_of(rule.lateness))
+        together.setdefault(shape, []).append(rule)
+    return [
+        WatchedGroup("-".join(["alarms", shape[0], *shape[2], f"{shape[3]:g}s"]), tuple(found))
+        for shape, found in together.items()
+    ]
+
+
+def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
+    """The values of the rules in each window and for each key. The dataset's own watermark is kept if it has one."""
+    rule = rules[0]
+    missing = [name for name in (rule.time, *rule.key) if name not in frame.columns]
+    if missing:
+        raise PipelineError(
+            f"The alarm {rule.name!r} wants the column {missing[0]}, which {rule.dataset} does not have; "
+            f"it has {', '.join(frame.columns)}."
+        )
+    if not _has_watermark(frame):
+        frame = frame.withWatermark(rule.time, interval_of(rule.lateness))
+    windows = frame.groupBy(F.window(rule.time, interval_of(rule.window)), *rule.key)
+    values = [F.expr(each.value).cast("double").alias(f"value_{index}") for index, each in enumerate(rules)]
+    return windows.agg(*values).select(
+        F.concat_ws("/", *(F.col(name).cast("string") for name in rule.key)).alias("key"),
+        F.unix_micros("window.start").alias("start"),
+        F.unix_micros("window.end").alias("end"),
+        *(f"value_{index}" for index in range(len(rules))),
+    )
+
+
+class _Noted(msgspec.Struct):
+    """By the name of the rule, how its keys stand; and what happened in the batch."""
+
+    states: dict[str, dict[str, AlarmState]]
+    events: list[AlarmEvent]
+
+
+class Watch:
+    """What `foreachBatch` calls for one group of rules."""
+
+    def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, send: Send) -> None:
+        self._log = log
+        self._send = send
+        latest = log.latest()
+        states = {} if latest is None else _noted(latest[1]).states
+        self._alarms = [Alarm(rule, states.get(rule.name)) for rule in rules]
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        known = self._log.read(batch)
+        events = self._decide(frame.collect(), batch) if known is None else _noted(known).events
+        self._send(events)
+
+    def _decide(self, rows: list[Row], batch: int) -> list[AlarmEvent]:
+        events = []
+        for index, alarm in enumerate(self._alarms):
+            events += alarm.take(_window_values(rows, f"value_{index}"))
+        states = {alarm.rule.name: alarm.states for alarm in self._alarms}
+        self._log.write(batch, msgspec.to_builtins(_Noted(states, events)))
+        return events
+
+
+def _noted(document: Any) -> _Noted:
+    return msgspec.convert(document, _Noted)
+
+
+def _window_values(rows: list[Row], column: str) -> list[WindowValue]:
+    """A window in which the value is NULL says nothing: there was nothing to measure."""
+    return [
+        WindowValue(row["key"], row["start"] / 1e6, row["end"] / 1e6, row[column])
+        for row in rows
+        if row[column] is not None
+    ]
+
+
+def _has_watermark(frame: DataFrame) -> bool:
+    return "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()

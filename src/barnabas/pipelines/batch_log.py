@@ -1,0 +1,41 @@
+"""What was decided for each micro-batch, in small files beside the data: the memory of our own `foreachBatch` writers.
+
+Spark runs a batch again that it has not noted as finished. A writer that has noted its decision here, under the batch's
+number, can then finish the same work instead of doing it twice. Files are written aside and renamed into place, so that
+an entry is whole or not there. Any file system that Hadoop knows will do.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from barnabas.pipelines.hadoop_files import HadoopFolder
+
+KEPT = 20  # entries; Spark repeats at most the last batch
+
+
+class BatchLog:
+    def __init__(self, folder: HadoopFolder) -> None:
+        self._folder = folder
+
+    def read(self, batch: int) -> Any | None:
+        text = self._folder.read_text(_name(batch))
+        return None if text is None else json.loads(text)
+
+    def latest(self) -> tuple[int, Any] | None:
+        numbers = self._numbers()
+        return (numbers[-1], self.read(numbers[-1])) if numbers else None
+
+    def write(self, batch: int, document: Any) -> None:
+        self._folder.write_text(_name(batch), json.dumps(document))
+        for old in self._numbers()[:-KEPT]:
+            self._folder.delete(_name(old))
+
+    def _numbers(self) -> list[int]:
+        names = [name.removesuffix(".json") for name in self._folder.names() if name.endswith(".json")]
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+def _name(batch: int) -> str:
+    return f"{batch:012d}.json"

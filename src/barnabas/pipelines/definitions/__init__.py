@@ -1,0 +1,1 @@
+"""Pipelines as files: Spark's own layout of a declarative pipeline, and what Barnabas adds beside it."""

@@ -1,0 +1,170 @@
+"""The two YAML files of a pipeline, read and checked before Spark starts: a mistake costs no half a minute."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml  # type: ignore[import-untyped]
+
+from barnabas.pipelines.definitions.settings import AlarmRule, Settings
+from barnabas.pipelines.durations import seconds_of
+from barnabas.pipelines.errors import PipelineError
+
+SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
+SETTINGS_NAME = "barnabas.yml"
+BOOTSTRAP = "barnabas.bootstrap.servers"
+"""The one setting that every template and our runner know: where the broker is."""
+
+_PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
+_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFiles:
+    """A pipeline as its folder describes it: Spark's part, and ours."""
+
+    folder: Path
+    name: str
+    storage: str
+    configuration: Mapping[str, str]
+    libraries: tuple[str, ...]
+    settings: Settings
+
+    @property
+    def bootstrap(self) -> str:
+        return self.configuration.get(BOOTSTRAP, "127.0.0.1:9092")
+
+
+class _Glob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    include: str
+
+
+class _Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    glob: _Glob
+
+
+class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of Spark's file: those that its own reader allows."""
+
+    name: str
+    storage: str
+    catalog: str | None = None
+    database: str | None = None
+    schema: str | None = None
+    configuration: dict[str, str] = {}
+    libraries: list[_Library] = []
+
+
+def read_pipeline(folder: Path, overrides: Mapping[str, str] | None = None) -> PipelineFiles:
+    """Both files, with `overrides` over Spark's `configuration`; PipelineError for what is wrong in them."""
+    path = _find_spec(folder)
+    spec = _convert(_load(path), _Spec, path)
+    configuration = {**spec.configuration, **(overrides or {})}
+    return PipelineFiles(
+        folder.resolve(),
+        spec.name,
+        spec.storage,
+        configuration,
+        tuple(library.glob.include for library in spec.libraries),
+        _read_settings(folder / SETTINGS_NAME, configuration),
+    )
+
+
+def _find_spec(folder: Path) -> Path:
+    for name in SPEC_NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    raise PipelineError(
+        f"{folder} is no pipeline: it has no {SPEC_NAMES[0]}. "
+        "`barnabas pipeline init FOLDER --template activity` makes one."
+    )
+
+
+def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
+    if not path.exists():
+        return Settings()
+    settings: Settings = _convert(_filled(_load(path), configuration, path), Settings, path)
+    for rule in settings.alarms:
+        _check_alarm(rule, path)
+    if settings.dead_letters is None and any(rule.action == "quarantine" for rule in settings.quality):
+        raise PipelineError(
+            f"{path}: a rule quarantines rows, but `dead_letters: topic:` does not say where to."
+        )
+    _check_duration(settings.trigger, "trigger", path)
+    _check_duration(settings.refresh, "refresh", path)
+    return settings
+
+
+def _load(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
+        raise PipelineError(f"{where}: this is no YAML.", str(error)) from None
+
+
+def _convert(document: Any, kind: type[Any], path: Path) -> Any:
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise PipelineError(f"{path}: {_with_suggestion(str(error), kind)}") from None
+
+
+def _with_suggestion(text: str, kind: type[Any]) -> str:
+    found = _UNKNOWN.search(text)
+    near = difflib.get_close_matches(found[1], _known_fields(kind), n=1) if found else []
+    return f"{text}. Did you mean `{near[0]}`?" if near else f"{text}."
+
+
+def _known_fields(kind: type[Any]) -> list[str]:
+    """Of the section and of all sections inside it: near enough to name the word that was meant."""
+    names: list[str] = []
+    for field in msgspec.structs.fields(kind):
+        names.append(field.encode_name)
+        for inner in _structs_in(field.type):
+            names += _known_fields(inner)
+    return names
+
+
+def _structs_in(annotation: Any) -> list[type[Any]]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return [annotation]
+    return [found for part in getattr(annotation, "__args__", ()) for found in _structs_in(part)]
+
+
+def _filled(document: Any, configuration: Mapping[str, str], path: Path) -> Any:
+    """With `${name}` in texts replaced by Spark's configuration, so that a name stands in one place."""
+    if isinstance(document, dict):
+        return {key: _filled(value, configuration, path) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_filled(value, configuration, path) for value in document]
+    if isinstance(document, str):
+        return _PLACEHOLDER.sub(lambda found: _setting(found[1], configuration, path), document)
+    return document
+
+
+def _setting(name: str, configuration: Mapping[str, str], path: Path) -> str:
+    if name not in configuration:
+        raise PipelineError(f"{path}: ${{{name}}} is not in the configuration of {SPEC_NAMES[0]}.")
+    return configuration[name]
+
+
+def _check_alarm(rule: AlarmRule, path: Path) -> None:
+    if (rule.above is None) == (rule.below is None):
+        raise PipelineError(f"{path}: the alarm {rule.name!r} wants either `above` or `below`.")
+    for name, text in (("window", rule.window), ("for", rule.hold), ("lateness", rule.lateness)):
+        _check_duration(text, f"`{name}` of the alarm {rule.name!r}", path)
+
+
+def _check_duration(text: str, what: str, path: Path) -> None:
+    try:
+        seconds_of(text)
+    except ValueError as error:
+        raise PipelineError(f"{path}: {what}: {error}.") from None

@@ -1,0 +1,108 @@
+"""Loads the definition files of a pipeline into a graph, as Spark's runner does: same globs, same globals."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.pipelines.block_session_mutations import block_session_mutations
+from pyspark.pipelines.graph_element_registry import graph_element_registration_context
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.definitions.files import PipelineFiles
+from barnabas.pipelines.definitions.graph import Graph
+from barnabas.pipelines.definitions.sql import SqlDefinitions
+from barnabas.pipelines.errors import PipelineError
+
+
+def load_graph(files: PipelineFiles, session: SparkSession) -> Graph:
+    """Everything that the files define; PipelineError names the file in which something is wrong."""
+    graph = Graph(SqlDefinitions(session).read)
+    with _in_folder(files.folder), graph_element_registration_context(graph), _as_active(session):
+        for path in _definition_files(files):
+            _load_file(path, graph, session, files.folder)
+    if not graph.outputs:
+        raise PipelineError(
+            f"{files.folder} defines nothing: its libraries ({', '.join(files.libraries) or 'none'}) match no "
+            "file with a definition."
+        )
+    graph.check()
+    return graph
+
+
+def _definition_files(files: PipelineFiles) -> list[Path]:
+    found: set[Path] = set()
+    for pattern in files.libraries:
+        # Spark's rule: a file by name, or everything below a folder.
+        expression = f"{pattern}/*" if pattern.endswith("/**") else pattern
+        found.update(path for path in files.folder.glob(expression) if path.is_file())
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def _load_file(path: Path, graph: Graph, session: SparkSession, folder: Path) -> None:
+    where = path.relative_to(folder)
+    try:
+        if path.suffix == ".py":
+            _run_module(path, session)
+        elif path.suffix == ".sql":
+            graph.register_sql(path.read_text(), where)
+        else:
+            raise PipelineError(f"{where}: definitions are .py and .sql files; move this one elsewhere.")
+    except PipelineError:
+        raise
+    except Exception as error:  # whatever a definition file does wrong: it is the author's code
+        raise PipelineError(f"{where} could not be loaded{_line_in(error, path)}.", error) from error
+
+
+def _run_module(path: Path, session: SparkSession) -> None:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["spark"] = session
+    with block_session_mutations():
+        spec.loader.exec_module(module)
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    """`, line 12`: the last line of the author's own file on the way to the error."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f", line {line}" if line is not None else ""
+
+
+@contextlib.contextmanager
+def _in_folder(folder: Path) -> Iterator[None]:
+    """Definitions may import modules that lie beside them, and open files by relative paths."""
+    before = Path.cwd()
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _as_active(session: SparkSession) -> Iterator[None]:
+    """`SparkSession.active()` is this session meanwhile: several pipelines share one Spark, each with a session."""
+    before = SparkSession._activeSession
+    java_class = SparkSession._get_j_spark_session_class(session._jvm)
+    SparkSession._activeSession = session
+    java_class.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = before
+        if before is not None:
+            java_class.setActiveSession(before._jsparkSession)

@@ -1,0 +1,93 @@
+"""What `barnabas.yml` may say: rules and alarms as data, beside Spark's own `spark-pipeline.yml`.
+
+Spark refuses fields that it does not know, so what is ours has a file of its own. Spark's runner does not read it.
+A word that nobody knows is a mistake here too, not a remark.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Action = Literal["expect", "drop", "fail", "quarantine"]
+Severity = Literal["info", "warning", "critical"]
+Mode = Literal["append", "update"]
+
+
+class QualityRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is true of every good row of a dataset, and what becomes of one of which it is not."""
+
+    dataset: str
+    name: str
+    condition: str
+    action: Action = "expect"
+
+
+class AlarmRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A value over a window, by key, that must not go beyond a threshold for long."""
+
+    dataset: str
+    name: str
+    value: str
+    window: str
+    above: float | None = None
+    below: float | None = None
+    key: list[str] = []
+    time: str = "time"
+    lateness: str = "10 seconds"
+    hold: str = msgspec.field(name="for", default="0s")
+    severity: Severity = "warning"
+
+
+class AlarmTargets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    topic: str | None = None
+    webhook: str | None = None
+    log: bool = True
+
+
+class DeadLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    topic: str
+
+
+class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`update` writes each row that has changed at once; `append` a row of a window when the window is closed."""
+
+    mode: Mode = "append"
+    trigger: str | None = None
+
+
+class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Partitions that no longer grow get fewer and larger files."""
+
+    files: int = 8
+    after: str = "1 hour"
+    target_mib: int = 128
+
+
+class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table as plain Parquet files in a folder that anything can read, on any file system that Hadoop knows."""
+
+    path: str
+    compaction: Compaction | None = None
+    files_per_batch: int | None = None
+
+
+class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A topic for results, made when it is missing. Topics to read from are never made: a wrong name must show."""
+
+    name: str
+    partitions: int = 1
+    settings: dict[str, str] = {}
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    trigger: str = "1 second"
+    refresh: str = "30 seconds"
+    flows: dict[str, FlowSettings] = {}
+    quality: list[QualityRule] = []
+    dead_letters: DeadLetters | None = None
+    alarms: list[AlarmRule] = []
+    alarm_targets: AlarmTargets = AlarmTargets()
+    lake: dict[str, Lake] = {}
+    topics: list[TopicWanted] = []

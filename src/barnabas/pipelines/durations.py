@@ -1,0 +1,25 @@
+"""Lengths of time as people write them: `10s`, `10 seconds`, `1 minute`, `2h`."""
+
+from __future__ import annotations
+
+import re
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_WORDS = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
+_FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
+
+
+def seconds_of(text: str) -> float:
+    """`"2 minutes"` is 120; ValueError for what is no length of time."""
+    found = _FORM.fullmatch(text)
+    if found is not None:
+        word = found[2].lower()
+        unit = word if word in _SECONDS else _WORDS.get(word.removesuffix("s"))
+        if unit is not None:
+            return float(found[1]) * _SECONDS[unit]
+    raise ValueError(f"{text!r} is no length of time; write for example 10s, 5 minutes or 2h")
+
+
+def interval_of(text: str) -> str:
+    """As Spark's SQL wants it, `"30s"` as `"30000 milliseconds"`."""
+    return f"{round(seconds_of(text) * 1000)} milliseconds"

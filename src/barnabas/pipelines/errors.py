@@ -1,0 +1,45 @@
+"""What goes wrong with a pipeline that its author can put right."""
+
+from __future__ import annotations
+
+import re
+
+_STACK_LINE = re.compile(r"^\s+at |^\s*\.\.\. \d+ more|^JVM stacktrace:|^== SQL")
+_PYTHON_STACK = "Traceback (most recent call last):"
+LONGEST_CAUSE = 1_500  # characters: a screen, not a log
+
+
+class PipelineError(Exception):
+    """One sentence that says what to do, and below it the cause in the words of whoever found it."""
+
+    def __init__(self, sentence: str, cause: BaseException | str | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.cause = "" if cause is None else cause if isinstance(cause, str) else words_of(cause)
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n{self.cause}" if self.cause else self.sentence
+
+
+def words_of(error: BaseException) -> str:
+    """The text of an error without the JVM's stack, which names nothing that a pipeline's author has written."""
+    if isinstance(error, PipelineError):
+        return str(error)
+    kept: list[str] = []
+    lines = str(error).strip().splitlines()
+    for line in lines:
+        if _STACK_LINE.match(line) or line.startswith(_PYTHON_STACK):
+            break
+        kept.append(line.rstrip())
+    kept += _end_of_python_stack(lines)
+    text = "\n".join(kept)[:LONGEST_CAUSE].strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _end_of_python_stack(lines: list[str]) -> list[str]:
+    """The last words of a Python worker, whose whole traceback Spark puts into its own message."""
+    starts = [index for index, line in enumerate(lines) if line.startswith(_PYTHON_STACK)]
+    if not starts:
+        return []
+    said = [line for line in lines[starts[-1] + 1 :] if line.strip() and not line.startswith((" ", "\t"))]
+    return said[:1]

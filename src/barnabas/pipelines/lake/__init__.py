@@ -1,0 +1,1 @@
+"""Tables as plain Parquet files in hourly folders, exactly once, on any file system that Hadoop knows."""

@@ -1,0 +1,66 @@
+"""Names within a table's folder, and which of its files are worth merging. No I/O."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from barnabas.pipelines.definitions.settings import Compaction
+from barnabas.pipelines.durations import seconds_of
+
+HIDDEN = "_barnabas"
+"""Spark, Hive, DuckDB and pyarrow leave folders alone whose names begin with an underscore."""
+
+_DATE = re.compile(r"date=(\d{4}-\d{2}-\d{2})")
+_HOUR = re.compile(r"hour=(\d{1,2})")
+MIB = 1024 * 1024
+
+
+class Merge(NamedTuple):
+    """The files of one partition that become fewer."""
+
+    partition: str
+    files: tuple[str, ...]
+    pieces: int
+
+
+def final_name(name: str, query: str, batch: int, index: int) -> str:
+    """`date=.../hour=.../batch-...parquet`: the same for the same batch, however often it is tried."""
+    folder, file = posixpath.split(name)
+    ending = file[file.index(".") :]
+    return posixpath.join(folder, f"batch-{query[:8]}-{batch:08d}-{index:04d}{ending}")
+
+
+def hour_of(partition: str) -> datetime | None:
+    """The hour that a folder `date=2026-11-16/hour=07` holds; None for folders that are named otherwise."""
+    date, hour = _DATE.search(partition), _HOUR.search(partition)
+    if date is None or hour is None:
+        return None
+    return datetime.fromisoformat(date[1]).replace(tzinfo=UTC) + timedelta(hours=int(hour[1]))
+
+
+def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merge]:
+    """Partitions with enough files that are so much older than the newest one that they no longer grow."""
+    by_partition: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for name, size in files:
+        by_partition[posixpath.dirname(name)].append((name, size))
+    hours = {partition: hour_of(partition) for partition in by_partition}
+    newest = max((hour for hour in hours.values() if hour is not None), default=None)
+    if newest is None:
+        return []
+    closed_before = newest - timedelta(seconds=seconds_of(rule.after))
+    return [
+        _merge(partition, found, rule)
+        for partition, found in sorted(by_partition.items())
+        if len(found) >= rule.files and (hour := hours[partition]) is not None and hour <= closed_before
+    ]
+
+
+def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> Merge:
+    total = sum(size for _, size in found)
+    pieces = -(-total // (rule.target_mib * MIB))
+    return Merge(partition, tuple(sorted(name for name, _ in found)), max(1, pieces))

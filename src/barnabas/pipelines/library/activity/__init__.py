@@ -1,0 +1,1 @@
+"""The activity stream of a shop: page views, searches, clicks, carts and orders."""

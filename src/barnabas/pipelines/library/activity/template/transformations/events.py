@@ -1,0 +1,25 @@
+"""The activity stream of the shop, typed, with its event time."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.active()
+
+FIELDS = "id STRING, time BIGINT, visitor STRING, kind STRING, page STRING, query STRING, amount DOUBLE"
+
+
+@dp.temporary_view
+def events() -> DataFrame:
+    """Events may come up to five minutes late; what comes later is left out of counts that are closed."""
+    raw = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", spark.conf.get("barnabas.bootstrap.servers"))
+        .option("subscribe", spark.conf.get("activity.topic"))
+        .option("startingOffsets", "earliest")
+        .option("value.format", "json")
+        .option("value.schema", f"{FIELDS}, _corrupt_record STRING")
+        .option("columns", "topic,partition,offset")
+        .load()
+    )
+    return raw.withColumn("time", F.timestamp_millis("time")).withWatermark("time", "5 minutes")

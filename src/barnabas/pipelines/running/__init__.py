@@ -1,0 +1,1 @@
+"""Runs pipelines: definitions become Structured Streaming queries, watched, measured and started again with state."""

@@ -1,0 +1,74 @@
+"""What the runner asks the broker itself: that it answers, that topics are there, how far streams are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.client import admin
+from barnabas.client.cluster import Client
+from barnabas.client.errors import CannotConnectError, ClientError
+from barnabas.client.offsets import end_offsets
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.definitions.settings import TopicWanted
+from barnabas.pipelines.errors import PipelineError
+from barnabas.types import TopicPartition
+
+PATIENCE = 15.0  # seconds for one question with all its attempts, before anything is started
+
+
+class BrokerChecks:
+    """Asks over one connection, from one thread."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        try:
+            self._link = BrokerLink(bootstrap, client_id="barnabas-pipeline", total_timeout=PATIENCE)
+        except ValueError as error:
+            raise PipelineError(
+                f"barnabas.bootstrap.servers={bootstrap} is no list of HOST:PORT.", error
+            ) from None
+
+    def close(self) -> None:
+        self._link.close()
+
+    def require_topics(self, names: Iterable[str]) -> None:
+        """PipelineError when the broker does not answer, or when there is no such topic."""
+        try:
+            known = self._link.run(self._link.client.all_topics())
+        except CannotConnectError as error:
+            raise PipelineError(
+                f"No broker answers at {self._bootstrap}. `barnabas serve` starts one; elsewhere, say where with "
+                "`--set barnabas.bootstrap.servers=HOST:PORT`.",
+                error,
+            ) from None
+        for name in sorted(names):
+            if name not in known:
+                raise PipelineError(
+                    f"There is no topic {name} at {self._bootstrap}, and the pipeline reads it: "
+                    f"`barnabas topics create {name}` makes one, `barnabas topics list` shows what there is."
+                )
+
+    def make_missing(self, wanted: Iterable[TopicWanted]) -> None:
+        self._link.run(_make_missing(self._link.client, list(wanted)))
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Where partitions end; nothing when the broker does not say, because lag is only shown."""
+        try:
+            return self._link.run(end_offsets(self._link.client, list(places)))
+        except (ClientError, KafkaError, OSError):
+            return {}
+
+
+async def _make_missing(client: Client, wanted: list[TopicWanted]) -> None:
+    known = await client.all_topics()
+    for topic in wanted:
+        if topic.name in known:
+            continue
+        try:
+            await admin.create_topic(
+                client, topic.name, partitions=topic.partitions, configs=dict(topic.settings)
+            )
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody was faster
+                raise

@@ -1,0 +1,119 @@
+"""A running pipeline as Prometheus metrics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from barnabas.metrics.catalogue import Metric
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.text import render
+from barnabas.pipelines.running.progress import FlowProgress
+
+Read = Callable[[], Iterable[FlowProgress]]
+
+_FLOW = ("pipeline", "flow")
+_FLOW_METRICS: tuple[tuple[Metric, Callable[[FlowProgress], float | None]], ...] = (
+    (
+        Metric("counter", "barnabas_pipeline_rows_total", "Rows read since the pipeline was started.", _FLOW),
+        lambda flow: flow.rows,
+    ),
+    (
+        Metric("gauge", "barnabas_pipeline_input_rows_per_second", "Rows that arrive.", _FLOW),
+        lambda flow: flow.input_rate,
+    ),
+    (
+        Metric(
+            "gauge", "barnabas_pipeline_processed_rows_per_second", "Rows that a micro-batch can do.", _FLOW
+        ),
+        lambda flow: flow.processed_rate,
+    ),
+    (
+        Metric(
+            "gauge", "barnabas_pipeline_lag_records", "Records in the topics that were not read yet.", _FLOW
+        ),
+        lambda flow: flow.lag,
+    ),
+    (
+        Metric("gauge", "barnabas_pipeline_batch_seconds", "How long the last micro-batch took.", _FLOW),
+        lambda flow: flow.batch_seconds,
+    ),
+    (
+        Metric(
+            "gauge", "barnabas_pipeline_state_rows", "Rows in the state of windows, joins and so on.", _FLOW
+        ),
+        lambda flow: flow.state_rows,
+    ),
+    (
+        Metric("gauge", "barnabas_pipeline_state_bytes", "Memory of that state.", _FLOW),
+        lambda flow: flow.state_bytes,
+    ),
+)
+_BROKEN = Metric(
+    "counter", "barnabas_pipeline_broken_rows_total", "Rows that broke a quality rule.", (*_FLOW, "rule")
+)
+
+
+def pipeline_registry(pipeline: str, read: Read) -> Registry:
+    registry = Registry()
+    for metric, value in _FLOW_METRICS:
+        registry.computed(metric, _samples(pipeline, read, value))
+    registry.computed(_BROKEN, _broken_samples(pipeline, read))
+    return registry
+
+
+def _samples(
+    pipeline: str, read: Read, value: Callable[[FlowProgress], float | None]
+) -> Callable[[], list[Sample]]:
+    def samples() -> list[Sample]:
+        numbers = ((flow.name, value(flow)) for flow in read())
+        return [
+            Sample("", (("pipeline", pipeline), ("flow", name)), number)
+            for name, number in numbers
+            if number is not None
+        ]
+
+    return samples
+
+
+def _broken_samples(pipeline: str, read: Read) -> Callable[[], list[Sample]]:
+    def samples() -> list[Sample]:
+        return [
+            Sample("", (("pipeline", pipeline), ("flow", flow.name), ("rule", rule)), number)
+            for flow in read()
+            for rule, number in sorted(flow.broken.items())
+        ]
+
+    return samples
+
+
+class MetricsServer:
+    """`/metrics` on a port of this machine, while the pipeline runs."""
+
+    def __init__(self, registry: Registry, host: str, port: int) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = self.path.split("?")[0] == "/metrics"
+                body = render(registry).encode() if found else b"try /metrics\n"
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class' name
+                """A scrape every few seconds is no news."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

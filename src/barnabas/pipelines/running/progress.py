@@ -1,0 +1,86 @@
+"""Spark's report on a micro-batch, understood: the numbers that we show, measure and store. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from barnabas.pipelines.quality.observation import OBSERVATION
+from barnabas.types import TopicPartition
+
+
+class FlowProgress(msgspec.Struct):
+    """How one query stands. Rates are rows a second, of the last micro-batch with rows."""
+
+    name: str
+    batch: int = -1
+    rows: int = 0
+    """Since the start of this run."""
+    input_rate: float = 0.0
+    processed_rate: float = 0.0
+    batch_seconds: float = 0.0
+    state_rows: int = 0
+    state_bytes: int = 0
+    lag: int | None = None
+    watermark: str | None = None
+    broken: dict[str, int] = msgspec.field(default_factory=dict)
+    """How many rows broke which quality rule, as `dataset: rule`."""
+
+    def take(self, report: Mapping[str, Any]) -> None:
+        """One more micro-batch; a report of one that was taken before changes nothing."""
+        if report["batchId"] < self.batch or (report["batchId"] == self.batch and not report["numInputRows"]):
+            return
+        again = report["batchId"] == self.batch
+        self.batch = report["batchId"]
+        self.state_rows = sum(each.get("numRowsTotal", 0) for each in report.get("stateOperators", ()))
+        self.state_bytes = sum(each.get("memoryUsedBytes", 0) for each in report.get("stateOperators", ()))
+        self.watermark = report.get("eventTime", {}).get("watermark", self.watermark)
+        if again or not report["numInputRows"]:
+            return
+        self.rows += report["numInputRows"]
+        self.input_rate = float(report.get("inputRowsPerSecond") or 0.0)
+        self.processed_rate = float(report.get("processedRowsPerSecond") or 0.0)
+        self.batch_seconds = report.get("durationMs", {}).get("triggerExecution", 0) / 1000
+        self._count_broken(report.get("observedMetrics") or {})
+
+    def _count_broken(self, observed: Mapping[str, Mapping[str, int]]) -> None:
+        for name, counts in observed.items():
+            if name.startswith(OBSERVATION):
+                dataset = name.removeprefix(OBSERVATION)
+                for rule, number in counts.items():
+                    if rule != "rows":
+                        label = f"{dataset}: {rule}"
+                        self.broken[label] = self.broken.get(label, 0) + number
+
+
+def offsets_reached(report: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """The next offset of every partition, from sources that tell it in the way of Spark's Kafka source."""
+    reached: dict[TopicPartition, int] = {}
+    for source in report.get("sources", ()):
+        for topic, partitions in _mapping(source.get("endOffset")).items():
+            for partition, offset in _mapping(partitions).items():
+                if partition.isdigit() and isinstance(offset, int):
+                    reached[TopicPartition(topic, int(partition))] = offset
+    return reached
+
+
+def lag_of(reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+    return sum(max(0, ends.get(place, offset) - offset) for place, offset in reached.items())
+
+
+def merge_reports(reports: Iterable[Mapping[str, Any]], into: FlowProgress) -> FlowProgress:
+    for report in reports:
+        into.take(report)
+    return into
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}

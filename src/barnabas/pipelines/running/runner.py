@@ -1,0 +1,218 @@
+"""Runs one pipeline in a Spark session: once, again and again, or all the time.
+
+A run of ours and a run of Spark's own runner keep their state apart, so that a folder can be tried with both; to switch
+from one to the other in earnest is to start anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from barnabas.pipelines.alarms.targets import Target as AlarmTarget
+from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.definitions.files import PipelineFiles
+from barnabas.pipelines.definitions.loading import load_graph
+from barnabas.pipelines.durations import seconds_of
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running.broker_checks import BrokerChecks
+from barnabas.pipelines.running.planning import Plan, Planned, Planner, ToSink, storage_of, topics_read
+from barnabas.pipelines.running.progress import FlowProgress, lag_of, merge_reports, offsets_reached
+from barnabas.pipelines.running.starting import Starter, refresh_view
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5  # between two looks at the queries: a person does not see more
+LAG_SECONDS = 2.0  # between two questions to the broker
+Watcher = Callable[[list[FlowProgress]], None]
+
+
+class Runner:
+    """`prepare` finds everything that is wrong before anything runs. `watcher` is told how the flows stand."""
+
+    def __init__(
+        self,
+        files: PipelineFiles,
+        session: SparkSession,
+        *,
+        watcher: Watcher | None = None,
+        alarm_listener: AlarmTarget | None = None,
+    ) -> None:
+        self.files = files
+        # A session of its own: settings and views of several pipelines in one Spark do not meet.
+        self.session = session.newSession()
+        self.flows: dict[str, FlowProgress] = {}
+        self._watcher = watcher
+        self._stopping = threading.Event()
+        self._plan = Plan()
+        self._planner: Planner | None = None
+        self._broker: BrokerChecks | None = None
+        self._lag_asked = 0.0
+        self._running: dict[str, StreamingQuery] = {}
+        send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener)
+        self._starter = Starter(self.session, files.name, storage_of(files), send)
+
+    def prepare(self, *, ask_broker: bool = True) -> Plan:
+        """Load, plan and check; with the broker, that its topics are there. Nothing is written."""
+        _leave_errors_to_us()
+        for name, value in self.files.configuration.items():
+            if not name.startswith("spark.") or self.session.conf.isModifiable(name):
+                self.session.conf.set(name, value)
+        graph = load_graph(self.files, self.session)
+        self._planner = Planner(self.files, graph, self.session)
+        try:
+            self._plan = self._planner.plan()
+            if ask_broker:
+                self._ask_broker()
+        except BaseException:
+            self.undo()
+            raise
+        self.flows = {query.name: FlowProgress(query.name) for query in self._plan.streams}
+        return self._plan
+
+    def undo(self) -> None:
+        """After `prepare`: leave everything as it was."""
+        if self._planner is not None:
+            self._planner.undo()
+        self.close()
+
+    def run_once(self) -> None:
+        """Everything that is there now: tables before what reads them, views after their tables."""
+        for level in self._plan.levels():
+            self._start_all((query for query in level if query.streaming), every=None)
+            self._watch_until_ended()
+            for query in level:
+                if not query.streaming and not self._stopping.is_set():
+                    self._refresh(query)
+
+    def run_every(self, seconds: float) -> None:
+        """`run_once` again and again, in the same session: Spark starts only once."""
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            self.run_once()
+            self._stopping.wait(max(0.0, seconds - (time.monotonic() - started)))
+
+    def start(self) -> None:
+        """Begin to run all streams; `watch` or `look` must follow, to see how they do."""
+        self._start_all(self._plan.streams, every=self.files.settings.trigger)
+
+    def run_continuously(self) -> None:
+        self.start()
+        refresh = seconds_of(self.files.settings.refresh)
+        refreshed = time.monotonic()
+        while not self._stopping.wait(LOOK_SECONDS):
+            self.look()
+            if self._plan.views and time.monotonic() - refreshed >= refresh:
+                self.refresh_views()
+                refreshed = time.monotonic()
+        self.close()
+
+    def refresh_views(self) -> None:
+        for query in self._plan.views:
+            self._refresh(query)
+
+    def stop(self) -> None:
+        """Ask the run to end after its micro-batches; may be called from any thread."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Stop what still runs. State and offsets are kept: the next run goes on from here."""
+        for query in self._running.values():
+            query.stop()
+        self._running.clear()
+        if self._broker is not None:
+            self._broker.close()
+            self._broker = None
+
+    def look(self) -> bool:
+        """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
+        for name, query in list(self._running.items()):
+            reports = [json.loads(report.json) for report in query.recentProgress]
+            merge_reports(reports, self.flows[name])
+            self._measure_lag(name, reports)
+            if not query.isActive:
+                self._end_of(name, query)
+        self._ask_lag_again()
+        if self._watcher is not None:
+            self._watcher(list(self.flows.values()))
+        return bool(self._running)
+
+    def finish(self, timeout: float) -> None:
+        """Wait until the streams have read what is in the topics now."""
+        deadline = time.monotonic() + timeout
+        for name, query in list(self._running.items()):
+            logger.debug("finishing %s", name)
+            query.processAllAvailable()
+            if time.monotonic() > deadline:
+                raise PipelineError(f"{self.files.name} did not finish within {timeout:g} s.")
+        self.look()
+
+    def _ask_broker(self) -> None:
+        topics = {topic for query in self._plan.queries for topic in topics_read(query.frame)}
+        made = [topic.name for topic in self.files.settings.topics]
+        if (
+            not topics
+            and not made
+            and not any(isinstance(query.target, ToSink) for query in self._plan.queries)
+        ):
+            return
+        self._broker = BrokerChecks(self.files.bootstrap)
+        self._broker.require_topics(topics - set(made))
+        self._broker.make_missing(self.files.settings.topics)
+
+    def _start_all(self, queries: Iterable[Planned], every: str | None) -> None:
+        for query in queries:
+            try:
+                self._running[query.name] = self._starter.start(query, every)
+            except PySparkException as error:
+                self.close()
+                raise PipelineError(f"The flow {query.name} could not be started.", error) from error
+
+    def _watch_until_ended(self) -> None:
+        while self.look():
+            if self._stopping.wait(LOOK_SECONDS / 5):
+                self.close()
+
+    def _end_of(self, name: str, query: StreamingQuery) -> None:
+        self._running.pop(name)
+        error = query.exception()
+        if error is not None:
+            self.close()
+            raise PipelineError(
+                f"The flow {name} has failed, and the pipeline was stopped; it goes on from here when started again.",
+                error,
+            )
+
+    def _refresh(self, query: Planned) -> None:
+        try:
+            for table in self._plan.tables:
+                self.session.catalog.refreshTable(table)
+            refresh_view(query)
+            self.session.catalog.refreshTable(query.name)
+        except PySparkException as error:
+            self.close()
+            raise PipelineError(f"The view {query.name} could not be computed.", error) from error
+
+    def _measure_lag(self, name: str, reports: list[dict[str, Any]]) -> None:
+        if self._broker is None or not reports or time.monotonic() - self._lag_asked < LAG_SECONDS:
+            return
+        reached = offsets_reached(reports[-1])
+        if reached:
+            self.flows[name].lag = lag_of(reached, self._broker.ends(reached))
+
+    def _ask_lag_again(self) -> None:
+        if time.monotonic() - self._lag_asked >= LAG_SECONDS:
+            self._lag_asked = time.monotonic()
+
+
+def _leave_errors_to_us() -> None:
+    """PySpark logs every error that it raises, with the JVM's stack; ours are caught, and told in a sentence."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

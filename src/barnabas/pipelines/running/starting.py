@@ -1,0 +1,78 @@
+"""Planned queries become running ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from barnabas.pipelines.alarms.watching import Send, Watch
+from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.durations import interval_of
+from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.lake.writing import lake_writer
+from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToSink, ToTable
+
+WriteBatch = Callable[[DataFrame, int], None]
+
+
+class Starter:
+    """Starts the streams of one pipeline. State and offsets are kept below `storage`, by the name of the flow."""
+
+    def __init__(self, session: SparkSession, pipeline: str, storage: str, send: Send) -> None:
+        self._session = session
+        self._pipeline = pipeline
+        self._storage = storage
+        self._send = send
+
+    def checkpoint_of(self, query: Planned) -> str:
+        return f"{self._storage}/checkpoints/{query.name.replace(' ', '-')}"
+
+    def start(self, query: Planned, every: str | None) -> StreamingQuery:
+        """Continuously, a micro-batch at most each `every`; None reads what there is and ends."""
+        writer = query.frame.writeStream.queryName(f"{self._pipeline}.{query.name}").outputMode(query.mode)
+        writer = writer.option("checkpointLocation", self.checkpoint_of(query))
+        chosen = query.trigger or every
+        if every is None or chosen is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=interval_of(chosen))
+        return self._to_target(writer, query).start()
+
+    def _to_target(self, writer: DataStreamWriter, query: Planned) -> DataStreamWriter:
+        target = query.target
+        if isinstance(target, ToTable):
+            writer = writer.format(target.format).option("path", target.location)
+            return writer.partitionBy(*target.partitions) if target.partitions else writer
+        if isinstance(target, ToLake):
+            write = lake_writer(self._session, target.lake, target.partitions, self.checkpoint_of(query))
+            return writer.foreachBatch(write)
+        if isinstance(target, ToAlarms):
+            log = BatchLog(HadoopFolder(self._session, f"{self._storage}/alarms/{query.name}"))
+            return writer.foreachBatch(Watch(target.rules, log, self._send))
+        if query.mode == "update":
+            return writer.foreachBatch(_upsert(target))
+        return writer.format(target.format).options(**target.options)
+
+
+def _upsert(target: ToSink) -> WriteBatch:
+    """Rows that have changed, by key. Spark lets no Python sink take `update`, so each batch is written by itself: at
+    least once, and because a row replaces the one before it with the same key, a repeated batch changes nothing."""
+
+    def write(frame: DataFrame, batch: int) -> None:
+        frame.write.format(target.format).options(**target.options).mode("append").save()
+
+    return write
+
+
+def refresh_view(query: Planned) -> None:
+    """Compute a materialized view anew."""
+    target = query.target
+    assert isinstance(target, ToTable)
+    frame = query.evaluate()
+    writer = frame.write.mode("overwrite").format(target.format)
+    if target.partitions:
+        writer = writer.partitionBy(*target.partitions)
+    writer.save(target.location)

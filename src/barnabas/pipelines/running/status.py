@@ -1,0 +1,61 @@
+"""How a pipeline stands, in a file of its folder: what `barnabas pipeline status` reads, while it runs and after."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from barnabas.pipelines.running.progress import FlowProgress
+
+FOLDER = ".barnabas"
+State = Literal["running", "stopped", "failed", "lost"]
+
+
+class Status(msgspec.Struct):
+    pipeline: str
+    state: State
+    process: int
+    updated: float
+    flows: list[FlowProgress] = []
+    alarms: list[str] = []
+    """Those that fire now."""
+    error: str | None = None
+
+
+class StatusFile:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FOLDER / "status.json"
+
+    def write(self, status: Status) -> None:
+        """Whole or not at all."""
+        self._path.parent.mkdir(exist_ok=True)
+        aside = self._path.with_name(f"status.{os.getpid()}.new")
+        aside.write_bytes(msgspec.json.encode(status))
+        aside.replace(self._path)
+
+    def read(self) -> Status | None:
+        """None when the pipeline was never run here. A run whose process is gone without a word is `lost`."""
+        if not self._path.exists():
+            return None
+        status = msgspec.json.decode(self._path.read_bytes(), type=Status)
+        if status.state == "running" and not _lives(status.process):
+            status.state = "lost"
+        return status
+
+
+def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> Status:
+    return Status(pipeline, state, os.getpid(), time.time(), flows)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

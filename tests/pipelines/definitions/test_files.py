@@ -1,0 +1,82 @@
+"""The YAML files of a pipeline."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.pipelines.definitions.files import read_pipeline
+from barnabas.pipelines.errors import PipelineError
+
+SPEC = """
+name: shop
+storage: file:///tmp/shop
+configuration: {shop.topic: orders}
+libraries:
+  - glob: {include: transformations/**}
+"""
+
+
+def write(folder: Path, settings: str | None = None, spec: str = SPEC) -> Path:
+    (folder / "spark-pipeline.yml").write_text(spec)
+    if settings is not None:
+        (folder / "barnabas.yml").write_text(settings)
+    return folder
+
+
+def complaint(folder: Path) -> str:
+    with pytest.raises(PipelineError) as caught:
+        read_pipeline(folder)
+    return str(caught.value)
+
+
+def test_a_pipeline_without_a_file_of_ours_has_defaults(tmp_path: Path) -> None:
+    files = read_pipeline(write(tmp_path))
+    assert (files.name, files.libraries) == ("shop", ("transformations/**",))
+    assert files.settings.quality == []
+    assert files.bootstrap == "127.0.0.1:9092"
+
+
+def test_names_in_our_file_are_filled_in_from_sparks_configuration(tmp_path: Path) -> None:
+    write(tmp_path, "dead_letters: {topic: '${shop.topic}.dead'}")
+    settings = read_pipeline(tmp_path, {"shop.topic": "carts"}).settings
+    assert settings.dead_letters is not None
+    assert settings.dead_letters.topic == "carts.dead"
+
+
+def test_a_name_that_is_not_configured_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "dead_letters: {topic: '${shop.tpoic}'}")
+    assert "${shop.tpoic} is not in the configuration" in complaint(tmp_path)
+
+
+def test_a_folder_without_a_pipeline_says_how_to_make_one(tmp_path: Path) -> None:
+    assert "barnabas pipeline init" in complaint(tmp_path)
+
+
+def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    write(tmp_path, "quality:\n  - dataset: events\n   name: x\n")
+    text = complaint(tmp_path)
+    assert text.splitlines()[0].endswith("barnabas.yml, line 3: this is no YAML.")
+
+
+def test_a_misspelt_word_gets_the_nearest_one(tmp_path: Path) -> None:
+    write(tmp_path, "alarms: [{dataset: d, name: n, value: 'max(x)', windw: 1m, above: 1}]")
+    assert "Did you mean `window`?" in complaint(tmp_path)
+
+
+def test_a_field_that_spark_does_not_know_is_refused_as_spark_would(tmp_path: Path) -> None:
+    assert "unknown field `quality`" in complaint(write(tmp_path, spec=SPEC + "quality: []\n"))
+
+
+def test_an_alarm_without_a_threshold_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "alarms: [{dataset: d, name: n, value: 'max(x)', window: 1m}]")
+    assert "either `above` or `below`" in complaint(tmp_path)
+
+
+def test_quarantine_without_a_topic_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "quality: [{dataset: d, name: n, condition: 'x', action: quarantine}]")
+    assert "dead_letters" in complaint(tmp_path)
+
+
+def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "quality: [{dataset: d, name: n, condition: 'x', action: explode}]")
+    assert "explode" in complaint(tmp_path)

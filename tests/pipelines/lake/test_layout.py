@@ -1,0 +1,39 @@
+"""Names in a table's folder, and what is worth merging."""
+
+from barnabas.pipelines.definitions.settings import Compaction
+from barnabas.pipelines.lake.layout import MIB, final_name, plan_merges
+
+RULE = Compaction(files=3, after="1 hour", target_mib=1)
+
+
+def files(hour: int, count: int, size: int = 1000) -> list[tuple[str, int]]:
+    return [(f"date=2026-11-16/hour={hour}/batch-{index}.parquet", size) for index in range(count)]
+
+
+def test_a_file_gets_the_same_name_however_often_its_batch_is_tried() -> None:
+    names = {
+        final_name(
+            f"date=2026-11-16/hour=7/part-00000-{attempt}.c000.snappy.parquet", "0123456789abcdef", 12, 3
+        )
+        for attempt in ("uuid-a", "uuid-b")
+    }
+    assert names == {"date=2026-11-16/hour=7/batch-01234567-00000012-0003.c000.snappy.parquet"}
+
+
+def test_the_newest_hour_still_grows_and_is_left_alone() -> None:
+    assert [merge.partition for merge in plan_merges([*files(7, 5), *files(8, 5)], RULE)] == [
+        "date=2026-11-16/hour=7"
+    ]
+
+
+def test_few_files_are_not_worth_it() -> None:
+    assert plan_merges([*files(7, 2), *files(9, 1)], RULE) == []
+
+
+def test_large_hours_become_several_files() -> None:
+    (merge,) = plan_merges([*files(7, 5, MIB), *files(9, 1)], RULE)
+    assert (len(merge.files), merge.pieces) == (5, 5)
+
+
+def test_folders_that_are_no_hours_are_left_alone() -> None:
+    assert plan_merges([(f"region=eu/{index}.parquet", 1) for index in range(9)], RULE) == []

@@ -1,0 +1,154 @@
+"""A pipeline's folder run by our own runner, on files: what needs no broker."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.alarms.state import AlarmEvent
+from barnabas.pipelines.definitions.files import read_pipeline
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running.runner import Runner
+
+SPEC = """
+name: {name}
+storage: file://{folder}/storage
+configuration: {{measures.path: "{folder}/incoming"}}
+libraries:
+  - glob: {{include: transformations/**}}
+"""
+MEASURES = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.active()
+
+@dp.temporary_view
+def measures():
+    return spark.readStream.schema("at BIGINT, machine STRING, heat DOUBLE").json(spark.conf.get("measures.path"))
+
+@dp.table
+def warm():
+    return spark.readStream.table("measures").withColumn("time", F.timestamp_seconds("at")).where("heat > 0")
+"""
+HOTTEST = """
+CREATE MATERIALIZED VIEW hottest AS SELECT machine, max(heat) AS heat FROM warm GROUP BY machine;
+"""
+
+MakeRunner = Callable[..., Runner]
+
+
+def rows(*measures: tuple[int, str | None, float]) -> list[dict[str, Any]]:
+    return [{"at": at, "machine": machine, "heat": heat} for at, machine, heat in measures]
+
+
+def add_file(folder: Path, name: str, content: list[dict[str, Any]]) -> None:
+    (folder / "incoming").mkdir(exist_ok=True)
+    (folder / "incoming" / name).write_text("\n".join(map(json.dumps, content)))
+
+
+@pytest.fixture
+def make(tmp_path: Path, spark: SparkSession) -> MakeRunner:
+    """Write the folder of a pipeline and prepare a runner for it."""
+
+    def write(settings: str = "", python: str = MEASURES, sql: str = HOTTEST, **options: Any) -> Runner:
+        (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(name=f"t{tmp_path.name}", folder=tmp_path))
+        (tmp_path / "barnabas.yml").write_text(settings)
+        (tmp_path / "transformations").mkdir(exist_ok=True)
+        (tmp_path / "transformations" / "measures.py").write_text(python)
+        (tmp_path / "transformations" / "hottest.sql").write_text(sql)
+        (tmp_path / "incoming").mkdir(exist_ok=True)
+        runner = Runner(read_pipeline(tmp_path), spark, **options)
+        runner.prepare()
+        return runner
+
+    return write
+
+
+def heat(runner: Runner) -> dict[str, float]:
+    return {row["machine"]: row["heat"] for row in runner.session.table("hottest").collect()}
+
+
+def test_tables_come_before_the_views_that_read_them(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 5), (2, "b", 7), (3, "a", 9), (4, "b", -1)))
+    runner = make()
+    runner.run_once()
+    assert heat(runner) == {"a": 9, "b": 7}
+    assert runner.flows["warm"].batch == 0
+
+
+def test_a_run_goes_on_where_the_one_before_ended(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 5)))
+    make().run_once()
+    add_file(tmp_path, "2.json", rows((2, "a", 6), (3, "c", 1)))
+    second = make()
+    second.run_once()
+    assert heat(second) == {"a": 6, "c": 1}
+    assert second.session.table("warm").count() == 3
+
+
+def test_rules_count_drop_and_set_a_threshold(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 5), (2, None, 7), (3, "b", 700)))
+    runner = make(
+        "quality:\n"
+        "  - {dataset: measures, name: has a machine, condition: machine IS NOT NULL, action: drop}\n"
+        "  - {dataset: measures, name: is plausible, condition: heat < 200}\n"
+    )
+    runner.run_once()
+    assert heat(runner) == {"a": 5, "b": 700}
+    assert runner.flows["warm"].broken == {"measures: has a machine": 1, "measures: is plausible": 1}
+
+
+def test_a_rule_that_fails_stops_the_pipeline_with_its_name(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 5), (2, None, 7)))
+    runner = make(
+        "quality: [{dataset: measures, name: machines, condition: machine IS NOT NULL, action: fail}]"
+    )
+    with pytest.raises(PipelineError) as caught:
+        runner.run_once()
+    assert str(caught.value).splitlines()[0].startswith("The flow warm has failed")
+    assert "The quality rule 'machines' of measures does not hold" in str(caught.value)
+
+
+ALARM = """
+alarms:
+  - {dataset: warm, name: hot, value: max(heat), above: 80, window: 10s, for: 20s, key: [machine], lateness: 0s}
+"""
+
+
+def test_alarms_fire_and_resolve_over_runs(make: MakeRunner, tmp_path: Path) -> None:
+    heard: list[AlarmEvent] = []
+    add_file(tmp_path, "1.json", rows((1, "a", 90), (2, "b", 20), (11, "a", 95), (25, "b", 20)))
+    make(ALARM, alarm_listener=heard.extend).run_once()
+    assert [(event.key, event.status, event.value, event.at) for event in heard] == [("a", "fired", 95, 20)]
+    add_file(tmp_path, "2.json", rows((31, "a", 30), (55, "b", 20)))
+    make(ALARM, alarm_listener=heard.extend).run_once()
+    assert [(event.status, event.at) for event in heard] == [("fired", 20), ("resolved", 40)]
+    assert heard[0].id == heard[1].id
+
+
+@pytest.mark.parametrize(
+    ("python", "sentence", "cause"),
+    [
+        ("import nothing_like_it\n", "measures.py could not be loaded, line 1.", "nothing_like_it"),
+        (MEASURES.replace('"heat > 0"', '"heet > 0"'), "The definition of warm", "heet"),
+        (MEASURES.replace("def warm", "def measures"), "measures is defined twice", ""),
+        (MEASURES.replace('table("measures")', 'table("warm")'), "a dataset cannot be made from itself", ""),
+        (MEASURES.replace('table("measures")', 'table("mesures")'), "The definition of warm", "mesures"),
+    ],
+)
+def test_a_definition_that_fails_is_told_before_anything_is_written(
+    make: MakeRunner, tmp_path: Path, python: str, sentence: str, cause: str
+) -> None:
+    with pytest.raises(PipelineError) as caught:
+        make(python=python)
+    assert sentence in str(caught.value).splitlines()[0]
+    assert cause in str(caught.value)
+    assert not (tmp_path / "storage").exists()
+
+
+def test_a_rule_for_a_dataset_that_is_not_there_is_refused(make: MakeRunner) -> None:
+    with pytest.raises(PipelineError, match="The quality rule for mesures has no dataset"):
+        make("quality: [{dataset: mesures, name: n, condition: 'true'}]")
