@@ -8,6 +8,16 @@ from typing import Any
 from barnabas.client.connection import BrokerConnection
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.share import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 from barnabas.protocol.messages.share_state import (
     DeleteShareGroupStatePartitionData,
     DeleteShareGroupStateRequest,
@@ -124,8 +134,74 @@ class ShareTalk(Talk):
             ReadShareGroupStateSummaryRequest(group, [ReadStateSummaryData(self.topic_id, wanted)]), 1
         )
 
+    # -- records ------------------------------------------------------------------------------------
+
+    async def fetch(
+        self,
+        group: str,
+        epoch: int,
+        *acknowledged: tuple[int, int, list[int]],
+        member: str | None = "me",
+        partitions: tuple[int, ...] = (0,),
+        forgotten: tuple[int, ...] = (),
+        version: int = 2,
+        **fields: Any,
+    ) -> Any:
+        batches = [AcknowledgementBatch(*each) for each in acknowledged]
+        wanted = [FetchPartition(index, acknowledgement_batches=batches) for index in partitions]
+        limits = {
+            "max_wait_ms": 300,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
+        }
+        request = ShareFetchRequest(
+            group_id=group,
+            member_id=member,
+            share_session_epoch=epoch,
+            topics=[FetchTopic(self.topic_id, wanted)] if wanted else [],
+            forgotten_topics_data=[ForgottenTopic(self.topic_id, list(forgotten))] if forgotten else [],
+            **{**limits, **fields},
+        )
+        return await self.ask(request, version)
+
+    async def acknowledge(
+        self,
+        group: str,
+        epoch: int,
+        *acknowledged: tuple[int, int, list[int]],
+        member: str | None = "me",
+        partition: int = 0,
+        version: int = 2,
+        **fields: Any,
+    ) -> Any:
+        batches = [AcknowledgementBatch(*each) for each in acknowledged]
+        wanted = [AcknowledgePartition(partition, batches)]
+        request = ShareAcknowledgeRequest(
+            group, member, epoch, topics=[AcknowledgeTopic(self.topic_id, wanted)], **fields
+        )
+        return await self.ask(request, version)
+
+    async def start_group(self, group: str, start: int = 0, partitions: int = 1) -> None:
+        """Begin to keep state for a group, as its coordinator does when members subscribe."""
+        for index in range(partitions):
+            wanted = [InitializeShareGroupStatePartitionData(index, 0, start)]
+            request = InitializeShareGroupStateRequest(group, [InitializeStateData(self.topic_id, wanted)])
+            await self._until(lambda request=request: self._succeeds(request))
+
+    async def _succeeds(self, request: Any) -> bool:
+        answer = await self.connection.send(request, 0)
+        return not answer.results[0].partitions[0].error_code
+
     async def _ask_state(self, request: Any, version: int) -> Any:
         return await self.ask(request, version)
+
+    def _comparable(self, value: Any) -> Any:
+        """Records are compared by how many bytes there are: the batches hold this and that of the broker."""
+        if isinstance(value, memoryview | bytes | bytearray):
+            return len(value)
+        return super()._comparable(value)
 
     def _plain(self, text: str) -> str:
         """Topic ids are random, and stand in the requests."""

@@ -67,7 +67,128 @@ async def bad_state_requests(talk: ShareTalk) -> None:
     talk.topic_id = known
 
 
-SCENARIOS: list[Scenario] = [stored_state, bad_state_requests]
+async def accept_release_reject(talk: ShareTalk) -> None:
+    await talk.set_up("work", "crew")
+    await talk.start_group("crew")
+    await talk.produce(*[b"job"] * 10)
+    await talk.produce(*[b"job"] * 5)
+    await talk.fetch("crew", 0)
+    await talk.acknowledge("crew", 1, (0, 3, [1]), (4, 5, [2, 3]))
+    await talk.fetch("crew", 2)
+    await talk.fetch("crew", 3, (4, 4, [1]), (6, 8, [1, 2, 0]))
+    await talk.fetch("crew", 4, (9, 14, [1]))
+    await talk.fetch("crew", 5, (7, 7, [1]), max_wait_ms=50)
+    await talk.fetch("crew", 6, max_wait_ms=50)
+    await talk.fetch("crew", -1, partitions=())
+
+
+async def bad_acknowledgements(talk: ShareTalk) -> None:
+    await talk.set_up("bad-acks", "liars")
+    await talk.start_group("liars")
+    await talk.produce(*[b"job"] * 10)
+    await talk.fetch("liars", 0, max_records=10)
+    said: list[tuple[int, int, list[int]]] = [
+        (0, 12, [1]),
+        (20, 21, [1]),
+        (5, 3, [1]),
+        (0, 3, []),
+        (0, 3, [1, 1]),
+        (0, 3, [5]),
+        (0, 3, [-1]),
+        (0, 3, [4]),
+    ]
+    epoch = 1
+    for version in (1, 2):
+        for each in said:
+            await talk.acknowledge("liars", epoch, each, version=version)
+            epoch += 1
+    await talk.acknowledge("liars", epoch, (0, 3, [1]), (3, 4, [1]))
+    await talk.acknowledge("liars", epoch + 1, (4, 5, [1]), (0, 3, [1]))
+    await talk.acknowledge("liars", epoch + 2, (0, 3, [1]), (4, 4, [1]))
+    await talk.acknowledge("liars", epoch + 3, (0, 3, [1]))
+    await talk.acknowledge("liars", epoch + 4, (4, 6, [1]))
+    await talk.acknowledge("liars", epoch + 5, (5, 6, [1]), partition=3)
+    known, talk.topic_id = talk.topic_id, bytes(15) + b"\x07"
+    await talk.acknowledge("liars", epoch + 6, (5, 6, [1]))
+    talk.topic_id = known
+    await talk.acknowledge("liars", epoch + 7, (5, 6, [4]), is_renew_ack=True)
+    await talk.fetch("liars", epoch + 8, (7, 7, [1]), is_renew_ack=True)
+    await talk.fetch(
+        "liars",
+        epoch + 8,
+        (7, 8, [1, 4]),
+        is_renew_ack=True,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=0,
+        max_records=0,
+    )
+    await talk.acknowledge("liars", epoch + 9, (9, 9, [1]), member="somebody")
+    await talk.fetch("liars", 0, member="somebody", max_wait_ms=50)
+    await talk.acknowledge("liars", 1, (9, 9, [1]), member="somebody")
+
+
+async def sessions(talk: ShareTalk) -> None:
+    await talk.set_up("sessions", "club")
+    await talk.start_group("club")
+    await talk.produce(b"job")
+    for member in (None, "", "m" * 37):
+        await talk.fetch("club", 0, member=member)
+        await talk.acknowledge("club", 1, (0, 0, [1]), member=member)
+    await talk.fetch("club", 1)
+    await talk.fetch("club", -1, partitions=())
+    await talk.fetch("club", 0, (0, 0, [1]))
+    await talk.acknowledge("club", 0, (0, 0, [1]))
+    await talk.acknowledge("club", 1, (0, 0, [1]))
+    await talk.acknowledge("club", -1, (0, 0, [1]))
+    await talk.fetch("club", 0)
+    await talk.fetch("club", 2)
+    await talk.fetch("club", 7)
+    await talk.acknowledge("club", 7, (0, 0, [1]))
+    await talk.acknowledge("club", 1, (0, 0, [2]))
+    await talk.fetch("club", 2, forgotten=(0,), partitions=())
+    await talk.fetch("club", 3)
+    await talk.acknowledge("club", -1, (0, 0, [1]))
+    await talk.acknowledge("club", -1, (0, 0, [1]))
+    await talk.fetch("club", 0, partitions=(5,))
+    await talk.fetch("club", 0, partitions=(0,), max_records=0)
+
+
+async def deliveries(talk: ShareTalk) -> None:
+    """Records that come back again and again are given out in smaller and smaller parts, at last alone."""
+    await talk.set_up("deliveries", "clumsy")
+    await talk.start_group("clumsy")
+    await talk.produce(*[b"job"] * 8)
+    answer = await talk.fetch("clumsy", 0)
+    for epoch in range(1, 24):
+        acquired = [
+            each for topic in answer.responses for part in topic.partitions for each in part.acquired_records
+        ]
+        said = [(each.first_offset, each.last_offset, [2]) for each in acquired]
+        answer = await talk.fetch("clumsy", epoch, *said, max_wait_ms=50)
+
+
+async def limits(talk: ShareTalk) -> None:
+    await talk.set_up("limits", "modest")
+    await talk.start_group("modest")
+    for size in (3, 4, 1, 6):
+        await talk.produce(*[b"job"] * size)
+    await talk.fetch("modest", 0, max_records=5)
+    await talk.fetch("modest", 1, (0, 1, [2]), max_records=2, share_acquire_mode=1)
+    await talk.fetch("modest", 2, max_records=4, share_acquire_mode=1)
+    await talk.fetch("modest", 3, max_records=100, batch_size=2)
+    await talk.fetch("modest", -1, partitions=())
+
+
+SCENARIOS: list[Scenario] = [
+    stored_state,
+    bad_state_requests,
+    accept_release_reject,
+    bad_acknowledgements,
+    sessions,
+    deliveries,
+    limits,
+]
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,10 @@ def _check(batch: AcknowledgementBatch, before: int, renewing: bool) -> None:
     first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
     if first > last:
         raise _invalid(f"Invalid acknowledgement batch: {first} is beyond {last}.")
-    if first <= before:
-        raise _invalid(f"Acknowledgement batches must be in order and apart; {first} comes after {before}.")
+    if first < before:
+        raise _invalid(f"Acknowledgement batches must be in order; {first} comes after {before}.")
+    if first == before:
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"The record {first} is acknowledged twice.")
     if not types:
         raise _invalid(f"The acknowledgement of {first} to {last} has no type.")
     if len(types) not in (1, last - first + 1):

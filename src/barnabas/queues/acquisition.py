@@ -12,16 +12,9 @@ from typing import NamedTuple
 from barnabas.queues.partition import SharePartition, is_free
 from barnabas.queues.runs import Run
 from barnabas.queues.states import RecordState
+from barnabas.queues.taken import Taken
 
 SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
-
-
-class Taken(NamedTuple):
-    """Records given to a consumer, and the how-manieth time that is."""
-
-    first: int
-    last: int
-    deliveries: int
 
 
 class Span(NamedTuple):
@@ -99,7 +92,7 @@ def _together(share: SharePartition, run: Run) -> int | None:
         return None
     if run.count >= limit - 1 and limit > SUSPECTED_AT_LEAST_AFTER:
         return 1
-    return max(1, len(run) >> (run.count - suspected + 1))
+    return max(1, run.whole >> (run.count - suspected + 1))
 
 
 def _is_suspect(share: SharePartition, taken: list[Taken]) -> bool:

@@ -17,7 +17,7 @@ One write is under way at a time. What is decided meanwhile goes with the next.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -25,6 +25,7 @@ from barnabas.queues.acknowledgements import Range
 from barnabas.queues.changes import Change, Done, Stored, Write, clipped
 from barnabas.queues.runs import NOBODY, Run, Runs
 from barnabas.queues.states import FINISHED, Acknowledgement, RecordState
+from barnabas.queues.taken import Taken
 
 STALE_LOCKS = 1000  # locks that were given back before their time, beyond which the heap is made anew
 
@@ -254,6 +255,10 @@ class SharePartition:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "The last offset in request is past acquired records."
             )
+        if wanted.said is Acknowledgement.RENEW and not self.settings.renewable:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
+            )
         for run in self.runs.within(wanted.first, wanted.last):
             if run.state is not RecordState.ACQUIRED or run.change is not None:
                 raise KafkaError(
@@ -266,7 +271,32 @@ class SharePartition:
                     f"Another member holds the records {run.first} to {run.last}.",
                 )
 
+    def withdraw(self, taken: Sequence[Taken], first: int, last: int) -> list[Taken]:
+        """Records turn out to be none for this group (their transaction was aborted): finish them, untold.
+
+        They need not be stored: whoever loads the window finds the same in the log.
+        """
+        left: list[Taken] = []
+        for each in taken:
+            low, high = max(each.first, first), min(each.last, last)
+            if low > high:
+                left.append(each)
+                continue
+            for run in self.runs.isolate(low, high):
+                run.member = NOBODY
+                self.skip(run)
+            left += [
+                part
+                for part in (each._replace(last=low - 1), each._replace(first=high + 1))
+                if part.first <= part.last
+            ]
+        return left
+
     # -- storing ------------------------------------------------------------------------------------
+
+    @property
+    def is_stored(self) -> bool:
+        return not self._writing and not self._unwritten
 
     def take_write(self) -> Write | None:
         """What to store now; None while a write is under way, or there is nothing to store."""

@@ -18,7 +18,7 @@ NOBODY = ""
 class Run:
     """Offsets `first` to `last`. `change` is set while what was decided about them is not yet stored."""
 
-    __slots__ = ("change", "count", "deadline", "due_ms", "first", "last", "member", "state")
+    __slots__ = ("change", "count", "deadline", "due_ms", "first", "last", "member", "state", "whole")
 
     def __init__(self, first: int, last: int, state: RecordState, count: int = 0) -> None:
         self.first = first
@@ -29,6 +29,8 @@ class Run:
         self.deadline = 0.0
         self.due_ms = 0
         self.change: Any = None
+        self.whole = last - first + 1
+        """How many records were given out together when they were new, however it was split since."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -41,6 +43,7 @@ class Run:
         """Keep what lies below `at`; the rest is a run of its own."""
         rest = Run(at, self.last, self.state, self.count)
         rest.member, rest.deadline, rest.due_ms = self.member, self.deadline, self.due_ms
+        rest.whole = self.whole
         self.last = at - 1
         return rest
 

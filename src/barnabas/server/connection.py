@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ class Connection:
 
     __slots__ = (
         "_backlog", "_beginning", "_dispatch", "_frame", "_frame_filled", "_frame_length", "_granted", "_in_event",
-        "_longest_request", "_now", "_pauses", "_reading", "_receive", "_resuming", "_server", "_shared",
+        "_longest_request", "_now", "_pauses", "_reading", "_receive", "_resuming", "_server", "_shared", "_told",
         "client_id", "client_id_bytes", "client_software_name", "client_software_version", "closed",
         "frame_deadline", "last_active", "listener", "local_address", "opened", "output", "peer", "principal",
         "received", "requests", "transport", "unanswered",
@@ -91,6 +92,7 @@ class Connection:
         self.client_id_bytes: bytes | memoryview | None = None
         self.client_software_name = self.client_software_version = ""
         self.principal = "User:ANONYMOUS"
+        self._told: list[Callable[[], None]] | None = None  # those who want to know of the end
         self._reading = True
         server.loop.add_reader(transport.fileno(), self._readable)
 
@@ -305,6 +307,12 @@ class Connection:
         """A request has begun to arrive and should be complete by now, as far as we have read."""
         return self._reading and self.frame_deadline is not None and self._now() > self.frame_deadline
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """For what a client holds as long as it is connected."""
+        if self._told is None:
+            self._told = []
+        self._told.append(callback)
+
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
         if self.closed:
             return
@@ -322,6 +330,9 @@ class Connection:
         self.unanswered.clear()
         self.transport.close()
         server.forget(self)
+        told, self._told = self._told, None
+        for callback in told or ():
+            callback()
 
     def _give_back_memory(self, memory: MemoryPool) -> None:
         held = self._granted + self._frame_length + (len(self._backlog) if self._backlog is not None else 0)

@@ -18,6 +18,7 @@ from barnabas.replication.partition import Partition
 from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
 from barnabas.server.share_coordinator import ShareCoordinator
+from barnabas.server.share_partitions import SharePartitions
 from barnabas.server.streams_topics import StreamsTopics
 from barnabas.server.topic_changes import changed_topics, deleted_topics
 from barnabas.server.transaction_coordinator import TransactionCoordinator
@@ -47,6 +48,7 @@ class Coordinators:
         self.transactions = TransactionCoordinator(broker)
         self.streams_topics = StreamsTopics(broker)
         self.shares = ShareCoordinator(broker)
+        self.share_partitions = SharePartitions(broker)
         self._by_topic: dict[str, Coordinator[Any]] = {
             CONSUMER_OFFSETS: self.groups.runtime,
             TRANSACTION_STATE: self.transactions.runtime,
@@ -62,6 +64,7 @@ class Coordinators:
 
     def stop(self) -> None:
         self.streams_topics.stop()
+        self.share_partitions.stop()
         self.shares.stop()
         self.transactions.stop()
         self.groups.stop()

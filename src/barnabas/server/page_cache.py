@@ -19,7 +19,7 @@ WARMED_AT_MOST = 4 << 20
 
 class PageCache:
     def __init__(self, background: Background) -> None:
-        self._background = background
+        self.background = background
 
     def is_cold(self, log: Log, offset: int) -> bool:
         if not log.index_is_loaded(offset):
@@ -38,4 +38,4 @@ class PageCache:
                     file, position = place
                     file.read(min(count + HEADER_WALK_BYTES, WARMED_AT_MOST), position)
 
-        self._background.run(read, lambda error: done())
+        self.background.run(read, lambda error: done())

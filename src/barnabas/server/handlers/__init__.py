@@ -51,6 +51,7 @@ from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
 )
+from barnabas.protocol.messages.share import ShareAcknowledgeRequest, ShareFetchRequest
 from barnabas.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     InitializeShareGroupStateRequest,
@@ -58,6 +59,7 @@ from barnabas.protocol.messages.share_state import (
     ReadShareGroupStateSummaryRequest,
     WriteShareGroupStateRequest,
 )
+from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -90,7 +92,10 @@ from barnabas.server.handlers import (
     offsets,
     produce,
     replication,
+    share_acknowledge,
+    share_fetch,
     share_state,
+    streams_groups,
     topic_partitions,
     topics,
     transaction_admin,
@@ -148,9 +153,13 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(AssignReplicasToDirsRequest, 0, 0, replication.assign_replicas_to_dirs),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
+    Handler(ShareFetchRequest, 1, 2, share_fetch.share_fetch),
+    Handler(ShareAcknowledgeRequest, 1, 2, share_acknowledge.share_acknowledge),
     Handler(InitializeShareGroupStateRequest, 0, 0, share_state.initialize_state),
     Handler(ReadShareGroupStateRequest, 0, 0, share_state.read_state),
     Handler(WriteShareGroupStateRequest, 0, 1, share_state.write_state),
     Handler(DeleteShareGroupStateRequest, 0, 0, share_state.delete_state),
     Handler(ReadShareGroupStateSummaryRequest, 0, 1, share_state.read_summary),
+    Handler(StreamsGroupHeartbeatRequest, 0, 0, streams_groups.streams_group_heartbeat),
+    Handler(StreamsGroupDescribeRequest, 0, 0, streams_groups.streams_group_describe),
 )

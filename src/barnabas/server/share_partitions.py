@@ -1,0 +1,110 @@
+"""All share partitions of this broker, and the sessions of those who read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.queues.sessions import SessionKey, ShareSession, ShareSessions
+from barnabas.queues.stored_state import ShareKey
+from barnabas.server.connection import Connection
+from barnabas.server.share_partition import LedSharePartition
+from barnabas.server.share_persister import SharePersister
+
+if TYPE_CHECKING:
+    from barnabas.groups.configs import GroupConfigs
+    from barnabas.server.broker import Broker
+
+
+class SharePartitions:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.persister = SharePersister(broker)
+        self.sessions = ShareSessions(broker.config["group.share.max.share.sessions"])
+        self._led: dict[ShareKey, LedSharePartition] = {}
+        self._by_connection: dict[Connection, set[ShareSession]] = {}
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        return iter(self._led.values())
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    @property
+    def configs(self) -> GroupConfigs:
+        return self.broker.coordinators.groups.configs
+
+    def stop(self) -> None:
+        for led in list(self._led.values()):
+            self.forget(led)
+            led.close()
+        self.persister.stop()
+
+    # -- finding ------------------------------------------------------------------------------------
+
+    def find(self, key: ShareKey) -> LedSharePartition | None:
+        """The share partition if it is in memory, current or not."""
+        return self._led.get(key)
+
+    def open(self, key: ShareKey) -> LedSharePartition:
+        """The share partition, which begins to load if it is not in memory; KafkaError if it is not ours."""
+        led = self._led.get(key)
+        if led is not None and led.is_current:
+            return led
+        partition = self.broker.replicas.by_id.get(key.topic_id, {}).get(key.partition)
+        if partition is None:
+            raise KafkaError(self.broker.replicas.why_missing("", key.topic_id, key.partition))
+        if not partition.is_leader or self.broker.is_fenced:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if led is not None:
+            self.forget(led)
+            led.close()
+        led = LedSharePartition(self, key, partition)
+        if led.error is not None:  # known at once
+            raise led.error
+        self._led[key] = led
+        return led
+
+    def loaded(self, led: LedSharePartition) -> None:
+        """A share partition has its state."""
+
+    def forget(self, led: LedSharePartition) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+
+    # -- sessions -----------------------------------------------------------------------------------
+
+    def begin_session(self, key: SessionKey, connection: Connection) -> ShareSession:
+        """A session lives no longer than its connection."""
+        session = self.sessions.open(key, connection)
+        if connection not in self._by_connection:
+            self._by_connection[connection] = set()
+            connection.when_closed(lambda: self._connection_closed(connection))
+        self._by_connection[connection].add(session)
+        return session
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for session in self._by_connection.pop(connection):
+            self.end_session(session)
+
+    def end_session(self, session: ShareSession) -> None:
+        """A member has gone: what it held is free, and a group without members here needs no memory."""
+        if isinstance(session.connection, Connection):
+            self._by_connection.get(session.connection, set()).discard(session)
+        if not self.sessions.close(session):
+            return
+        group_id, member_id = session.key
+        for place in session.places:
+            led = self._led.get(ShareKey(group_id, *place))
+            if led is not None:
+                led.release(member_id)
+        if not self.sessions.has_members(group_id):
+            for led in [led for led in self._led.values() if led.key.group_id == group_id]:
+                self.forget_when_idle(led)
+
+    def forget_when_idle(self, led: LedSharePartition) -> None:
+        """The next member finds what is stored; until all is, the one in memory is kept."""
+        if led.share is None or led.share.is_stored:
+            self.forget(led)
+            led.close()
