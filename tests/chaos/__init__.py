@@ -1,6 +1,7 @@
 """Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
 
 links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut or frozen
+ports.py      ports that a broker finds again when it comes back
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 loads.py      producers that remember what was acknowledged, and how long they waited
 faults.py     what is done to the cluster

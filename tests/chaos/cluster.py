@@ -15,8 +15,8 @@ from typing import Self
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
-from tests.apache_kafka import free_port
 from tests.chaos.links import Links
+from tests.chaos.ports import lasting_port
 
 READY = "Barnabas is ready on "
 PATIENCE = 60.0
@@ -30,8 +30,8 @@ class BrokerProcess:
     ) -> None:
         self.node_id = node_id
         self.folder = folder / f"broker-{node_id}"
-        self.port = free_port()
-        peer_port = free_port()
+        self.port = lasting_port()
+        peer_port = lasting_port()
         self.to_zookeeper = Links(zookeeper, source=node_id)
         self.from_peers = Links(("127.0.0.1", peer_port))
         self.output = folder / f"broker-{node_id}.log"

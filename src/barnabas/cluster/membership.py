@@ -61,6 +61,11 @@ class Membership(Protocol):
     @property
     def is_fenced(self) -> bool: ...
 
+    @property
+    def is_connected(self) -> bool:
+        """Have we heard from the others a moment ago? False long before we are fenced."""
+        ...
+
 
 class Coordination(NamedTuple):
     """What a broker needs to be part of a cluster."""
@@ -73,6 +78,7 @@ class LocalMembership:
     """One node: it is elected as soon as it asks, and nobody else comes or goes."""
 
     is_fenced = False
+    is_connected = True
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image

@@ -77,6 +77,10 @@ class ZooKeeperMembership:
     def is_fenced(self) -> bool:
         return self._zk.is_cut_off or self._joined_session != self._zk.session_id
 
+    @property
+    def is_connected(self) -> bool:
+        return not self._zk.is_silent
+
     def on_fenced(self, callback: Told) -> None:
         self._tell_fenced.append(callback)
 

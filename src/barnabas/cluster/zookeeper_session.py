@@ -76,6 +76,11 @@ class ZooKeeper:
         time counts from when the last answered request was sent."""
         return self.link is Link.LOST or self._now() - self._last_contact > self._timeout
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether ZooKeeper has missed some of our questions, or the connection is known to be gone."""
+        return self.link is not Link.CONNECTED or self._now() - self._last_contact > self._timeout / 2
+
     # -- life ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:

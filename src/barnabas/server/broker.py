@@ -69,6 +69,10 @@ FLUSH_THREADS = 4
 DISK_THREADS = 4
 HOUSEKEEPING_SECONDS = 1.0
 REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
+# How long a stopping broker waits for what is in flight, and how long when nobody has taken over: what waits for other
+# replicas then may wait in vain.
+IN_FLIGHT_SECONDS = 10.0
+LEFT_ALONE_SECONDS = 1.0
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
@@ -187,14 +191,13 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
-        if not self.is_alone and self.config["controlled.shutdown.enable"]:
-            await hand_over(self)
+        patience = await self._hand_over()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.monitoring.stop()
         await self.cleaning.stop()
         await self.moves.stop()
-        await self.sockets.stop()
+        await self.sockets.stop(patience)
         self.coordinators.stop()
         self._stop_replication()
         self._control.stop()
@@ -204,6 +207,12 @@ class Broker:
         self._disk.close()
         self.logs.broker_epoch = self.broker_epoch
         self.logs.close()
+
+    async def _hand_over(self) -> float:
+        """Let others take over; how long to wait then for what is in flight."""
+        if self.is_alone or not self.config["controlled.shutdown.enable"]:
+            return IN_FLIGHT_SECONDS
+        return IN_FLIGHT_SECONDS if await hand_over(self, self._membership) else LEFT_ALONE_SECONDS
 
     async def abort(self) -> None:
         """End as a killed process does: nothing is handed over, answered, flushed or marked clean. For tests."""

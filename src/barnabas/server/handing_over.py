@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from barnabas.cluster.membership import Membership
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.server.forwarding import to_controller
@@ -15,19 +17,29 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 10.0  # without a controller there is nobody to hand over to
+# A controller may be elected, and a ZooKeeper restarted, while we wait. Who is cut off waits only a moment for that.
+CUT_OFF_SECONDS = 2.0
+PATIENCE_SECONDS = 8.0
 RETRY_SECONDS = 0.2
 
 
-async def hand_over(broker: Broker) -> None:
-    """Return when we lead nothing that somebody else could lead, or when there is no point in waiting longer."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await _ask(broker):  # noqa: ASYNC110 - it asks another broker, which nobody can signal
-                await asyncio.sleep(RETRY_SECONDS)
-            await broker.metadata.until(lambda image: image.brokers[broker.node_id].shutting_down)
-    except TimeoutError:
-        logger.warning("stopping though leadership could not be handed over")
+async def hand_over(broker: Broker, membership: Membership) -> bool:
+    """Return when we lead nothing that somebody else could lead, or, with False, when there is no point in waiting."""
+    for seconds in (CUT_OFF_SECONDS, PATIENCE_SECONDS):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _until_handed_over(broker)
+            return True
+        if not membership.is_connected:
+            break
+    logger.warning("stopping though leadership could not be handed over")
+    return False
+
+
+async def _until_handed_over(broker: Broker) -> None:
+    while not await _ask(broker):  # noqa: ASYNC110 - it asks another broker, which nobody can signal
+        await asyncio.sleep(RETRY_SECONDS)
+    await broker.metadata.until(lambda image: image.brokers[broker.node_id].shutting_down)
 
 
 async def _ask(broker: Broker) -> bool:
