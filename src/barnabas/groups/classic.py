@@ -200,6 +200,11 @@ class ClassicGroup(Group):
             self.leader = new_id
         return member
 
+    def dismiss_all(self, error: ErrorCode, step: Step) -> None:
+        """Answer everybody who waits: this group is no more."""
+        for member in self.members.values():
+            _dismiss(member, error, member.member_id, step)
+
     def elect_joined_leader(self) -> bool:
         """The leader must be among those who have joined; False when nobody has."""
         if self.leader is not None and self.members[self.leader].awaiting_join is None:

@@ -15,7 +15,8 @@ the topics must be looked at again) stands beside it and is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
@@ -88,6 +89,7 @@ class ModernGroup(Group, Generic[M, A]):
         self.members: dict[str, M] = {}
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, A] = {}
+        self._subscribers: Counter[str] = Counter()  # of each topic, by name
         self.topics_may_have_changed = True
         """The next heartbeat compares the hash of the topics; true for a group that was just loaded."""
 
@@ -113,7 +115,7 @@ class ModernGroup(Group, Generic[M, A]):
 
     def subscribed_topics(self) -> Set[str]:
         """The names of all topics that the assignment depends on."""
-        return _names(self.members.values())
+        return self._subscribers.keys()
 
     def consumes(self, topic: str) -> bool:
         return topic in self.subscribed_topics()
@@ -146,18 +148,25 @@ class ModernGroup(Group, Generic[M, A]):
         self.assignment_epoch, self.assigned_at_ms = epoch, timestamp_ms
 
     def store(self, member: M) -> None:
+        self._count(self.members.get(member.member_id), member)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
+        self._count(member, None)
         if member is not None and self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]
 
-
-def _names(members: Iterable[ModernMember]) -> Set[str]:
-    return {name for member in members for name in member.subscribed_topic_names}
+    def _count(self, before: M | None, after: M | None) -> None:
+        old = before.subscribed_topic_names if before is not None else frozenset[str]()
+        new = after.subscribed_topic_names if after is not None else frozenset[str]()
+        self._subscribers.update(new - old)
+        for name in old - new:
+            self._subscribers[name] -= 1
+            if not self._subscribers[name]:
+                del self._subscribers[name]
 
 
 def check_member_epoch(kind: str, member: ModernMember, received: int, *, may_repeat: bool) -> None:

@@ -14,6 +14,7 @@ from barnabas.protocol.messages.group_records import GroupMetadataKey, OffsetCom
 if TYPE_CHECKING:
     from barnabas.groups.classic import ClassicGroup
     from barnabas.groups.offsets import Committed
+    from barnabas.records.record import Header
     from barnabas.types import TopicPartition
 
 GROUP_VERSION = 3
@@ -29,10 +30,14 @@ LONGEST_REASON = 2000
 def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
     """The present generation; the reasons for it go with it and are forgotten."""
     value = encode_versioned(to_value(group, assignments), GROUP_VERSION)
-    text = "; ".join(group.reasons)[:LONGEST_REASON]
+    headers = reason_headers("; ".join(group.reasons))
     group.reasons.clear()
-    headers = ((REASON_HEADER, text.encode()),) if text else ()
     return CoordinatorRecord(encode_key(GroupMetadataKey(group=group.group_id)), value, headers)
+
+
+def reason_headers(text: str) -> tuple[Header, ...]:
+    """Why there is a new generation or a new epoch, for the record that says so."""
+    return ((REASON_HEADER, text[:LONGEST_REASON].encode()),) if text else ()
 
 
 def offset_record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas.config.broker import BrokerConfig
 
@@ -23,6 +23,10 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_ms: int = 600_000
     commit_timeout_ms: int = 5000
+    consumer_max_size: int = 2**31 - 1
+    assignors: list[str] = field(default_factory=lambda: ["uniform", "range"])
+    migration_policy: str = "bidirectional"
+    regex_refresh_ms: int = 600_000
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -36,4 +40,8 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         offsets_retention_check_ms=config["offsets.retention.check.interval.ms"],
         commit_timeout_ms=config["offsets.commit.timeout.ms"],
+        consumer_max_size=config["group.consumer.max.size"],
+        assignors=list(config["group.consumer.assignors"]),
+        migration_policy=config["group.consumer.migration.policy"].lower(),
+        regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],
     )

@@ -16,8 +16,10 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.awaited import Deadline
 from barnabas.groups.classic import ClassicGroup
 from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.kind import ConsumerGroups
 from barnabas.groups.expiry import expired_offsets
-from barnabas.groups.group import Committer, Group, PlaceCheck, any_place
+from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck, any_place
 from barnabas.groups.kind import GroupKind, ShardContext
 from barnabas.groups.membership import Joining
 from barnabas.groups.offsets import Committed, Offsets
@@ -45,8 +47,9 @@ class GroupShard:
         self.groups = context.groups
         self.offsets = context.offsets
         self.classic = ClassicGroups(context)
+        self.consumer = ConsumerGroups(context, self.classic)
         self.streams = StreamsGroups(context)
-        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.streams)
+        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.consumer, self.streams)
         self._kinds = {kind.group_type: kind for kind in kinds}
         self._replays = {key: replay for kind in kinds for key, replay in kind.replays().items()}
 
@@ -62,21 +65,51 @@ class GroupShard:
     # -- members of the classic protocol ------------------------------------------------------------
 
     def join(self, joining: Joining, step: Step) -> None:
+        """A consumer group takes members of either protocol; an empty group of another type becomes a classic one."""
+        group = self.groups.get(joining.request.group_id)
+        if isinstance(group, ConsumerGroup) and group.members:
+            self.consumer.classic_members.join(group, joining, step)
+        elif group is None or isinstance(group, ClassicGroup):
+            self.classic.join(joining, step)
+        elif group.group_type is GroupType.SHARE or not group.is_empty:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{group.group_id} is a {group.group_type.value} group"
+            )
+        else:
+            self._join_in_place_of(group, joining, step)
+
+    def _join_in_place_of(self, group: Group, joining: Joining, step: Step) -> None:
         self.classic.join(joining, step)
+        step.records[:0] = group.tombstones()
+
+        def undo() -> None:
+            self.groups[group.group_id] = group
+
+        step.undo = undo
 
     def sync(self, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
-        self.classic.sync(self._joined(request.group_id), request, respond, step)
+        group = self._joined(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self.consumer.classic_members.sync(group, request, respond, step)
+        else:
+            self.classic.sync(group, request, respond, step)
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        return self.classic.heartbeat(self._joined(group_id), member_id, instance_id, generation)
+        group = self._joined(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.classic_members.heartbeat(group, member_id, instance_id, generation)
+        return self.classic.heartbeat(group, member_id, instance_id, generation)
 
     def leave(self, group_id: str, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
-        return self.classic.leave(self._joined(group_id), leavers, step)
+        group = self._joined(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.classic_members.leave(group, leavers, step)
+        return self.classic.leave(group, leavers, step)
 
-    def _joined(self, group_id: str) -> ClassicGroup:
+    def _joined(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """The group that a member speaks of; without it, it cannot be a member."""
         group = self.groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has no members")
         return group
 

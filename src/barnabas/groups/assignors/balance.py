@@ -1,0 +1,103 @@
+"""Balancing members that subscribe to different topics."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from barnabas.groups.assignors.spec import MemberSpec
+from barnabas.groups.modern import Assignment
+from barnabas.types import Uuid
+
+MOST_ROUNDS = 16
+"""As in Kafka: a move in one topic may allow another in a topic seen before, but not for ever."""
+
+
+class Balance:
+    def __init__(self, members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> None:
+        self._subscribers: dict[Uuid, list[str]] = {}
+        for member_id, member in members.items():
+            for topic in member.topics:
+                self._subscribers.setdefault(topic, []).append(member_id)
+        self._counts = counts
+        self._load = dict.fromkeys(members, 0)
+        self._owners: dict[Uuid, dict[int, str]] = {topic: {} for topic in self._subscribers}
+        for member_id, member in members.items():
+            self._keep(member_id, member)
+
+    def _keep(self, member_id: str, member: MemberSpec) -> None:
+        for topic, indexes in member.assigned.items():
+            if topic in member.topics:
+                for index in sorted(indexes):
+                    if index < self._counts[topic] and index not in self._owners[topic]:
+                        self._give(topic, index, member_id)
+
+    def _give(self, topic: Uuid, index: int, member_id: str) -> None:
+        before = self._owners[topic].get(index)
+        if before is not None:
+            self._load[before] -= 1
+        self._owners[topic][index] = member_id
+        self._load[member_id] += 1
+
+    def run(self) -> dict[str, Assignment]:
+        topics = sorted(self._subscribers, key=self._urgency)
+        for topic in topics:
+            self._hand_out(topic)
+        shared = [topic for topic in topics if len(self._subscribers[topic]) > 1]
+        for _ in range(MOST_ROUNDS):
+            moved = [self._even_out(topic) for topic in shared]
+            if not any(moved):
+                break
+        return self._assignments()
+
+    def _urgency(self, topic: Uuid) -> tuple[float, int, Uuid]:
+        """Topics with many partitions for few subscribers come first: they leave least choice."""
+        subscribers = len(self._subscribers[topic])
+        return (-self._counts[topic] / subscribers, subscribers, topic)
+
+    def _hand_out(self, topic: Uuid) -> None:
+        """What nobody has goes to the subscriber that has least."""
+        free = [index for index in range(self._counts[topic]) if index not in self._owners[topic]]
+        idlest = [(self._load[member_id], member_id) for member_id in self._subscribers[topic]]
+        heapq.heapify(idlest)
+        for index in free:
+            load, member_id = idlest[0]
+            self._give(topic, index, member_id)
+            heapq.heapreplace(idlest, (load + 1, member_id))
+
+    def _even_out(self, topic: Uuid) -> bool:
+        """Move partitions of this topic from the busiest to the idlest, as long as they are two or more apart."""
+        held: dict[str, list[int]] = {}
+        for index, owner in sorted(self._owners[topic].items()):
+            held.setdefault(owner, []).append(index)
+        busiest = [(-self._load[member_id], member_id) for member_id in held]
+        idlest = [(self._load[member_id], member_id) for member_id in self._subscribers[topic]]
+        heapq.heapify(busiest)
+        heapq.heapify(idlest)
+        moved = False
+        while busiest:
+            giver, taker = self._top(busiest, -1), self._top(idlest, 1)
+            if self._load[giver] - self._load[taker] <= 1:
+                break
+            self._give(topic, held[giver].pop(), taker)
+            moved = True
+            if not held[giver]:
+                heapq.heappop(busiest)
+        return moved
+
+    def _top(self, heap: list[tuple[int, str]], sign: int) -> str:
+        """Loads change under the heap; whoever is on top with an old one is put back with the new."""
+        while heap[0][0] != sign * self._load[heap[0][1]]:
+            member_id = heap[0][1]
+            heapq.heapreplace(heap, (sign * self._load[member_id], member_id))
+        return heap[0][1]
+
+    def _assignments(self) -> dict[str, Assignment]:
+        shares: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in self._load}
+        for topic, owners in self._owners.items():
+            for index, member_id in owners.items():
+                shares[member_id].setdefault(topic, set()).add(index)
+        return {
+            member_id: {topic: frozenset(indexes) for topic, indexes in share.items()}
+            for member_id, share in shares.items()
+        }

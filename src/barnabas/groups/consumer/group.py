@@ -1,0 +1,180 @@
+"""A consumer group: its members, who has which partition, its patterns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Set
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.consumer.member import ConsumerMember
+from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
+from barnabas.groups.consumer.records import group_tombstones
+from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.modern import Assignment, ModernGroup
+from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
+from barnabas.types import TopicPartition, Uuid
+
+FIRST_COMMIT_WITH_EPOCHS = 9
+
+
+class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
+    group_type = GroupType.CONSUMER
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.protocol_type = CONSUMER_PROTOCOL
+        self.patterns: Counter[str] = Counter()
+        """How many members subscribe to each pattern."""
+        self.resolved: dict[str, Resolved] = {}
+        self.has_old_metadata = False
+        """There is a record of partition counts, which Kafka wrote before 4.1; it goes with the next epoch."""
+        self._owners: dict[tuple[Uuid, int], str] = {}
+
+    # -- facts --------------------------------------------------------------------------------------
+
+    def owner(self, topic_id: Uuid, partition: int) -> str | None:
+        """Who has the partition now, whatever the target says. Nobody else gets it before it is given up."""
+        return self._owners.get((topic_id, partition))
+
+    def subscribed_topics(self) -> Set[str]:
+        names = super().subscribed_topics()
+        if not self.resolved:
+            return names
+        return names | {topic for resolved in self.resolved.values() for topic in resolved.topics}
+
+    def topics_of(self, member: ConsumerMember) -> Set[str]:
+        """By name and by pattern."""
+        by_pattern = self.resolved.get(member.pattern, NOT_RESOLVED).topics
+        return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
+
+    def target(self, member: ConsumerMember) -> Assignment:
+        """Of the member, or of the one whose place it takes."""
+        holder = self.static_members.get(member.instance_id or "", member.member_id)
+        return self.targets.get(holder, {})
+
+    def waits_for_release(self, member: ConsumerMember) -> bool:
+        """Is something of its target still with somebody else?"""
+        return any(
+            index not in member.owned.get(topic, {})
+            and self.owner(topic, index) not in (None, member.member_id)
+            for topic, indexes in self.targets.get(member.member_id, {}).items()
+            for index in indexes
+        )
+
+    @property
+    def classic_members(self) -> list[ConsumerMember]:
+        return [member for member in self.members.values() if member.classic is not None]
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Could a member with these classic protocols share one with all others that still have some?"""
+        if protocol_type != CONSUMER_PROTOCOL:
+            return False
+        others = [member.classic for member in self.members.values() if member.classic is not None]
+        supported = [{protocol.name for protocol in classic.protocols} for classic in others]
+        return any(all(name in known for known in supported) for name in names)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return group_tombstones(self.group_id, self.members, self.resolved)
+
+    # -- offsets ------------------------------------------------------------------------------------
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        if member_id is None and epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if epoch != member.member_epoch:
+            raise _stale(
+                member,
+                f"The received generation id {epoch} does not match the expected member epoch "
+                f"{member.member_epoch}."
+                if member.classic is not None
+                else f"The received member epoch {epoch} does not match the expected member epoch "
+                f"{member.member_epoch}.",
+            )
+
+    def check_commit(self, committer: Committer) -> PlaceCheck:
+        """An older epoch is enough for partitions that the member has had since then (KIP-1251)."""
+        if committer.epoch < 0 and not self.members:
+            return any_place
+        if committer.in_transaction and committer.is_outside:
+            return any_place
+        member = self.member(committer.member_id)
+        is_new = member.classic is None
+        if is_new and not committer.in_transaction and committer.version < FIRST_COMMIT_WITH_EPOCHS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+            )
+        if committer.epoch == member.member_epoch:
+            return any_place
+        if committer.epoch > member.member_epoch:
+            word = "member epoch" if is_new else "generation id"
+            raise _stale(
+                member,
+                f"Received {word} {committer.epoch} is newer than current member epoch {member.member_epoch}.",
+            )
+        return _since(member, committer.epoch)
+
+    # -- replays ------------------------------------------------------------------------------------
+
+    def store(self, member: ConsumerMember) -> None:
+        known = self.members.get(member.member_id)
+        super().store(member)
+        if known is None or known.owned is not member.owned or known.revoking is not member.revoking:
+            self._let_go(known)
+            for topic, indexes in _all_places(member):
+                for index in indexes:
+                    self._owners[topic, index] = member.member_id
+        self._count_pattern(known, member)
+
+    def remove(self, member_id: str) -> None:
+        known = self.members.get(member_id)
+        super().remove(member_id)
+        self._let_go(known)
+        self._count_pattern(known, None)
+
+    def _let_go(self, member: ConsumerMember | None) -> None:
+        if member is not None:
+            for topic, indexes in _all_places(member):
+                for index in indexes:
+                    if self._owners.get((topic, index)) == member.member_id:
+                        del self._owners[topic, index]
+
+    def _count_pattern(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        old, new = before.pattern if before else "", after.pattern if after else ""
+        if old == new:
+            return
+        if new:
+            self.patterns[new] += 1
+        if old:
+            self.patterns[old] -= 1
+            if not self.patterns[old]:
+                del self.patterns[old]
+
+
+def _all_places(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int]]]:
+    yield from member.owned.items()
+    yield from member.revoking.items()
+
+
+def _since(member: ConsumerMember, epoch: int) -> PlaceCheck:
+    word = "generation id" if member.classic is not None else "member epoch"
+
+    def check(place: TopicPartition, topic_id: Uuid) -> None:
+        since = member.assignment_epoch(topic_id, place.partition)
+        if since is None:
+            raise _stale(member, f"Partition {place} is not assigned or pending revocation for member.")
+        if epoch < since:
+            raise _stale(
+                member,
+                f"Received {word} {epoch} is older than assignment epoch {since} for partition {place}.",
+            )
+
+    return check
+
+
+def _stale(member: ConsumerMember, message: str) -> KafkaError:
+    """Members of the classic protocol know generations only."""
+    is_new = member.classic is None
+    return KafkaError(ErrorCode.STALE_MEMBER_EPOCH if is_new else ErrorCode.ILLEGAL_GENERATION, message)

@@ -1,0 +1,227 @@
+"""ConsumerGroupHeartbeat: members join, stay and leave, all with the same request."""
+
+from __future__ import annotations
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.consumer.advance import Advance
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.leaving import Leaving
+from barnabas.groups.consumer.member import ConsumerMember, Owned, contains_all
+from barnabas.groups.consumer.migration import Migration
+from barnabas.groups.consumer.reconciliation import Reported
+from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
+from barnabas.groups.consumer.resolving import Resolving
+from barnabas.groups.kind import GroupKind
+from barnabas.groups.members import Client
+from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, check_member_epoch
+from barnabas.groups.step import Respond, Step
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupHeartbeatAssignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatTopicPartitions,
+)
+from barnabas.types import new_uuid, uuid_to_text
+
+NOT_TOLD = -1
+
+
+class Heartbeats:
+    def __init__(
+        self, kind: GroupKind[ConsumerGroup], migration: Migration, leaving: Leaving, resolving: Resolving
+    ) -> None:
+        self._kind = kind
+        self._context = kind.context
+        self._migration = migration
+        self._leaving = leaving
+        self._resolving = resolving
+
+    def handle(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: Step
+    ) -> None:
+        if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
+            self._leave(request, respond, step)
+        else:
+            self._stay(request, client, respond, step)
+
+    # -- joining and staying ------------------------------------------------------------------------
+
+    def _stay(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: Step
+    ) -> None:
+        group_id, joins = request.group_id, request.member_epoch == JOINING
+        group = self._migration.find_or_convert(group_id, step, create=joins)
+        self._check_room(group, request.member_id)
+        member_id = request.member_id or uuid_to_text(new_uuid())
+        reported = reported_by(request)
+        if request.instance_id is None:
+            before = self._dynamic(group, member_id, request.member_epoch, reported)
+        else:
+            before = self._static(group, member_id, request.instance_id, request.member_epoch, reported, step)
+        described = _described(before, request, client)
+        if described is not before:
+            step.records.append(member_record(group_id, described))
+        advance = Advance(self._context, group, before, described, step)
+        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
+        pattern = self._resolving.update(group, before, described, step)
+        resubscribed = names_changed or pattern.has_changed
+        advance.update_epoch(_reason(before, described, client, names_changed or pattern.counts_now))
+        advance.update_target(self._context.settings.assignors, self._kind.assignment_interval_ms(group_id))
+        after = advance.reconcile(reported, subscription_changed=resubscribed)
+        self._kind.expect_heartbeat(group_id, member_id)
+        step.answer(respond, self._response(request, before, after))
+
+    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        largest = self._context.settings.consumer_max_size
+        if len(group.members) >= largest and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {largest} members.",
+            )
+
+    def _dynamic(
+        self, group: ConsumerGroup, member_id: str, epoch: int, reported: Reported | None
+    ) -> ConsumerMember:
+        if epoch == JOINING and member_id not in group.members:
+            return ConsumerMember(member_id=member_id)
+        member = group.member(member_id)
+        check_epoch(member, epoch, reported)
+        return member
+
+    def _static(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        instance_id: str,
+        epoch: int,
+        reported: Reported | None,
+        step: Step,
+    ) -> ConsumerMember:
+        known = group.static_member(instance_id)
+        if epoch == JOINING:
+            if known is None:
+                return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+            if known.classic is None and known.member_epoch != LEAVING_FOR_A_WHILE:
+                raise KafkaError(
+                    ErrorCode.UNRELEASED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id {instance_id} cannot join the group because "
+                    f"the instance id is owned by {known.member_id} member.",
+                )
+            return replace_static(group, known, member_id, step)
+        member = check_instance(group, member_id, instance_id)
+        check_epoch(member, epoch, reported)
+        return member
+
+    def _response(
+        self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
+    ) -> ConsumerGroupHeartbeatResponse:
+        """The assignment is told when it has changed, or when the member has forgotten it."""
+        is_full = (
+            request.rebalance_timeout_ms != NOT_TOLD
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        tell = request.member_epoch == JOINING or is_full or before.owned != after.owned
+        return ConsumerGroupHeartbeatResponse(
+            member_id=after.member_id,
+            member_epoch=after.member_epoch,
+            heartbeat_interval_ms=self._kind.heartbeat_interval_ms(request.group_id),
+            assignment=_told(after.owned) if tell else None,
+        )
+
+    # -- leaving ------------------------------------------------------------------------------------
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: Step) -> None:
+        group = self._kind.find(request.group_id)
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = check_instance(group, request.member_id, request.instance_id)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+        if request.instance_id is not None and request.member_epoch == LEAVING_FOR_A_WHILE:
+            step.records.append(current_record(group.group_id, _away(member)))
+        else:
+            self._leaving.fence(group, [member], f"{member.member_id} left", step)
+        step.answer(respond, response)
+
+
+def reported_by(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
+    if request.topic_partitions is None:
+        return None
+    return [(one.topic_id, one.partitions) for one in request.topic_partitions]
+
+
+def check_epoch(member: ConsumerMember, received: int, reported: Reported | None) -> None:
+    """A member that missed our last answer may repeat itself if it has nothing but what it was given then."""
+    may_repeat = reported is not None and contains_all(member.owned, reported)
+    check_member_epoch("consumer", member, received, may_repeat=may_repeat)
+
+
+def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """The static member, if this member id is the one that has its place."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}.",
+        )
+    return member
+
+
+def replace_static(group: ConsumerGroup, known: ConsumerMember, member_id: str, step: Step) -> ConsumerMember:
+    """The process behind an instance id has changed: the new one takes its place, partitions included."""
+    member = known.changed(member_id=member_id, member_epoch=JOINING, previous_member_epoch=JOINING)
+    step.records += member_tombstones(group.group_id, known.member_id)
+    step.records += [
+        member_record(group.group_id, member),
+        target_record(group.group_id, member_id, group.targets.get(known.member_id, {})),
+        current_record(group.group_id, member),
+    ]
+    return member
+
+
+def _described(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> ConsumerMember:
+    """With what the request says; what it does not mention stays."""
+    told: dict[str, object] = {"client": client, "classic": None}
+    if request.instance_id is not None:
+        told["instance_id"] = request.instance_id
+    if request.rack_id is not None:
+        told["rack_id"] = request.rack_id
+    if request.rebalance_timeout_ms != NOT_TOLD:
+        told["rebalance_ms"] = request.rebalance_timeout_ms
+    if request.server_assignor is not None:
+        told["assignor"] = request.server_assignor
+    if request.subscribed_topic_names is not None:
+        told["subscribed_topic_names"] = frozenset(request.subscribed_topic_names)
+    if request.subscribed_topic_regex is not None:
+        told["pattern"] = request.subscribed_topic_regex
+    return member.changed(**told)
+
+
+def _reason(before: ConsumerMember, after: ConsumerMember, client: Client, resubscribed: bool) -> str:
+    if not resubscribed:
+        return ""
+    is_new = not before.client.host
+    return f"{after.member_id} {f'joined from {client.host}' if is_new else 'changed its subscription'}"
+
+
+def _away(member: ConsumerMember) -> ConsumerMember:
+    """A static member that will be back keeps its partitions, and whoever comes may commit them."""
+    zero = {topic: dict.fromkeys(indexes, 0) for topic, indexes in member.owned.items()}
+    return member.changed(member_epoch=LEAVING_FOR_A_WHILE, owned=zero, revoking={})
+
+
+def _told(owned: Owned) -> ConsumerGroupHeartbeatAssignment:
+    return ConsumerGroupHeartbeatAssignment(
+        topic_partitions=[
+            ConsumerGroupHeartbeatTopicPartitions(topic_id=topic, partitions=sorted(indexes))
+            for topic, indexes in owned.items()
+        ]
+    )

@@ -1,0 +1,157 @@
+"""Consumer groups in a shard: their requests, their records, their deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.consumer.classic_members import ClassicMembers
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.heartbeats import Heartbeats
+from barnabas.groups.consumer.leaving import Leaving
+from barnabas.groups.consumer.member import NO_EPOCH, ConsumerMember, MemberState
+from barnabas.groups.consumer.migration import Migration
+from barnabas.groups.consumer.patterns import Resolved
+from barnabas.groups.consumer.records import with_progress, with_subscription
+from barnabas.groups.consumer.resolving import Resolving
+from barnabas.groups.group import Committer, GroupType, PlaceCheck
+from barnabas.groups.kind import GroupKind, Replay, ShardContext
+from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.step import Step
+from barnabas.protocol.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from barnabas.protocol.schema import Message
+
+_OVERDUE = {
+    Awaited.HEARTBEAT: "sent no heartbeat within its session timeout",
+    Awaited.REVOCATION: "did not give up its partitions within its rebalance timeout",
+    Awaited.JOIN: "did not rejoin within its rebalance timeout",
+    Awaited.SYNC: "did not sync within its rebalance timeout",
+}
+
+
+class ConsumerGroups(GroupKind[ConsumerGroup]):
+    group_type = GroupType.CONSUMER
+    group_class = ConsumerGroup
+
+    def __init__(self, context: ShardContext, classic: ClassicGroups) -> None:
+        super().__init__(context)
+        migration = Migration(self, classic)
+        self._leaving = Leaving(self, migration)
+        resolving = Resolving(context)
+        self.heartbeats = Heartbeats(self, migration, self._leaving, resolving)
+        self.classic_members = ClassicMembers(self, migration, self._leaving, resolving)
+
+    def new_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id)
+
+    def check_commit(self, group: ConsumerGroup, committer: Committer) -> PlaceCheck:
+        return group.check_commit(committer)
+
+    # -- deadlines ----------------------------------------------------------------------------------
+
+    def deadline_reached(self, group: ConsumerGroup, deadline: Deadline, step: Step) -> None:
+        member = group.members.get(deadline.member_id)
+        if member is None:
+            return
+        if deadline.awaited is Awaited.REVOCATION and member.state is not MemberState.UNREVOKED:
+            return
+        self._leaving.fence(group, [member], f"{member.member_id} {_OVERDUE[deadline.awaited]}", step)
+
+    def loaded(self, group: ConsumerGroup) -> None:
+        group.topics_may_have_changed = True
+        for member in group.members.values():
+            session_ms = member.classic.session_ms if member.classic is not None else None
+            self.expect_heartbeat(group.group_id, member.member_id, session_ms)
+            if member.state is MemberState.UNREVOKED and member.classic is None:
+                self.expect_revocation(group.group_id, member.member_id, member.rebalance_ms)
+
+    def unloaded(self, group: ConsumerGroup) -> None:
+        """Nobody waits here: every heartbeat is answered at once."""
+
+    # -- replaying ----------------------------------------------------------------------------------
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {
+            ConsumerGroupMetadataKey: self._replay_epoch,
+            ConsumerGroupPartitionMetadataKey: self._replay_old_metadata,
+            ConsumerGroupMemberMetadataKey: self._replay_member,
+            ConsumerGroupTargetAssignmentMetadataKey: self._replay_target_epoch,
+            ConsumerGroupTargetAssignmentMemberKey: self._replay_target,
+            ConsumerGroupCurrentMemberAssignmentKey: self._replay_progress,
+            ConsumerGroupRegularExpressionKey: self._replay_pattern,
+        }
+
+    def _replay_epoch(self, key: ConsumerGroupMetadataKey, value: Any) -> None:
+        if value is None:
+            self.forget(key.group_id)
+        elif group := self.for_replay(key.group_id, create=True):
+            group.set_epoch(value.epoch, value.metadata_hash)
+
+    def _replay_old_metadata(self, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+        if group := self.for_replay(key.group_id, create=value is not None):
+            group.has_old_metadata = value is not None
+
+    def _replay_member(self, key: ConsumerGroupMemberMetadataKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.remove(key.member_id)
+        else:
+            group.store(with_subscription(_member(group, key.member_id), value))
+
+    def _replay_target_epoch(self, key: ConsumerGroupTargetAssignmentMetadataKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.set_assignment_epoch(NO_EPOCH, NO_ASSIGNMENT_YET)
+        else:
+            group.set_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
+
+    def _replay_target(self, key: ConsumerGroupTargetAssignmentMemberKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.targets.pop(key.member_id, None)
+        else:
+            group.targets[key.member_id] = {
+                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
+            }
+
+    def _replay_progress(self, key: ConsumerGroupCurrentMemberAssignmentKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is not None:
+            group.store(with_progress(_member(group, key.member_id), value))
+        elif known := group.members.get(key.member_id):
+            group.store(
+                known.changed(member_epoch=NO_EPOCH, previous_member_epoch=NO_EPOCH, owned={}, revoking={})
+            )
+
+    def _replay_pattern(self, key: ConsumerGroupRegularExpressionKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.resolved.pop(key.regular_expression, None)
+        else:
+            group.resolved[key.regular_expression] = Resolved(
+                frozenset(value.topics), value.version, value.timestamp
+            )
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    return group.members.get(member_id) or ConsumerMember(member_id=member_id)

@@ -1,0 +1,53 @@
+"""Members go: by themselves, because they were silent, or because they did not give up what they had to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.member import ConsumerMember
+from barnabas.groups.consumer.migration import Migration
+from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
+from barnabas.groups.kind import GroupKind
+from barnabas.groups.step import Step
+
+logger = logging.getLogger(__name__)
+
+
+class Leaving:
+    def __init__(self, kind: GroupKind[ConsumerGroup], migration: Migration) -> None:
+        self._kind = kind
+        self._migration = migration
+
+    def fence(self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: Step) -> None:
+        """Take members out of the group. If only classic ones are left, it becomes a classic group again."""
+        if not members:
+            return
+        logger.info("group %s: %s", group.group_id, reason)
+        if self._migration.can_go_back(group, members):
+            self._migration.go_back(group, step, reason, without=members)
+        else:
+            self._remove(group, members, reason, step)
+        for member in members:
+            self._kind.expect_nothing(group.group_id, member.member_id)
+        step.undo = lambda: self._expect_again(group, members)
+
+    def _expect_again(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
+        """It could not be written down: they are members, and will be silent once more."""
+        for member in members:
+            session_ms = member.classic.session_ms if member.classic is not None else None
+            self._kind.expect_heartbeat(group.group_id, member.member_id, session_ms)
+
+    def _remove(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: Step
+    ) -> None:
+        gone = {member.member_id for member in members}
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        for member in members:
+            step.records += member_tombstones(group.group_id, member.member_id)
+        unused = sorted({member.pattern for member in members} - {member.pattern for member in left} - {""})
+        step.records += [pattern_tombstone(group.group_id, pattern) for pattern in unused]
+        subscribed = {topic for member in left for topic in group.topics_of(member)}
+        metadata_hash = self._kind.context.topics.hash_of(subscribed)
+        step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))

@@ -1,0 +1,108 @@
+"""One member of a consumer group: what it said of itself, and how far it has come towards its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from barnabas.groups.members import Client, Protocol
+from barnabas.groups.modern import JOINING, Assignment
+from barnabas.types import Uuid
+
+Owned = Mapping[Uuid, Mapping[int, int]]
+"""Partitions by topic id, each with the assignment epoch since which the member has it (KIP-1251). Never changed."""
+
+NO_EPOCH = -1
+NO_TIMEOUT = -1
+NO_PATTERN = ""
+
+
+class MemberState(IntEnum):
+    """The numbers are those of the records."""
+
+    STABLE = 1
+    """It has what it can have of its target."""
+
+    UNREVOKED = 2
+    """It has to give something up first."""
+
+    UNRELEASED = 3
+    """Others still have something that it shall get."""
+
+    UNKNOWN = 127
+
+
+class ClassicMember(msgspec.Struct, frozen=True):
+    """What a member that still speaks the classic protocol said when it joined."""
+
+    session_ms: int
+    protocols: tuple[Protocol, ...]
+
+    @property
+    def protocol(self) -> Protocol:
+        """The one that it is told it uses: the first of its list."""
+        return self.protocols[0]
+
+
+class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client: Client = Client("", "")
+    rebalance_ms: int = NO_TIMEOUT
+    subscribed_topic_names: frozenset[str] = frozenset()
+    pattern: str = NO_PATTERN
+    assignor: str | None = None
+    classic: ClassicMember | None = None
+    member_epoch: int = JOINING
+    previous_member_epoch: int = NO_EPOCH
+    state: MemberState = MemberState.STABLE
+    owned: Owned = {}
+    revoking: Owned = {}
+    """What it still has and has been asked to give up."""
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    def changed(self, **fields: Any) -> ConsumerMember:
+        """With these fields, or itself if nothing differs."""
+        different = {name: value for name, value in fields.items() if getattr(self, name) != value}
+        return msgspec.structs.replace(self, **different) if different else self
+
+    def moved(self, epoch: int, state: MemberState, owned: Owned, revoking: Owned) -> ConsumerMember:
+        """Another step towards the target."""
+        return msgspec.structs.replace(
+            self,
+            previous_member_epoch=self.member_epoch,
+            member_epoch=epoch,
+            state=state,
+            owned=owned,
+            revoking=revoking,
+        )
+
+    def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
+        """Since when it has a partition, be it to keep or to give up; None if it does not have it."""
+        for places in (self.owned, self.revoking):
+            epoch = places.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+
+def contains_all(places: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
+    return all(index in places.get(topic, {}) for topic, indexes in reported for index in indexes)
+
+
+def contains_any(places: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
+    return any(index in places.get(topic, {}) for topic, indexes in reported for index in indexes)
+
+
+def without_epochs(places: Owned) -> Assignment:
+    return {topic: frozenset(indexes) for topic, indexes in places.items()}
+
+
+def with_epoch(assignment: Assignment, epoch: int) -> Owned:
+    return {topic: dict.fromkeys(indexes, epoch) for topic, indexes in assignment.items()}

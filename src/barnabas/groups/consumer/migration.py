@@ -1,0 +1,239 @@
+"""Groups that change their type while they have members (KIP-848, "online migration").
+
+- Up: the first ConsumerGroupHeartbeat to a classic group of consumers makes it a consumer group. Its members go on
+  with their assignments, and with the classic protocol, until they come back with the new one.
+- Down: when the last member of the new protocol leaves a consumer group in which others still use the
+  classic one, it becomes a classic group again.
+
+Either way the records of one type are buried and those of the other written in one batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.consumer.embedded import (
+    EmbeddedError,
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, with_epoch
+from barnabas.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from barnabas.groups.kind import GroupKind
+from barnabas.groups.members import Member, Timeouts
+from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.records import group_record
+from barnabas.groups.step import Step
+from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
+
+logger = logging.getLogger(__name__)
+
+UPGRADE = ("upgrade", "bidirectional")
+DOWNGRADE = ("downgrade", "bidirectional")
+DISABLED = "disabled"
+
+
+class Migration:
+    def __init__(self, kind: GroupKind[ConsumerGroup], classic: ClassicGroups) -> None:
+        self._kind = kind
+        self._classic = classic
+        self._context = kind.context
+
+    # -- up -----------------------------------------------------------------------------------------
+
+    def find_or_convert(self, group_id: str, step: Step, *, create: bool) -> ConsumerGroup:
+        """The group that a member of the new protocol speaks of; a classic one becomes it if somebody joins."""
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if group is None:
+            if create:
+                return ConsumerGroup(group_id)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if not create or not isinstance(group, ClassicGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if group.is_empty:
+            step.records += group.tombstones()
+            return ConsumerGroup(group_id)
+        self._check_upgrade(group)
+        return self._upgrade(group, step)
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        settings = self._context.settings
+        if settings.migration_policy not in UPGRADE:
+            raise _cannot_upgrade(group, "because online upgrade is disabled.")
+        if group.protocol_type != CONSUMER_PROTOCOL:
+            raise _cannot_upgrade(group, "because the group does not use the consumer embedded protocol.")
+        if len(group.members) > settings.consumer_max_size:
+            raise _cannot_upgrade(group, "because the group size exceeds the consumer group maximum size.")
+
+    def _upgrade(self, group: ClassicGroup, step: Step) -> ConsumerGroup:
+        try:
+            upgraded = self._as_consumer_group(group)
+        except EmbeddedError:
+            raise _cannot_upgrade(group, "because the embedded consumer protocol is malformed.") from None
+        group.dismiss_all(ErrorCode.REBALANCE_IN_PROGRESS, step)
+        step.records += group.tombstones()
+        step.records += _records_of(upgraded, "a member joined with the consumer protocol")
+        for member in group.members.values():
+            self._kind.expect_heartbeat(group.group_id, member.member_id, member.timeouts.session_ms)
+        logger.info("group %s becomes a consumer group", group.group_id)
+        return upgraded
+
+    def _as_consumer_group(self, group: ClassicGroup) -> ConsumerGroup:
+        upgraded = ConsumerGroup(group.group_id)
+        protocol = group.protocol or group.select_protocol()
+        for member in group.members.values():
+            self._take_over(group, member, protocol, upgraded)
+        upgraded.set_epoch(group.generation, self._context.topics.hash_of(upgraded.subscribed_topics()))
+        upgraded.set_assignment_epoch(group.generation, NO_ASSIGNMENT_YET)
+        return upgraded
+
+    def _take_over(self, group: ClassicGroup, member: Member, protocol: str, upgraded: ConsumerGroup) -> None:
+        subscription = read_subscription(member.metadata(protocol) or member.protocols[0].metadata)
+        written = read_assignment(member.assignment)
+        if written.user_data:
+            raise _cannot_upgrade(
+                group,
+                "because an unsupported custom assignor is in use. Please refer to the documentation or switch "
+                "to a default assignor before re-attempting the upgrade.",
+            )
+        topics = self._context.topics
+        found = ((topics.find(one.topic), one.partitions) for one in written.assigned_partitions)
+        target = {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic and indexes}
+        upgraded.targets[member.member_id] = target
+        upgraded.store(
+            ConsumerMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=subscription.rack_id or None,
+                client=member.client,
+                rebalance_ms=member.timeouts.rebalance_ms,
+                subscribed_topic_names=frozenset(subscription.topics),
+                classic=ClassicMember(member.timeouts.session_ms, tuple(member.protocols)),
+                member_epoch=group.generation,
+                previous_member_epoch=group.generation,
+                owned=with_epoch(target, group.generation),
+            )
+        )
+
+    # -- down ---------------------------------------------------------------------------------------
+
+    def can_go_back(self, group: ConsumerGroup, without: Sequence[ConsumerMember]) -> bool:
+        """Would only members of the classic protocol be left without these?"""
+        settings = self._context.settings
+        gone = {member.member_id for member in without}
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        return (
+            bool(left)
+            and all(member.classic is not None for member in left)
+            and settings.migration_policy in DOWNGRADE
+            and len(left) <= settings.max_size
+        )
+
+    def can_go_back_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
+        """Is the static member whose place a classic one takes the last of the new protocol?"""
+        if replaced is None or replaced.classic is not None:
+            return False
+        settings = self._context.settings
+        others = (member for member in group.members.values() if member is not replaced)
+        return (
+            all(member.classic is not None for member in others)
+            and settings.migration_policy in DOWNGRADE
+            and len(group.members) <= settings.max_size
+        )
+
+    def go_back(
+        self,
+        group: ConsumerGroup,
+        step: Step,
+        reason: str,
+        *,
+        without: Sequence[ConsumerMember] = (),
+        joining: ConsumerMember | None = None,
+        rebalance: bool = True,
+    ) -> ClassicGroup:
+        """The group as a classic one; its members find out with their next heartbeat, if they must rejoin."""
+        gone = {member.member_id for member in without}
+        replaced = group.static_members.get(joining.instance_id or "") if joining is not None else None
+        left = [one for one in group.members.values() if one.member_id not in gone | {replaced}]
+        if joining is not None:
+            left.append(joining)
+        classic = self._as_classic_group(group, left)
+        buried = [joining.member_id if joining and one == replaced else one for one in group.members]
+        step.records += group_tombstones(group.group_id, buried, group.resolved)
+        assignments = {member.member_id: member.assignment for member in classic.members.values()}
+        classic.note(f"{reason}; the group is a classic one again")
+        record = group_record(classic, assignments)
+        effect = partial(self._went_back, classic, rebalance)
+        step.records.append(record._replace(effect=effect))
+        logger.info("group %s becomes a classic group", group.group_id)
+        return classic
+
+    def _as_classic_group(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> ClassicGroup:
+        now_ms = self._context.clock.now_ms()
+        classic = ClassicGroup(group.group_id, now_ms)
+        for member in members:
+            assert member.classic is not None
+            timeouts = Timeouts(member.rebalance_ms, member.classic.session_ms)
+            classic.add(
+                Member(
+                    member.member_id, member.instance_id, member.client, timeouts, member.classic.protocols
+                ),
+                CONSUMER_PROTOCOL,
+            )
+        classic.generation = classic.written_generation = group.epoch
+        classic.state = State.STABLE
+        classic.protocol = classic.select_protocol()
+        classic.learn_subscriptions()
+        for member in members:
+            known = classic.members[member.member_id]
+            version = version_of(known.metadata(classic.protocol))
+            known.assignment = write_assignment(group.target(member), self._context.topics, version)
+        return classic
+
+    def _went_back(
+        self, classic: ClassicGroup, rebalance: bool, offset: int, producer: Producer | None
+    ) -> None:
+        """The record is in the log: from now on this is the group."""
+        self._context.groups[classic.group_id] = classic
+        for member in classic.members.values():
+            self._kind.expect_nothing(classic.group_id, member.member_id)
+            self._classic.phases.expect_heartbeat(classic, member)
+        if rebalance:
+            self._classic.phases.prepare(classic, "the group is a classic one again", Step())
+
+
+def _cannot_upgrade(group: ClassicGroup, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group {why}",
+    )
+
+
+def _records_of(group: ConsumerGroup, reason: str) -> list[CoordinatorRecord]:
+    group_id = group.group_id
+    members = group.members.values()
+    return [
+        *(member_record(group_id, member) for member in members),
+        epoch_record(group_id, group.epoch, group.metadata_hash, reason),
+        *(target_record(group_id, member_id, target) for member_id, target in group.targets.items()),
+        target_epoch_record(group_id, group.assignment_epoch, group.assigned_at_ms),
+        *(current_record(group_id, member) for member in members),
+    ]

@@ -1,0 +1,101 @@
+"""Subscriptions by pattern (RE2): which topics a pattern stands for.
+
+RE2 matches in time linear in the name, whatever the pattern; how large a pattern may become is bounded here. Matching
+all topics may still take a while, so it is done in slices of a few milliseconds between other work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import re2  # type: ignore[import-untyped] # it has no types; `compile_pattern` is the only user
+
+from barnabas.clock import Clock
+from barnabas.errors import ErrorCode, KafkaError
+
+LONGEST_PATTERN = 4096
+MOST_PATTERN_MEMORY = 1 << 20
+"""Bytes of the compiled program; RE2 refuses what needs more."""
+
+REMEMBERED_PATTERNS = 1000
+SLICE_SECONDS = 0.003
+NAMES_PER_LOOK = 100
+"""How many names are matched between two looks at the clock."""
+
+
+class Resolved(NamedTuple):
+    """What a pattern stood for: the version of the metadata, and the time."""
+
+    topics: frozenset[str]
+    version: int
+    resolved_ms: int
+
+
+NOT_RESOLVED = Resolved(frozenset(), 0, 0)
+
+
+@lru_cache(REMEMBERED_PATTERNS)
+def compile_pattern(pattern: str) -> Any:  # re2 has no types
+    """Raises KafkaError when it is no pattern, or one that is too large."""
+    if len(pattern) > LONGEST_PATTERN:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex has {len(pattern)} characters, at most {LONGEST_PATTERN} are allowed.",
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = MOST_PATTERN_MEMORY
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace") if error.args else "unknown"
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.",
+        ) from None
+
+
+class Resolution:
+    """Some patterns being matched against all topics."""
+
+    def __init__(self, patterns: Iterable[str], names: list[str], version: int, clock: Clock) -> None:
+        self._topics: dict[str, set[str]] = {pattern: set() for pattern in patterns}
+        self._compiled = _usable(self._topics)
+        self._names = names
+        self._position = 0
+        self._clock = clock
+        self._version = version
+        self._started_ms = clock.now_ms()
+
+    def run_slice(self) -> bool:
+        """Match for a few milliseconds; are all names done?"""
+        deadline = self._clock.monotonic() + SLICE_SECONDS
+        while self._position < len(self._names):
+            for name in self._names[self._position : self._position + NAMES_PER_LOOK]:
+                for pattern, compiled in self._compiled:
+                    if compiled.fullmatch(name) is not None:
+                        self._topics[pattern].add(name)
+            self._position += NAMES_PER_LOOK
+            if self._clock.monotonic() >= deadline:
+                break
+        return self._position >= len(self._names)
+
+    def results(self) -> dict[str, Resolved]:
+        return {
+            pattern: Resolved(frozenset(topics), self._version, self._started_ms)
+            for pattern, topics in self._topics.items()
+        }
+
+
+def _usable(patterns: Iterable[str]) -> list[tuple[str, Any]]:
+    """Patterns in the log may be from a broker that allowed more; they stand for no topic here."""
+    usable = []
+    for pattern in patterns:
+        try:
+            usable.append((pattern, compile_pattern(pattern)))
+        except KafkaError:
+            continue
+    return usable

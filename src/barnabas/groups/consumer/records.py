@@ -1,0 +1,202 @@
+"""The records of consumer groups, as Apache Kafka 4.3 writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, MemberState, Owned
+from barnabas.groups.consumer.patterns import Resolved
+from barnabas.groups.members import Client, Protocol
+from barnabas.groups.modern import Assignment
+from barnabas.groups.records import reason_headers
+from barnabas.protocol.coordinator_records import encode_key, encode_versioned
+from barnabas.protocol.messages.group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartition,
+    TopicPartitions,
+)
+from barnabas.protocol.schema import Message
+
+VERSION = 0
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int, reason: str) -> CoordinatorRecord:
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    key = encode_key(ConsumerGroupMetadataKey(group_id=group_id))
+    return CoordinatorRecord(key, encode_versioned(value, VERSION), reason_headers(reason))
+
+
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """What the member said of itself."""
+    classic = member.classic
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client.client_id,
+        client_host=member.client.host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.pattern,
+        rebalance_timeout_ms=member.rebalance_ms,
+        server_assignor=member.assignor,
+        classic_member_metadata=None if classic is None else _classic_value(classic),
+    )
+    return _record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def _classic_value(classic: ClassicMember) -> ClassicMemberMetadata:
+    protocols = [ClassicProtocol(name=one.name, metadata=one.metadata) for one in classic.protocols]
+    return ClassicMemberMetadata(session_timeout_ms=classic.session_ms, supported_protocols=protocols)
+
+
+def with_subscription(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+    """The member after a replay of `member_record`."""
+    written = value.classic_member_metadata
+    classic = None
+    if written is not None:
+        protocols = tuple(Protocol(one.name, one.metadata) for one in written.supported_protocols)
+        classic = ClassicMember(written.session_timeout_ms, protocols)
+    return member.changed(
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client=Client(value.client_id, value.client_host),
+        subscribed_topic_names=frozenset(value.subscribed_topic_names),
+        pattern=value.subscribed_topic_regex or "",
+        rebalance_ms=value.rebalance_timeout_ms,
+        assignor=value.server_assignor,
+        classic=classic,
+    )
+
+
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
+    value = ConsumerGroupTargetAssignmentMetadataValue(
+        assignment_epoch=epoch, assignment_timestamp=timestamp_ms
+    )
+    return _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def target_record(group_id: str, member_id: str, target: Assignment) -> CoordinatorRecord:
+    value = ConsumerGroupTargetAssignmentMemberValue(
+        topic_partitions=[
+            TopicPartition(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in target.items()
+        ]
+    )
+    return _record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+
+
+def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """How far the member has come."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        state=member.state,
+        assigned_partitions=_places(member.owned),
+        partitions_pending_revocation=_places(member.revoking),
+    )
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
+    return _record(key, value)
+
+
+def _places(owned: Owned) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(
+            topic_id=topic,
+            partitions=sorted(epochs),
+            assignment_epochs=[epochs[index] for index in sorted(epochs)],
+        )
+        for topic, epochs in owned.items()
+    ]
+
+
+def with_progress(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+    """The member after a replay of `current_record`."""
+    known = value.state in set(MemberState)
+    return member.changed(
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=MemberState(value.state) if known else MemberState.UNKNOWN,
+        owned=_owned(value.assigned_partitions, value.member_epoch),
+        revoking=_owned(value.partitions_pending_revocation, value.member_epoch),
+    )
+
+
+def _owned(places: Iterable[TopicPartitions], member_epoch: int) -> Owned:
+    """Before Kafka 4.3 partitions had no epochs of their own."""
+    owned: dict[bytes, dict[int, int]] = {}
+    for place in places:
+        epochs = place.assignment_epochs
+        if epochs is None or len(epochs) != len(place.partitions):
+            epochs = [max(member_epoch, 0)] * len(place.partitions)
+        owned[place.topic_id] = dict(zip(place.partitions, epochs, strict=True))
+    return owned
+
+
+def pattern_record(group_id: str, pattern: str, resolved: Resolved) -> CoordinatorRecord:
+    value = ConsumerGroupRegularExpressionValue(
+        topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.resolved_ms
+    )
+    key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
+    return _record(key, value)
+
+
+def _record(key: Message, value: Message) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_key(key), encode_versioned(value, VERSION))
+
+
+# -- tombstones -----------------------------------------------------------------------------------------
+
+
+def _tombstone(key: Message) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_key(key), None)
+
+
+def old_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
+
+
+def pattern_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
+    return _tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern))
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """In this order: a reader that meets the last of them must have let go of everything else."""
+    return [
+        _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        _tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+    ]
+
+
+def group_tombstones(
+    group_id: str, member_ids: Iterable[str], patterns: Iterable[str]
+) -> list[CoordinatorRecord]:
+    members = list(member_ids)
+    return [
+        *(
+            _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one))
+            for one in members
+        ),
+        *(
+            _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one))
+            for one in members
+        ),
+        _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        *(_tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one)) for one in members),
+        *(pattern_tombstone(group_id, pattern) for pattern in patterns),
+        old_metadata_tombstone(group_id),
+        _tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
+    ]

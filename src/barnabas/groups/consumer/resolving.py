@@ -1,0 +1,104 @@
+"""Keeping the patterns of a group resolved: at once when a new one comes, every few seconds while topics change."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from barnabas.groups.consumer.group import ConsumerGroup
+from barnabas.groups.consumer.member import ConsumerMember
+from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved, compile_pattern
+from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
+from barnabas.groups.kind import ShardContext
+from barnabas.groups.step import Step
+
+logger = logging.getLogger(__name__)
+
+REFRESH_AT_MOST_EVERY_MS = 5000
+"""Topics may come by the hundred; one look every few seconds is enough for those who wait for some of them."""
+
+
+class PatternChange(NamedTuple):
+    has_changed: bool
+    counts_now: bool
+    """What the member's subscription stands for is known: its group may have a new epoch at once."""
+
+
+UNCHANGED = PatternChange(has_changed=False, counts_now=False)
+
+
+class Resolving:
+    def __init__(self, context: ShardContext) -> None:
+        self._context = context
+        self._under_way: set[str] = set()
+
+    def update(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step
+    ) -> PatternChange:
+        """Take note of a member's pattern, and see whether patterns have to be matched again."""
+        change = self._change(group, before, after, step)
+        patterns = set(group.patterns)
+        if after.pattern:
+            patterns.add(after.pattern)
+        if patterns and self._is_due(group, patterns):
+            self._start(group.group_id, patterns)
+        return change
+
+    def _change(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step
+    ) -> PatternChange:
+        old, new = before.pattern, after.pattern
+        if old == new:
+            return UNCHANGED
+        if new and not group.patterns[new]:
+            compile_pattern(new)  # raises when it is none
+        if old and group.patterns[old] == 1:
+            step.records.append(pattern_tombstone(group.group_id, old))
+        return PatternChange(has_changed=True, counts_now=not new or new in group.resolved)
+
+    def _is_due(self, group: ConsumerGroup, patterns: set[str]) -> bool:
+        if group.group_id in self._under_way:
+            return False
+        if not patterns <= group.resolved.keys():
+            return True
+        oldest = min((group.resolved[pattern] for pattern in patterns), key=lambda one: one.resolved_ms)
+        age_ms = self._context.clock.now_ms() - oldest.resolved_ms
+        if oldest.version != self._context.topics.version and age_ms > REFRESH_AT_MOST_EVERY_MS:
+            return True
+        return age_ms > self._context.settings.regex_refresh_ms
+
+    def _start(self, group_id: str, patterns: set[str]) -> None:
+        topics = self._context.topics
+        resolution = Resolution(sorted(patterns), topics.names(), topics.version, self._context.clock)
+        self._under_way.add(group_id)
+        self._context.soon(lambda step: self._go_on(group_id, resolution, step))
+
+    def _go_on(self, group_id: str, resolution: Resolution, step: Step) -> None:
+        if not resolution.run_slice():
+            self._context.soon(lambda later: self._go_on(group_id, resolution, later))
+            return
+        self._under_way.discard(group_id)
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._write(group, resolution.results(), step)
+
+    def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: Step) -> None:
+        """Only what somebody still subscribes to; a new epoch if it stands for other topics than before."""
+        wanted = {pattern: found for pattern, found in results.items() if group.patterns[pattern]}
+        different = [
+            pattern
+            for pattern, found in wanted.items()
+            if group.resolved.get(pattern, NOT_RESOLVED).topics != found.topics
+        ]
+        step.records += [pattern_record(group.group_id, pattern, found) for pattern, found in wanted.items()]
+        resolved = {**group.resolved, **wanted}
+        subscribed = {
+            *(name for member in group.members.values() for name in member.subscribed_topic_names),
+            *(name for found in resolved.values() for name in found.topics),
+        }
+        metadata_hash = self._context.topics.hash_of(subscribed)
+        if different or metadata_hash != group.metadata_hash:
+            reason = "other topics match " + ", ".join(different) if different else "topics have changed"
+            epoch = group.epoch + 1
+            logger.info("group %s has epoch %d: %s", group.group_id, epoch, reason)
+            step.records.append(epoch_record(group.group_id, epoch, metadata_hash, reason))

@@ -1,0 +1,103 @@
+"""Consumer groups (KIP-848): ConsumerGroupHeartbeat 0 and 1, ConsumerGroupDescribe 0 and 1.
+
+- Both need the feature `group.version` 1, as with Kafka.
+- Heartbeat: in version 0 the coordinator gives a member its id; since version 1 the client brings it along, so
+  that a lost answer does not leave a member behind that nobody is. Version 1 also has subscriptions by pattern.
+- Describe: version 1 tells which members still use the classic protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.consumer.checks import check_heartbeat
+from barnabas.groups.consumer.describe import described
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedGroup,
+)
+from barnabas.server.gathering import Gathering
+from barnabas.server.handlers.groups import client_of
+from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+FEATURE = "group.version"
+
+
+def consumer_group_heartbeat(
+    broker: Broker, request: Request, message: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | None:
+    groups = broker.coordinators.groups
+
+    def beat(shard: GroupShard, step: Step) -> None:
+        shard.consumer.heartbeats.handle(message, client_of(request), request.respond, step)
+
+    def refuse(error: KafkaError) -> None:
+        request.respond(_refused(error))
+
+    if not _is_enabled(broker):
+        return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+    try:
+        check_heartbeat(message, request.version, groups.settings.assignors)
+    except KafkaError as error:
+        return _refused(error)
+    groups.perform_or_explain(message.group_id, beat, refuse)
+    return None
+
+
+def _is_enabled(broker: Broker) -> bool:
+    return broker.image.features.get(FEATURE, 0) > 0
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+
+
+# -- ConsumerGroupDescribe ------------------------------------------------------------------------------
+
+
+def consumer_group_describe(
+    broker: Broker, request: Request, message: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | None:
+    operations = ALL_OF_GROUP if message.include_authorized_operations else NOT_ASKED_FOR
+
+    def finish(groups: list[DescribedGroup]) -> None:
+        for group in groups:
+            group.authorized_operations = NOT_ASKED_FOR if group.error_code else operations
+        request.respond(ConsumerGroupDescribeResponse(groups=groups))
+
+    gathering = Gathering(len(message.group_ids), finish)
+    for number, group_id in enumerate(message.group_ids):
+        _describe(broker, group_id, gathering.part(number))
+    return None
+
+
+def _describe(broker: Broker, group_id: str, done: Callable[[DescribedGroup], None]) -> None:
+    groups = broker.coordinators.groups
+
+    def look(shard: GroupShard) -> DescribedGroup:
+        return described(shard.consumer.find(group_id), groups.topics, groups.settings.assignors)
+
+    def answered(outcome: DescribedGroup | KafkaError) -> None:
+        done(_undescribed(group_id, outcome) if isinstance(outcome, KafkaError) else outcome)
+
+    if not _is_enabled(broker):
+        answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+    elif not group_id:
+        answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    else:
+        groups.read(group_id, look, answered)
+
+
+def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message or None)
