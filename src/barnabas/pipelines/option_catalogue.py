@@ -69,7 +69,7 @@ OPTIONS: tuple[Option, ...] = (
         "20000",
     ),
     # What rows look like.
-    Option("includeHeaders", SOURCE, "Whether there is a column `headers`.", "false"),
+    Option("includeHeaders", (*SOURCE, *SINK), "Whether there is a column `headers`.", "false"),
     Option(
         "columns",
         SOURCE,
@@ -132,4 +132,29 @@ OPTIONS: tuple[Option, ...] = (
     # The sink.
     Option("topic", SINK, "The topic that rows without a column `topic` go to."),
     Option("checkpointLocation", SINK, "Spark's own; the sink's identity is made from it."),
+    Option("sinkId", SINK, "The sink's identity, where a checkpoint's location is not to be it."),
+    Option(
+        "delivery",
+        SINK,
+        "`exactly-once`, or `at-least-once` for brokers without transactions.",
+        "exactly-once",
+    ),
+    Option(
+        "includeTimestamp",
+        SINK,
+        "Whether a column `timestamp` is the records' time, not the present.",
+        "false",
+    ),
+    Option(
+        "handedOverBytes",
+        SINK,
+        "A task with no more than so many bytes hands its rows to the driver, which writes them with its decision.",
+        "65536",
+    ),
+    Option(
+        "tornBatch",
+        SINK,
+        "What to do about a batch of which the broker has aborted a part: `fail`, `skip` it, or `rerun` it whole.",
+        "fail",
+    ),
 )
