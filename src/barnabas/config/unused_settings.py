@@ -57,7 +57,7 @@ _READ_ONLY = """
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.threads
-    group.share.initialize.retry.interval.ms group.share.persister.class.name
+    group.share.persister.class.name
     initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms
@@ -119,7 +119,7 @@ _NOT_YET = """
     local.retention.ms log.local.retention.bytes log.local.retention.ms log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
     remote.log.copy.disable remote.log.delete.on.disable
-    replica.socket.receive.buffer.bytes transaction.two.phase.commit.enable
+    replica.socket.receive.buffer.bytes
 """
 _OF_PROTOCOLS_TO_COME = ("group.consumer.", "group.share.", "group.streams.", "share.coordinator.")
 

@@ -27,6 +27,8 @@ class GroupSettings:
     assignors: list[str] = field(default_factory=lambda: ["uniform", "range"])
     migration_policy: str = "bidirectional"
     regex_refresh_ms: int = 600_000
+    share_max_size: int = 200
+    share_initialize_retry_ms: int = 30_000
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -44,4 +46,6 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         assignors=list(config["group.consumer.assignors"]),
         migration_policy=config["group.consumer.migration.policy"].lower(),
         regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],
+        share_max_size=config["group.share.max.size"],
+        share_initialize_retry_ms=config["group.share.initialize.retry.interval.ms"],
     )

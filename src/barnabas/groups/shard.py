@@ -24,6 +24,7 @@ from barnabas.groups.kind import GroupKind, ShardContext
 from barnabas.groups.membership import Joining
 from barnabas.groups.offsets import Committed, Offsets
 from barnabas.groups.records import offset_record, offset_tombstone
+from barnabas.groups.share.kind import ShareGroups
 from barnabas.groups.step import Respond, Step
 from barnabas.groups.streams.kind import StreamsGroups
 from barnabas.protocol.coordinator_records import (
@@ -49,7 +50,8 @@ class GroupShard:
         self.classic = ClassicGroups(context)
         self.consumer = ConsumerGroups(context, self.classic)
         self.streams = StreamsGroups(context)
-        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.consumer, self.streams)
+        self.share = ShareGroups(context)
+        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.consumer, self.streams, self.share)
         self._kinds = {kind.group_type: kind for kind in kinds}
         self._replays = {key: replay for kind in kinds for key, replay in kind.replays().items()}
 

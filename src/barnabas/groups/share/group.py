@@ -1,0 +1,93 @@
+"""A share group: its members, what each shall read, and for which partitions there is state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.group import GroupType
+from barnabas.groups.modern import Assignment, GroupState, ModernGroup
+from barnabas.groups.share.member import ShareMember
+from barnabas.groups.share.records import group_tombstones
+from barnabas.groups.share.state_partitions import NamedPartitions, StatePartitions
+from barnabas.groups.topics import Topics
+from barnabas.types import Uuid
+
+FIRST_EPOCH = 1  # since Kafka 4.3 groups begin with 1, so that their first members join at 2
+
+
+class ShareGroup(ModernGroup[ShareMember, Assignment]):
+    group_type = GroupType.SHARE
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.protocol_type = "share"
+        self.epoch = self.assignment_epoch = FIRST_EPOCH
+        self.states = StatePartitions()
+
+    @property
+    def state(self) -> GroupState:
+        """A member reads what it is told to at once: there is nothing to reconcile."""
+        return GroupState.STABLE if self.members else GroupState.EMPTY
+
+    @property
+    def expires(self) -> bool:
+        """What it has read is kept until an administrator deletes it."""
+        return False
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return group_tombstones(self.group_id, self.members)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Offsets that somebody has committed under this name may be read; the group itself uses none."""
+
+    def check_empty(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+    # -- partitions ---------------------------------------------------------------------------------
+
+    def assignable(self, names: Iterable[str]) -> dict[Uuid, frozenset[int]]:
+        """Of the subscribed topics, the partitions that have state."""
+        wanted = set(names)
+        return {
+            topic: each.partitions
+            for topic, each in self.states.initialized.items()
+            if each.name in wanted and each.partitions
+        }
+
+    @property
+    def has_unassigned(self) -> bool:
+        """Has state been created for subscribed partitions since the last assignment?"""
+        if not self.members:
+            return False
+        assigned: dict[Uuid, set[int]] = {}
+        for target in self.targets.values():
+            for topic, indexes in target.items():
+                assigned.setdefault(topic, set()).update(indexes)
+        return any(
+            assigned.get(topic, set()) != partitions
+            for topic, partitions in self.assignable(self.subscribed_topics()).items()
+        )
+
+    def without_state(
+        self, topics: Topics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
+    ) -> dict[Uuid, NamedPartitions]:
+        """Subscribed partitions for which state is to be created now; `is_begun`: somebody is about it."""
+        found: dict[Uuid, NamedPartitions] = {}
+        for name in names:
+            topic = topics.find(name)
+            if topic is None:
+                continue
+            if is_begun(topic.topic_id):
+                known = self.states.known(topic.topic_id)
+            else:
+                known = self.states.initialized.get(topic.topic_id, _NOTHING).partitions
+            missing = frozenset(range(topic.partitions)) - known
+            if missing:
+                found[topic.topic_id] = NamedPartitions(name, missing)
+        return found
+
+
+_NOTHING = NamedPartitions("", frozenset())

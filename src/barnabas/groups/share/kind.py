@@ -1,0 +1,189 @@
+"""Share groups in a shard: their requests, their records, their deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Deadline
+from barnabas.groups.group import Committer, GroupType, PlaceCheck
+from barnabas.groups.kind import GroupKind, Replay, ShardContext
+from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.share.group import FIRST_EPOCH, ShareGroup
+from barnabas.groups.share.heartbeats import Heartbeats
+from barnabas.groups.share.member import ShareMember
+from barnabas.groups.share.records import (
+    epoch_record,
+    state_partitions_record,
+    to_state_partitions,
+    with_progress,
+    with_subscription,
+)
+from barnabas.groups.share.state_partitions import Partitions, StatePartitions
+from barnabas.groups.step import Step
+from barnabas.protocol.messages.share_group_records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+from barnabas.protocol.schema import Message
+from barnabas.types import Uuid
+
+
+class ShareGroups(GroupKind[ShareGroup]):
+    group_type = GroupType.SHARE
+    group_class = ShareGroup
+
+    def __init__(self, context: ShardContext) -> None:
+        super().__init__(context)
+        self.heartbeats = Heartbeats(self)
+
+    def new_group(self, group_id: str) -> ShareGroup:
+        return ShareGroup(group_id)
+
+    def check_commit(self, group: ShareGroup, committer: Committer) -> PlaceCheck:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+
+    # -- state of partitions ------------------------------------------------------------------------
+
+    def state_created(self, group_id: str, created: Partitions, step: Step) -> None:
+        """The share coordinator has state for these: they can be assigned with the next heartbeats."""
+        group = self.find(group_id)
+        self._not_begun(group_id, created)
+        self._note(group, group.states.done(created), step)
+
+    def state_not_created(self, group_id: str, wanted: Partitions, step: Step) -> None:
+        group = self.find(group_id)
+        self._not_begun(group_id, wanted)
+        self._note(group, group.states.failed(wanted), step)
+
+    def _not_begun(self, group_id: str, topics: Iterable[Uuid]) -> None:
+        for topic in topics:
+            self.heartbeats.begun_ms.pop((group_id, topic), None)
+
+    def begin_reset(self, group_id: str, wanted: Partitions, step: Step) -> int:
+        """An administrator moves offsets of a group without members, perhaps of one that is not there yet."""
+        group = self.context.groups.get(group_id)
+        if group is None:
+            step.records.append(epoch_record(group_id, FIRST_EPOCH, 0, "its offsets were set"))
+            group = self.new_group(group_id)
+        else:
+            group = self.find(group_id)
+        group.check_empty()
+        self._note(group, group.states.begun(wanted), step)
+        return group.epoch
+
+    def begin_deletion(self, group_id: str, topics: Iterable[Uuid], step: Step) -> Partitions:
+        """The partitions whose state is to be deleted now."""
+        group = self.find(group_id)
+        group.check_empty()
+        chosen = set(topics)
+        found = {
+            topic: each
+            for partitions in (group.states.initializing, group.states.initialized)
+            for topic, each in partitions.items()
+            if topic in chosen
+        }
+        self._note(group, group.states.delete(chosen), step)
+        return found
+
+    def state_deleted(self, group_id: str, topics: Iterable[Uuid], step: Step) -> None:
+        group = self.find(group_id)
+        self._note(group, group.states.forgotten(topics), step)
+
+    def _note(self, group: ShareGroup, states: StatePartitions, step: Step) -> None:
+        if states != group.states:
+            step.records.append(state_partitions_record(group.group_id, states))
+
+    # -- deadlines ----------------------------------------------------------------------------------
+
+    def deadline_reached(self, group: ShareGroup, deadline: Deadline, step: Step) -> None:
+        member = group.members.get(deadline.member_id)
+        if member is not None:
+            reason = f"{member.member_id} sent no heartbeat within its session timeout"
+            self.heartbeats.fence(group, member, reason, step)
+
+    def loaded(self, group: ShareGroup) -> None:
+        group.topics_may_have_changed = True
+        for member_id in group.members:
+            self.expect_heartbeat(group.group_id, member_id)
+
+    def unloaded(self, group: ShareGroup) -> None:
+        """Nobody waits here: every heartbeat is answered at once."""
+
+    def topics_changed(self, group: ShareGroup, changed: Any, deleted: Any) -> None:
+        super().topics_changed(group, changed, deleted)
+        gone = {
+            topic
+            for partitions in (group.states.initializing, group.states.initialized)
+            for topic, each in partitions.items()
+            if each.name in deleted
+        }
+        if gone:
+            group_id = group.group_id
+            self.context.soon(lambda step: self.state_deleted(group_id, gone, step))
+
+    # -- replaying ----------------------------------------------------------------------------------
+
+    def replays(self) -> Mapping[type[Message], Replay]:
+        return {
+            ShareGroupMetadataKey: self._replay_epoch,
+            ShareGroupMemberMetadataKey: self._replay_member,
+            ShareGroupTargetAssignmentMetadataKey: self._replay_target_epoch,
+            ShareGroupTargetAssignmentMemberKey: self._replay_target,
+            ShareGroupCurrentMemberAssignmentKey: self._replay_progress,
+            ShareGroupStatePartitionMetadataKey: self._replay_states,
+        }
+
+    def _replay_epoch(self, key: ShareGroupMetadataKey, value: Any) -> None:
+        if value is None:
+            self.forget(key.group_id)
+        elif group := self.for_replay(key.group_id, create=True):
+            group.set_epoch(value.epoch, value.metadata_hash)
+
+    def _replay_member(self, key: ShareGroupMemberMetadataKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.remove(key.member_id)
+        else:
+            group.store(with_subscription(_member(group, key.member_id), value))
+
+    def _replay_target_epoch(self, key: ShareGroupTargetAssignmentMetadataKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.set_assignment_epoch(FIRST_EPOCH, NO_ASSIGNMENT_YET)
+        else:
+            group.set_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
+
+    def _replay_target(self, key: ShareGroupTargetAssignmentMemberKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.targets.pop(key.member_id, None)
+        else:
+            group.targets[key.member_id] = {
+                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
+            }
+
+    def _replay_progress(self, key: ShareGroupCurrentMemberAssignmentKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is not None and value is not None:
+            group.store(with_progress(_member(group, key.member_id), value))
+
+    def _replay_states(self, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is not None:
+            group.states = StatePartitions() if value is None else to_state_partitions(value)
+
+
+def _member(group: ShareGroup, member_id: str) -> ShareMember:
+    return group.members.get(member_id) or ShareMember(member_id=member_id)

@@ -1,0 +1,43 @@
+"""One member of a share group: what it said of itself, and what it reads."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from barnabas.groups.members import Client
+from barnabas.groups.modern import JOINING, Assignment
+
+NO_EPOCH = -1
+
+
+class MemberState(IntEnum):
+    """The numbers are those of the records. Nobody waits for anybody here, so there is one that matters."""
+
+    STABLE = 1
+    UNKNOWN = 127
+
+
+class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
+    member_id: str
+    rack_id: str | None = None
+    client: Client = Client("", "")
+    subscribed_topic_names: frozenset[str] = frozenset()
+    member_epoch: int = JOINING
+    previous_member_epoch: int = NO_EPOCH
+    assigned: Assignment = {}
+
+    @property
+    def instance_id(self) -> str | None:
+        """There are no static members: nothing that a member has would be worth keeping for it."""
+        return None
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.member_epoch == assignment_epoch
+
+    def changed(self, **fields: Any) -> ShareMember:
+        """With these fields, or itself if nothing differs."""
+        different = {name: value for name, value in fields.items() if getattr(self, name) != value}
+        return msgspec.structs.replace(self, **different) if different else self

@@ -1,0 +1,86 @@
+"""For which partitions a share group has state with the share coordinator.
+
+State is created before the first member gets a partition and deleted with the group or by an administrator. Both are
+noted before they are begun, so that whoever coordinates the group after a crash knows what may be half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from barnabas.types import Uuid
+
+
+class NamedPartitions(NamedTuple):
+    """Partitions of a topic; the name is there for people who read the record."""
+
+    name: str
+    partitions: frozenset[int]
+
+
+Partitions = Mapping[Uuid, NamedPartitions]
+
+
+class StatePartitions(NamedTuple):
+    initializing: Partitions = MappingProxyType({})
+    initialized: Partitions = MappingProxyType({})
+    deleting: Mapping[Uuid, str] = MappingProxyType({})
+
+    def known(self, topic_id: Uuid) -> frozenset[int]:
+        """Partitions that have state, or are about to."""
+        found = frozenset[int]()
+        for partitions in (self.initializing, self.initialized):
+            if topic_id in partitions:
+                found |= partitions[topic_id].partitions
+        return found
+
+    def begun(self, wanted: Partitions) -> StatePartitions:
+        deleting = {topic: name for topic, name in self.deleting.items() if topic not in wanted}
+        return self._replace(initializing=_joined(self.initializing, wanted), deleting=deleting)
+
+    def done(self, created: Partitions) -> StatePartitions:
+        return self._replace(
+            initializing=_without(self.initializing, created),
+            initialized=_joined(self.initialized, created),
+        )
+
+    def failed(self, wanted: Partitions) -> StatePartitions:
+        return self._replace(initializing=_without(self.initializing, wanted))
+
+    def delete(self, topics: Iterable[Uuid]) -> StatePartitions:
+        """Their state is about to be deleted."""
+        gone = set(topics)
+        named = {**self.deleting}
+        for partitions in (self.initializing, self.initialized):
+            named.update((topic, each.name) for topic, each in partitions.items() if topic in gone)
+        return StatePartitions(
+            {topic: each for topic, each in self.initializing.items() if topic not in gone},
+            {topic: each for topic, each in self.initialized.items() if topic not in gone},
+            named,
+        )
+
+    def forgotten(self, topics: Iterable[Uuid]) -> StatePartitions:
+        """Nothing is left of their state."""
+        gone = set(topics)
+        deleted = self.delete(gone)
+        return deleted._replace(
+            deleting={topic: name for topic, name in deleted.deleting.items() if topic not in gone}
+        )
+
+
+def _joined(one: Partitions, other: Partitions) -> Partitions:
+    joined = dict(one)
+    for topic, added in other.items():
+        before = joined[topic].partitions if topic in joined else frozenset[int]()
+        joined[topic] = NamedPartitions(added.name, before | added.partitions)
+    return joined
+
+
+def _without(one: Partitions, other: Partitions) -> Partitions:
+    left = {
+        topic: each._replace(partitions=each.partitions - other[topic].partitions) if topic in other else each
+        for topic, each in one.items()
+    }
+    return {topic: each for topic, each in left.items() if each.partitions}
