@@ -65,6 +65,8 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         """Who joins makes the group; an empty classic group of that name gives way."""
         known = self.context.groups.get(request.group_id)
         if request.member_epoch != JOINING:
+            if known is None:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {request.group_id} not found.")
             return self.find(request.group_id)
         if known is not None and known.group_type is GroupType.CLASSIC and known.is_empty:
             step.records += known.tombstones()

@@ -72,9 +72,7 @@ def is_enabled(broker: Broker) -> bool:
 
 
 def _refused(error: KafkaError) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(
-        error_code=error.code, error_message=error.message or None, status=None
-    )
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
 def _create(
