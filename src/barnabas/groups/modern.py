@@ -32,6 +32,9 @@ LEAVING = -1
 LEAVING_FOR_A_WHILE = -2
 """The epoch of a static member that will be back."""
 
+FIRST_EPOCH = 1
+"""Of a group that nothing is written of, as in Kafka 4.3: there is something to assign from the start."""
+
 NO_ASSIGNMENT_YET = 0
 """The time of the target assignment of a group that has none, or that was a classic group."""
 
@@ -82,7 +85,7 @@ class ModernGroup(Group, Generic[M, A]):
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assigned_at_ms = NO_ASSIGNMENT_YET

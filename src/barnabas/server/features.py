@@ -9,6 +9,8 @@ from __future__ import annotations
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     # 2: the epoch rises with every transaction, partitions join by being written
     "transaction.version": (0, 2),
+    # 1: consumer groups (KIP-848)
+    "group.version": (0, 1),
 }
 
 

@@ -51,7 +51,7 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if error.args else "unknown"
+        reason = error.args[0].decode(errors="replace").partition(":")[0]
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.",

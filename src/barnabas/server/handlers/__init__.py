@@ -21,6 +21,10 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -82,6 +86,7 @@ from barnabas.server.forwarding import by_controller
 from barnabas.server.handlers import (
     cluster,
     configs,
+    consumer_groups,
     fetch,
     find_coordinator,
     group_admin,
@@ -152,6 +157,8 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(AllocateProducerIdsRequest, 0, 0, replication.allocate_ids),
     Handler(AssignReplicasToDirsRequest, 0, 0, replication.assign_replicas_to_dirs),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
+    Handler(ConsumerGroupHeartbeatRequest, 0, 1, consumer_groups.consumer_group_heartbeat),
+    Handler(ConsumerGroupDescribeRequest, 0, 1, consumer_groups.consumer_group_describe),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
     Handler(ShareFetchRequest, 1, 2, share_fetch.share_fetch),
     Handler(ShareAcknowledgeRequest, 1, 2, share_acknowledge.share_acknowledge),
