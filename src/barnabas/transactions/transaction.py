@@ -22,6 +22,7 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NOT_STARTED = -1
 LAST_EPOCH = 32766  # the highest that a producer gets
+NO_TIMEOUT_MS = 0x7FFFFFFF  # as Kafka writes it (KIP-939): somebody else ends the transaction
 
 V1 = 0  # clients that add partitions by request; Kafka writes 0 for them
 V2 = 2  # clients whose epoch rises with every transaction
@@ -75,6 +76,8 @@ class Transaction:
         return self.epoch - 1 if self.previous_producer_id == self.producer_id else LAST_EPOCH
 
     def has_timed_out(self, now_ms: int) -> bool:
+        if self.timeout_ms == NO_TIMEOUT_MS:
+            return False
         return self.is_ongoing and self.started_ms + self.timeout_ms < now_ms
 
     def _step(self, state: TransactionState, **changes: Any) -> Transaction:

@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.records.batch import crc_is_right, iterate_headers, read_header, stamp
-from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Block, Encoder, Target
+from barnabas.records.columnar.blocks import Block, block_of
+from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target
 from barnabas.records.compression import Codec
 from barnabas.records.murmur2 import partition_for_key
 from barnabas.records.record import Record, iterate_records
+from barnabas.types import TopicPartition
 from tests.apache_kafka import run_tool
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -145,6 +147,11 @@ def test_a_sealed_batch_names_its_producer() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 40)
     assert header.is_transactional
     assert not read_header(block.seal()).is_transactional  # sealed anew, by another producer
+
+
+def test_one_record_makes_a_block_of_its_own() -> None:
+    record = Record(0, NOW, b"k", b"v", (("h", b"1"),))
+    assert read([block_of(TopicPartition("orders", 3), record)]) == {3: [record]}
 
 
 def test_confluent_kafka_chooses_the_same_partitions() -> None:

@@ -2,8 +2,7 @@
 
 Rows are given to partitions as Kafka's producer does it (an explicit partition, else murmur2 of the key, else one
 partition after the other), and the rows of a partition are encoded into as few batches as the size limit allows.
-Who produces a batch is not known here: a task may write it in its transaction, or hand it to the driver. So a batch is
-made as a `Block`, and sealed by whoever sends it.
+Who produces a batch is not known here, so it is made as a `Block`, and sealed by whoever sends it.
 """
 
 from __future__ import annotations
@@ -18,19 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barnabas.records.batch import (
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-    write_crc,
-)
-from barnabas.records.builder import NO_LEADER_EPOCH
+from barnabas.records.batch import HEADER_SIZE
+from barnabas.records.columnar.blocks import Block
 from barnabas.records.columnar.encode_kernels import assign_partitions, encode_records, group_rows
 from barnabas.records.compression import Codec, compress
 
@@ -45,47 +33,6 @@ for _empty in (_NO_BYTES, _NO_INTS, _NO_LONGS):
 
 class BadRowError(ValueError):
     """A row that cannot become a record; the text says which and why."""
-
-
-@dataclass(slots=True)
-class Block:
-    """A batch that has no producer yet. `data` keeps room for the header in front of the records."""
-
-    topic: str
-    partition: int
-    data: bytearray
-    count: int
-    attributes: int
-    base_timestamp: int
-    max_timestamp: int
-
-    def seal(
-        self,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        *,
-        transactional: bool = False,
-    ) -> bytearray:
-        """The batch as it goes over the wire; written in place, so that the last call counts."""
-        header = BatchHeader(
-            base_offset=0,
-            length=len(self.data) - LOG_OVERHEAD,
-            leader_epoch=NO_LEADER_EPOCH,
-            magic=MAGIC,
-            crc=0,
-            attributes=self.attributes | (TRANSACTIONAL_BIT if transactional else 0),
-            last_offset_delta=self.count - 1,
-            base_timestamp=self.base_timestamp,
-            max_timestamp=self.max_timestamp,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            record_count=self.count,
-        )
-        HEADER.pack_into(self.data, 0, *header)
-        write_crc(self.data, 0, len(self.data))
-        return self.data
 
 
 @dataclass(frozen=True, slots=True)

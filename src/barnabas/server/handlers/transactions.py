@@ -1,7 +1,9 @@
 """The requests of transactional producers, and of the coordinators among each other.
 
-InitProducerId 0 to 5, AddPartitionsToTxn 0 to 5, AddOffsetsToTxn 0 to 4, EndTxn 0 to 5, WriteTxnMarkers 1 and 2.
+InitProducerId 0 to 6, AddPartitionsToTxn 0 to 5, AddOffsetsToTxn 0 to 4, EndTxn 0 to 5, WriteTxnMarkers 1 and 2.
 
+- InitProducerId 6 may ask for transactions without a timeout, which somebody else will end (KIP-939). What the KIP
+  says about taking up such a transaction again (KeepPreparedTxn) is not in Apache Kafka 4.3 either.
 - Clients of old versions do not know PRODUCER_FENCED; they are told INVALID_PRODUCER_EPOCH, which they take alike.
 - AddPartitionsToTxn 4 and 5 are sent by brokers: several transactions at a time, to add or only to verify.
 - EndTxn 5 is transactions V2: the answer names the producer id and epoch to go on with.
@@ -38,7 +40,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.server.transaction_markers import Marker, write_here
 from barnabas.transactions.instances import Instance
 from barnabas.transactions.shard import Outcome
-from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, V1, V2
+from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -81,17 +83,32 @@ def _init(broker: Broker, request: Request, message: InitProducerIdRequest) -> I
         producer_id = broker.producer_ids.take()
         assert producer_id is not None  # the callers have seen to it
         return InitProducerIdResponse(producer_id=producer_id)
-    if not 0 < message.transaction_timeout_ms <= broker.config["transaction.max.timeout.ms"]:
-        empty = not message.transactional_id
-        return _not_initialized(ErrorCode.INVALID_REQUEST if empty else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    if refusal := _refusal(broker, message):
+        return _not_initialized(refusal)
     given = Instance(message.producer_id, message.producer_epoch)
     broker.coordinators.transactions.initialize(
         message.transactional_id,
         given if given.producer_id != NO_PRODUCER_ID else None,
-        message.transaction_timeout_ms,
+        NO_TIMEOUT_MS if message.enable2_pc else message.transaction_timeout_ms,
         lambda result: request.respond(_initialized(result, request.version)),
     )
     return None
+
+
+def _refusal(broker: Broker, message: InitProducerIdRequest) -> ErrorCode:
+    """Why a transactional id cannot be had in this way, as Kafka says it."""
+    if not message.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if message.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if message.enable2_pc and not broker.config["transaction.two.phase.commit.enable"]:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if (
+        not message.enable2_pc
+        and message.transaction_timeout_ms > broker.config["transaction.max.timeout.ms"]
+    ):
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE if message.transaction_timeout_ms > 0 else ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 def _initialized(result: Outcome | KafkaError, version: int) -> InitProducerIdResponse:

@@ -1,0 +1,100 @@
+"""Transactions without a timeout (InitProducerId 6, KIP-939): left open by one process, ended by another."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from barnabas.client.cluster import Client
+from barnabas.client.connection import BrokerConnection
+from barnabas.client.lane import Identity
+from barnabas.client.shipping import TransactionalShipper
+from barnabas.client.transactional import Transactions
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.records.columnar.blocks import block_of
+from barnabas.records.record import Record
+from barnabas.testing import EmbeddedBroker
+from barnabas.types import TopicPartition
+from tests.pipelines.sink.reading import read_committed
+
+SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+
+
+async def write_and_leave(
+    broker: EmbeddedBroker, topic: str, name: str, *, without_timeout: bool
+) -> Identity:
+    """A process that writes in a transaction and is gone."""
+    async with Client(broker.bootstrap_servers) as client:
+        transactions = Transactions(client)
+        identity = await transactions.initialize(name, 200, without_timeout=without_timeout)
+        await client.topics([topic])
+        shipper = TransactionalShipper(transactions, identity, name)
+        record = Record(0, time.time_ns() // 1_000_000, b"k", name.encode())
+        await shipper.send([block_of(TopicPartition(topic, 0), record)])
+        return identity
+
+
+async def state_of(broker: EmbeddedBroker, name: str) -> str:
+    async with Client(broker.bootstrap_servers) as client:
+        return (await Transactions(client).describe([name]))[name].transaction_state
+
+
+async def wait_for_state(broker: EmbeddedBroker, name: str, state: str) -> None:
+    deadline = time.monotonic() + 30
+    while await state_of(broker, name) != state:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> None:
+    with EmbeddedBroker(SWEEP) as broker:
+        topic = broker.create_topic()
+
+        async def leave_both() -> Identity:
+            kept = await write_and_leave(broker, topic, "kept", without_timeout=True)
+            await write_and_leave(broker, topic, "timed", without_timeout=False)
+            await wait_for_state(broker, "timed", "CompleteAbort")
+            return kept
+
+        identity = asyncio.run(leave_both())
+        assert asyncio.run(state_of(broker, "kept")) == "Ongoing"
+        with pytest.raises(AssertionError, match="a transaction is open"):
+            read_committed(broker.bootstrap_servers, topic, timeout=1)
+        broker.restart()
+
+        async def commit() -> None:
+            async with Client(broker.bootstrap_servers) as client:
+                for _ in range(2):  # sent again, as after a lost answer
+                    await Transactions(client).end("kept", identity, committed=True)
+
+        asyncio.run(commit())
+        assert [message.value() for message in read_committed(broker.bootstrap_servers, topic)] == [b"kept"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted", "answer"),
+    [
+        ("true", {"enable2_pc": True}, ErrorCode.NONE),
+        ("false", {"enable2_pc": True}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("true", {"keep_prepared_txn": True}, ErrorCode.UNSUPPORTED_VERSION),
+        ("false", {}, ErrorCode.NONE),
+    ],
+)
+def test_init_producer_id_6_answers_as_kafka_does(
+    setting: str, wanted: dict[str, bool], answer: ErrorCode
+) -> None:
+    async def ask(port: int) -> int:
+        connection = await BrokerConnection.connect("127.0.0.1", port, "wire")
+        try:
+            await connection.send(FindCoordinatorRequest(coordinator_keys=["id"], key_type=1))
+            request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=1000, **wanted)
+            return int((await connection.send(request, 6)).error_code)
+        finally:
+            connection.close()
+
+    with EmbeddedBroker({"transaction.two.phase.commit.enable": setting}) as broker:
+        assert asyncio.run(ask(broker.port)) == answer
