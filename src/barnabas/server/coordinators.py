@@ -19,6 +19,7 @@ from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
 from barnabas.server.share_coordinator import ShareCoordinator
 from barnabas.server.share_partitions import SharePartitions
+from barnabas.server.share_state import ShareStates
 from barnabas.server.streams_topics import StreamsTopics
 from barnabas.server.topic_changes import changed_topics, deleted_topics
 from barnabas.server.transaction_coordinator import TransactionCoordinator
@@ -49,6 +50,7 @@ class Coordinators:
         self.streams_topics = StreamsTopics(broker)
         self.shares = ShareCoordinator(broker)
         self.share_partitions = SharePartitions(broker)
+        self.share_states = ShareStates(broker)
         self._by_topic: dict[str, Coordinator[Any]] = {
             CONSUMER_OFFSETS: self.groups.runtime,
             TRANSACTION_STATE: self.transactions.runtime,

@@ -11,6 +11,10 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     "transaction.version": (0, 2),
     # 1: consumer groups (KIP-848)
     "group.version": (0, 1),
+    # 1: share groups (KIP-932)
+    "share.version": (0, 1),
+    # 1: streams groups (KIP-1071)
+    "streams.version": (0, 1),
 }
 
 

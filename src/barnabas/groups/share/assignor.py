@@ -24,7 +24,7 @@ def assign(
     members = sorted(subscriptions)
     had = {member: _places(present.get(member, {})) for member in members}
     given: dict[str, set[Place]] = {member: set() for member in members}
-    topics = [frozenset(subscriptions[member]) & partitions.keys() for member in members]
+    topics = [frozenset(subscriptions[member] & partitions.keys()) for member in members]
     if len(set(topics)) <= 1:
         every = [place for topic in sorted(topics[0]) for place in _all(topic, partitions)] if topics else []
         _spread(members, every, had, given)

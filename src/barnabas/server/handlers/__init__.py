@@ -55,7 +55,12 @@ from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
 )
-from barnabas.protocol.messages.share import ShareAcknowledgeRequest, ShareFetchRequest
+from barnabas.protocol.messages.share import (
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+)
 from barnabas.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     InitializeShareGroupStateRequest,
@@ -99,6 +104,7 @@ from barnabas.server.handlers import (
     replication,
     share_acknowledge,
     share_fetch,
+    share_groups,
     share_state,
     streams_groups,
     topic_partitions,
@@ -128,7 +134,8 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(CreateTopicsRequest, 2, 7, by_controller(topics.create_topics)),
     Handler(DeleteTopicsRequest, 1, 6, by_controller(topics.delete_topics)),
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
-    Handler(InitProducerIdRequest, 0, 5, transactions.init_producer_id),
+    # Kafka advertises 6 (KIP-939) only when told to; no client of 4.3 uses it unasked, the exactly-once sink does.
+    Handler(InitProducerIdRequest, 0, 6, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
     Handler(AddPartitionsToTxnRequest, 0, 5, transactions.add_partitions_to_txn),
     Handler(AddOffsetsToTxnRequest, 0, 4, transactions.add_offsets_to_txn),
@@ -160,6 +167,8 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(ConsumerGroupHeartbeatRequest, 0, 1, consumer_groups.consumer_group_heartbeat),
     Handler(ConsumerGroupDescribeRequest, 0, 1, consumer_groups.consumer_group_describe),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),
+    Handler(ShareGroupHeartbeatRequest, 1, 1, share_groups.share_group_heartbeat),
+    Handler(ShareGroupDescribeRequest, 1, 1, share_groups.share_group_describe),
     Handler(ShareFetchRequest, 1, 2, share_fetch.share_fetch),
     Handler(ShareAcknowledgeRequest, 1, 2, share_acknowledge.share_acknowledge),
     Handler(InitializeShareGroupStateRequest, 0, 0, share_state.initialize_state),

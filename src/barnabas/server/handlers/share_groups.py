@@ -1,0 +1,147 @@
+"""Share groups (KIP-932): ShareGroupHeartbeat 1, ShareGroupDescribe 1.
+
+- Both need the feature `share.version` 1, as with Kafka.
+- A partition can be assigned when there is state for it. A member that joins first has that created, and its answer
+  waits for it; Kafka's does not, and the member starts to read one heartbeat later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.modern import JOINING
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.share.describe import described
+from barnabas.groups.share.heartbeats import check_heartbeat
+from barnabas.groups.share.state_partitions import Partitions
+from barnabas.groups.step import Step
+from barnabas.protocol.messages.share import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from barnabas.server.gathering import Gathering
+from barnabas.server.handlers.groups import client_of
+from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
+
+FEATURE = "share.version"
+
+
+def share_group_heartbeat(
+    broker: Broker, request: Request, message: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | None:
+    if not is_enabled(broker):
+        return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+    try:
+        check_heartbeat(message)
+    except KafkaError as error:
+        return _refused(error)
+    if message.member_epoch == JOINING:
+        _beat(broker, request, message, lambda response: _joined(broker, request, message, response))
+    else:
+        _beat(broker, request, message, request.respond)
+    return None
+
+
+def _beat(
+    broker: Broker,
+    request: Request,
+    message: ShareGroupHeartbeatRequest,
+    respond: Callable[[ShareGroupHeartbeatResponse], None],
+) -> None:
+    wanted: list[tuple[int, Partitions]] = []
+
+    def beat(shard: GroupShard, step: Step) -> None:
+        shard.share.heartbeats.handle(
+            message,
+            client_of(request),
+            answered,
+            step,
+            lambda epoch, missing: wanted.append((epoch, missing)),
+        )
+
+    def answered(response: ShareGroupHeartbeatResponse) -> None:
+        if not response.error_code:
+            for epoch, missing in wanted:
+                broker.coordinators.share_states.create(message.group_id, epoch, missing)
+        respond(response)
+
+    broker.coordinators.groups.perform_or_explain(
+        message.group_id, beat, lambda error: respond(_refused(error))
+    )
+
+
+def _joined(
+    broker: Broker,
+    request: Request,
+    message: ShareGroupHeartbeatRequest,
+    response: ShareGroupHeartbeatResponse,
+) -> None:
+    """Answer a member that has joined; while state is created for what it shall read, a little later."""
+    states = broker.coordinators.share_states
+    if response.error_code or not states.is_creating(message.group_id):
+        request.respond(response)
+        return
+    again = ShareGroupHeartbeatRequest(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        member_epoch=response.member_epoch,
+        subscribed_topic_names=message.subscribed_topic_names,
+    )
+    states.when_created(message.group_id, lambda: _beat(broker, request, again, request.respond))
+
+
+def is_enabled(broker: Broker) -> bool:
+    return broker.image.features.get(FEATURE, 0) > 0
+
+
+def _refused(error: KafkaError) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+
+
+# -- ShareGroupDescribe ---------------------------------------------------------------------------------
+
+
+def share_group_describe(
+    broker: Broker, request: Request, message: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse | None:
+    operations = ALL_OF_GROUP if message.include_authorized_operations else NOT_ASKED_FOR
+
+    def finish(groups: list[DescribedGroup]) -> None:
+        for group in groups:
+            group.authorized_operations = NOT_ASKED_FOR if group.error_code else operations
+        request.respond(ShareGroupDescribeResponse(groups=groups))
+
+    gathering = Gathering(len(message.group_ids), finish)
+    for number, group_id in enumerate(message.group_ids):
+        _describe(broker, group_id, gathering.part(number))
+    return None
+
+
+def _describe(broker: Broker, group_id: str, done: Callable[[DescribedGroup], None]) -> None:
+    groups = broker.coordinators.groups
+
+    def look(shard: GroupShard) -> DescribedGroup:
+        return described(shard.share.find(group_id), groups.topics)
+
+    def answered(outcome: DescribedGroup | KafkaError) -> None:
+        done(_undescribed(group_id, outcome) if isinstance(outcome, KafkaError) else outcome)
+
+    if not is_enabled(broker):
+        answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+    elif not group_id:
+        answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    else:
+        groups.read(group_id, look, answered)
+
+
+def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message or None)
