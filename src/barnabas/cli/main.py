@@ -11,7 +11,9 @@ from barnabas.cli import (
     groups,
     log_files,
     perf,
+    pipeline,
     produce,
+    queue,
     serve,
     topics,
     transactions,
@@ -42,11 +44,13 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(queue.app, name="queue")
 app.add_typer(configs.app, name="configs")
 app.add_typer(log_files.app, name="log")
 app.add_typer(perf.app, name="perf")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(zookeeper.app, name="zookeeper")
 
 

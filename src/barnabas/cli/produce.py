@@ -15,6 +15,7 @@ import typer
 from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_json, size
+from barnabas.cli.record_headers import parse_header
 from barnabas.cli.session import PATIENCE, with_client
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def produce(
     plan = Plan(
         topic,
         partition,
-        [_header(text) for text in header or ()],
+        [parse_header(text) for text in header or ()],
         None if key is None else key.encode(),
         [text.encode() for text in value or ()],
         file or [],
@@ -181,13 +182,6 @@ def split_record(text: bytes, plan: Plan) -> NewRecord:
     if plan.key_separator is not None and plan.key_separator in text:
         key, _, value = text.partition(plan.key_separator)
     return NewRecord(None if key == plan.null else key, None if value == plan.null else value)
-
-
-def _header(text: str) -> tuple[str, bytes | None]:
-    name, equals, value = text.partition("=")
-    if not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
-    return name, value.encode() if equals else None
 
 
 def _unescape(text: str) -> bytes:

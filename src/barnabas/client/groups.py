@@ -57,7 +57,7 @@ async def describe_group(client: Client, group: str) -> tuple[int, DescribedGrou
         if described.group_state == DEAD:  # what older brokers say
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
 
-    coordinator, response = await _ask(client, group, DescribeGroupsRequest(groups=[group]), check)
+    coordinator, response = await ask_coordinator(client, group, DescribeGroupsRequest(groups=[group]), check)
     return coordinator, response.groups[0]
 
 
@@ -68,7 +68,7 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
     def check(response: Any) -> None:
         raise_for(response.groups[0].error_code, group)
 
-    _, response = await _ask(client, group, OffsetFetchRequest(groups=[wanted]), check)
+    _, response = await ask_coordinator(client, group, OffsetFetchRequest(groups=[wanted]), check)
     answer: OffsetFetchResponseGroup = response.groups[0]
     names = {state.id: name for name, state in (await client.all_topics()).items()}
     return {
@@ -98,17 +98,21 @@ async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicParti
             for partition in topic.partitions:
                 raise_for(partition.error_code, group)
 
-    await _ask(client, group, OffsetCommitRequest(group_id=group, topics=list(topics.values())), check)
+    await ask_coordinator(
+        client, group, OffsetCommitRequest(group_id=group, topics=list(topics.values())), check
+    )
 
 
 async def delete_group(client: Client, group: str) -> None:
     def check(response: Any) -> None:
         raise_for(response.results[0].error_code, group)
 
-    await _ask(client, group, DeleteGroupsRequest(groups_names=[group]), check)
+    await ask_coordinator(client, group, DeleteGroupsRequest(groups_names=[group]), check)
 
 
-async def _ask(client: Client, group: str, request: Message, check: Callable[[Any], None]) -> tuple[int, Any]:
+async def ask_coordinator(
+    client: Client, group: str, request: Message, check: Callable[[Any], None]
+) -> tuple[int, Any]:
     """Try until the coordinator of the group has answered; `check` raises what the answer says."""
 
     async def attempt() -> tuple[int, Any]:

@@ -39,7 +39,7 @@ def open_batches(fetched: FetchedPartition, *, committed_only: bool) -> Opened:
     position = fetched.fetch_offset
     for start, header in iterate_headers(fetched.records):
         batch = fetched.records[start : start + header.size]
-        _check(fetched.partition, batch, header)
+        check_batch(fetched.partition, batch, header)
         if aborted.hide(batch, header):
             position = max(position, header.next_offset)
             continue
@@ -52,7 +52,7 @@ def open_batches(fetched: FetchedPartition, *, committed_only: bool) -> Opened:
     return Opened(records, position)
 
 
-def _check(partition: TopicPartition, batch: memoryview, header: BatchHeader) -> None:
+def check_batch(partition: TopicPartition, batch: memoryview, header: BatchHeader) -> None:
     if not crc_is_right(batch, 0, header.size):
         text = f"the batch at offset {header.base_offset} of {partition} is damaged (its CRC is wrong)"
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
