@@ -12,12 +12,18 @@ child must not talk on its parent's connections.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from barnabas.client.cluster import TOTAL_TIMEOUT, Client
+from barnabas.client.backoff import Backoff, Deadline
+from barnabas.client.cluster import TOTAL_TIMEOUT, Client, is_retriable
 from barnabas.client.connection import REQUEST_TIMEOUT
+from barnabas.client.errors import ClientError, UnsupportedApiError
+from barnabas.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -42,9 +48,35 @@ class BrokerLink:
         """What the coroutine returns or raises. Tasks that it has started go on at the next call."""
         return self.loop.run_until_complete(work)
 
+    def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
+        """Try for so long, in seconds, while brokers are away or a cluster is changing its leaders."""
+
+        async def attempts() -> T:
+            deadline, backoff = Deadline(patience), Backoff()
+            while True:
+                try:
+                    return await attempt()
+                except (ClientError, KafkaError) as error:
+                    if deadline.passed or not may_pass(error):
+                        raise
+                    log.warning("trying again for %.0f s: %s", deadline.remaining, error)
+                await backoff.wait(deadline)
+
+        return self.run(attempts())
+
     def close(self) -> None:
         self.run(self.client.close())
         self.loop.close()
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later. A topic that is not there is no matter of patience."""
+    if isinstance(error, UnsupportedApiError):
+        return False
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    if isinstance(error, KafkaError) and error.code in unknown:
+        return False
+    return is_retriable(error)
 
 
 _links: dict[tuple[int, tuple[tuple[str, Any], ...]], BrokerLink] = {}

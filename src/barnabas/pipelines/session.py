@@ -49,11 +49,13 @@ LOCAL_SETTINGS: dict[str, str] = {
 def session_builder(
     name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> SparkSession.Builder:
-    """A builder with our settings; `settings` come last. `local_checkpoints` fall away unless the master is local."""
+    """A builder with our settings; `settings` come last. LOCAL_SETTINGS only when the master is local."""
     prepare_java()
     # Spark starts `python3` of the PATH otherwise, which need not be the one that has Barnabas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     chosen = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {}), **(settings or {})}
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in chosen.items():

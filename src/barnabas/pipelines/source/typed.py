@@ -1,0 +1,138 @@
+"""Values to typed columns: whole blocks by Arrow's own parsers, and smaller ones where a block holds a bad value.
+
+A parser refuses a block because of one row. The block is then halved, and each half parsed anew, down to single rows: a
+good row gets the same columns whatever stands beside it, and a bad one is found in about as many steps as the block's
+length has digits in binary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.json as arrow_json
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from barnabas.pipelines.source.columns import ValueFormat
+from barnabas.records.columnar.lines import lines_of
+
+Parser = Callable[[pa.Array], "Parsed"]
+
+
+class Parsed(NamedTuple):
+    """The fields of a block of values, one array each, and which values did not fit."""
+
+    columns: list[pa.Array]
+    bad: npt.NDArray[np.bool_]
+
+
+class BadBlockError(ValueError):
+    """Some value of the block is no row."""
+
+
+def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
+    """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
+    fields = [field for field in form.fields.fields if field.name in wanted]
+    schema = to_arrow_schema(type(form.fields)(fields), timezone="UTC")
+    if form.kind == "json":
+        return halving(_json_parser(schema), schema)
+    if form.kind == "csv":
+        return halving(_csv_parser(form, schema), schema)
+    if form.kind == "avro":
+        return halving(_avro_parser(form, schema), schema)
+    return halving(_string_parser, schema)
+
+
+def halving(parse: Parser, schema: pa.Schema) -> Parser:
+    def parse_all(values: pa.Array) -> Parsed:
+        try:
+            return parse(values)
+        except (BadBlockError, pa.ArrowInvalid):
+            if len(values) == 1:
+                return Parsed([pa.nulls(1, field.type) for field in schema], np.ones(1, np.bool_))
+        half = len(values) // 2
+        first, second = parse_all(values[:half]), parse_all(values[half:])
+        columns = [pa.concat_arrays(pair) for pair in zip(first.columns, second.columns, strict=True)]
+        return Parsed(columns, np.concatenate([first.bad, second.bad]))
+
+    return parse_all
+
+
+def _json_parser(schema: pa.Schema) -> Parser:
+    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+    def parse(values: pa.Array) -> Parsed:
+        text, bad = lines_of(values, json=True, empty_row=b"{}")
+        # One block: threads and pieces are the business of Spark's tasks.
+        reading = arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1)
+        table = arrow_json.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
+        return _parsed(table, schema, bad)
+
+    return parse
+
+
+def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
+    names = form.fields.names
+    everything = to_arrow_schema(form.fields, timezone="UTC")
+    parsing = arrow_csv.ParseOptions(delimiter=form.delimiter, ignore_empty_lines=False)
+    converting = arrow_csv.ConvertOptions(
+        column_types=everything, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""],
+        include_columns=schema.names,
+    )  # fmt: skip
+    empty_row = form.delimiter.encode() * (len(names) - 1)
+
+    def parse(values: pa.Array) -> Parsed:
+        text, bad = lines_of(values, json=False, empty_row=empty_row)
+        reading = arrow_csv.ReadOptions(use_threads=False, block_size=text.size + 1, column_names=names)
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text), read_options=reading, parse_options=parsing, convert_options=converting
+        )
+        return _parsed(table, schema, bad)
+
+    return parse
+
+
+def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
+    import fastavro
+
+    from barnabas.pipelines.source.avro import read_avro
+    from barnabas.pipelines.source.columns import avro_schema
+
+    written_with: Any = fastavro.parse_schema(avro_schema(form.avro_schema))
+
+    def parse(values: pa.Array) -> Parsed:
+        rows: list[dict[str, Any]] = []
+        bad = np.zeros(len(values), np.bool_)
+        for index, value in enumerate(values.to_pylist()):
+            try:
+                rows.append({} if value is None else read_avro(value, written_with))
+            except ValueError:
+                rows.append({})
+                bad[index] = True
+        try:
+            columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+        except (TypeError, OverflowError) as error:  # pyarrow's, for a value of another type
+            raise BadBlockError(str(error)) from error
+        return Parsed(columns, bad)
+
+    return parse
+
+
+def _string_parser(values: pa.Array) -> Parsed:
+    return Parsed([values.cast(pa.string())], np.zeros(len(values), np.bool_))
+
+
+def _parsed(table: pa.Table, schema: pa.Schema, bad: npt.NDArray[np.bool_]) -> Parsed:
+    if table.num_rows != len(bad):
+        raise BadBlockError(f"{len(bad)} values became {table.num_rows} rows")
+    columns = [table.column(field.name).combine_chunks() for field in schema]
+    return Parsed([_whole(column) for column in columns], bad)
+
+
+def _whole(column: Any) -> pa.Array:
+    """Some versions of pyarrow give a chunked array even when it is one."""
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column

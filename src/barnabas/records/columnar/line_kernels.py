@@ -1,0 +1,106 @@
+"""Values as lines of one text, for parsers that read files: one value is one line, whatever stands in it.
+
+A value that could be more or less than one row to such a parser (two objects, half of one, a quote that does not close)
+would move every value after it to another record's offset. It is found here, replaced by an empty row and marked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+njit: Any = numba.njit
+types: Any = numba.types
+
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+INTS = types.Array(types.int32, 1, "C", readonly=True)
+OUT_BYTES = types.Array(types.uint8, 1, "C")
+
+_SPACE, _TAB, _NEWLINE, _RETURN, _QUOTE, _BACKSLASH = 32, 9, 10, 13, 34, 92
+_OPEN, _CLOSE = 123, 125
+
+inlined = njit(cache=True, nogil=True, _nrt=False, inline="always")
+
+
+@inlined
+def after_string(data, position, end):  # type: ignore[no-untyped-def]
+    """The position after the quote that closes a JSON string; the end when none does, or a newline stands in it."""
+    while position < end:
+        byte = data[position]
+        if byte in (_NEWLINE, _RETURN):
+            return end
+        if byte == _QUOTE:
+            return position + np.uint64(1)
+        position += np.uint64(2) if byte == _BACKSLASH else np.uint64(1)
+    return end
+
+
+@inlined
+def after_blanks(data, position, end):  # type: ignore[no-untyped-def]
+    while position < end and data[position] in (_SPACE, _TAB, _NEWLINE, _RETURN):
+        position += np.uint64(1)
+    return position
+
+
+@njit(types.boolean(BYTES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
+def is_one_object(data, start, end):  # type: ignore[no-untyped-def]
+    """Whether the bytes are `{`, anything in balance, and the one `}` that closes it, with blanks around."""
+    stop = np.uint64(end)
+    position = after_blanks(data, np.uint64(start), stop)
+    if position >= stop or data[position] != _OPEN:
+        return False
+    depth = 0
+    while position < stop:
+        byte = data[position]
+        position += np.uint64(1)
+        if byte == _QUOTE:
+            position = after_string(data, position, stop)
+        elif byte == _OPEN:
+            depth += 1
+        elif byte == _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return after_blanks(data, position, stop) == stop
+    return False
+
+
+@njit(types.boolean(BYTES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
+def is_one_line(data, start, end):  # type: ignore[no-untyped-def]
+    """Whether the bytes are a line of CSV: something, without a newline, and every quote is closed."""
+    quotes = 0
+    for position in range(np.uint64(start), np.uint64(end)):
+        byte = data[position]
+        if byte in (_NEWLINE, _RETURN):
+            return False
+        if byte == _QUOTE:
+            quotes += 1
+    return end > start and quotes % 2 == 0
+
+
+@njit(
+    types.int64(INTS, BYTES, BYTES, BYTES, types.boolean, OUT_BYTES, OUT_BYTES),
+    cache=True,
+    nogil=True,
+    _nrt=False,
+)
+def join_lines(offsets, data, null, empty_row, json, lines, bad):  # type: ignore[no-untyped-def]
+    """How many bytes of `lines` are written. `bad` is 1 for a value that is no row; a null is an empty row and good."""
+    written = np.uint64(0)
+    for row in range(offsets.size - 1):
+        start, end = offsets[row], offsets[row + 1]
+        good = null[row] == 0 and (is_one_object(data, start, end) if json else is_one_line(data, start, end))
+        if good:
+            for position in range(np.uint64(start), np.uint64(end)):
+                byte = data[position]
+                lines[written] = np.uint8(_SPACE) if byte in (_NEWLINE, _RETURN) else byte
+                written += np.uint64(1)
+        else:
+            bad[row] = 1 - null[row]
+            for position in range(np.uint64(empty_row.size)):
+                lines[written] = empty_row[position]
+                written += np.uint64(1)
+        lines[written] = np.uint8(_NEWLINE)
+        written += np.uint64(1)
+    return np.int64(written)

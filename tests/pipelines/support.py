@@ -1,0 +1,43 @@
+"""What tests of the data source share: topics with known records, and how to read them with either connector."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamReader
+
+DEADLINE = 60.0
+NOW = int(time.time()) * 1000  # retention would remove what is older than a week
+
+
+def produce(
+    bootstrap: str, topic: str, values: Iterable[bytes | None], *, partition: int = 0, **settings: Any
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    for index, value in enumerate(values):
+        producer.produce(topic, value, key=b"k%d" % index, partition=partition, timestamp=NOW + index)
+    assert producer.flush(DEADLINE) == 0
+
+
+def read(
+    spark: SparkSession, bootstrap: str, topic: str, *, source: str = "barnabas", **options: str
+) -> DataFrame:
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return reader.options(**dots(options)).load()
+
+
+def stream(
+    spark: SparkSession, bootstrap: str, topic: str, *, source: str = "barnabas", **options: str
+) -> DataStreamReader:
+    reader = spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap)
+    return reader.option("subscribe", topic).options(**dots({"startingOffsets": "earliest", **options}))
+
+
+def dots(options: Mapping[str, str]) -> dict[str, str]:
+    """`kafka_isolation_level` is `kafka.isolation.level`: Python has no dots in names."""
+    return {
+        name.replace("_", ".") if name.startswith(("kafka_", "value_")) else name: value
+        for name, value in options.items()
+    }
