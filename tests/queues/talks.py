@@ -12,11 +12,20 @@ from barnabas.protocol.messages.share import (
     AcknowledgementBatch,
     AcknowledgePartition,
     AcknowledgeTopic,
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     FetchPartition,
     FetchTopic,
     ForgottenTopic,
     ShareAcknowledgeRequest,
     ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
 )
 from barnabas.protocol.messages.share_state import (
     DeleteShareGroupStatePartitionData,
@@ -95,8 +104,12 @@ class ShareTalk(Talk):
         """One batch."""
         batch = build_batch([Record(0, 1_700_000_000_000, None, value) for value in values])
         data = [TopicProduceData(self.topic, partition_data=[PartitionProduceData(partition, batch)])]
-        answer = await self.connection.send(ProduceRequest(None, -1, 10_000, data), 9)
-        assert not answer.responses[0].partition_responses[0].error_code
+
+        async def is_written() -> bool:
+            answer = await self.connection.send(ProduceRequest(None, -1, 10_000, data), 9)
+            return not answer.responses[0].partition_responses[0].error_code
+
+        await self._until(is_written)
 
     # -- the share coordinator ------------------------------------------------------------------------
 
@@ -189,6 +202,36 @@ class ShareTalk(Talk):
             wanted = [InitializeShareGroupStatePartitionData(index, 0, start)]
             request = InitializeShareGroupStateRequest(group, [InitializeStateData(self.topic_id, wanted)])
             await self._until(lambda request=request: self._succeeds(request))
+
+    # -- groups ---------------------------------------------------------------------------------------
+
+    async def beat(self, group: str, member: str = "me", **fields: Any) -> Any:
+        """Where Kafka assigns nothing before the second heartbeat we do: joining is not compared."""
+        told = {"group_id": group, "member_id": member, "subscribed_topic_names": [self.topic], **fields}
+        request = ShareGroupHeartbeatRequest(**told)
+        if fields:
+            return await self.ask(request, 1)
+        return await self.connection.send(request, 1)
+
+    async def describe_offsets(self, group: str, topics: dict[str, list[int]] | None) -> Any:
+        wanted = None
+        if topics is not None:
+            wanted = [DescribeShareGroupOffsetsRequestTopic(*each) for each in topics.items()]
+        groups = [DescribeShareGroupOffsetsRequestGroup(group, wanted)]
+        return await self.ask(DescribeShareGroupOffsetsRequest(groups), 1)
+
+    async def alter_offsets(self, group: str, topics: dict[str, dict[int, int]]) -> Any:
+        wanted = [
+            AlterShareGroupOffsetsRequestTopic(
+                name, [AlterShareGroupOffsetsRequestPartition(*each) for each in offsets.items()]
+            )
+            for name, offsets in topics.items()
+        ]
+        return await self.ask(AlterShareGroupOffsetsRequest(group, wanted), 0)
+
+    async def delete_offsets(self, group: str, *topics: str) -> Any:
+        wanted = [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
+        return await self.ask(DeleteShareGroupOffsetsRequest(group, wanted), 0)
 
     async def _succeeds(self, request: Any) -> bool:
         answer = await self.connection.send(request, 0)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.protocol.messages.groups import DeleteGroupsRequest
+from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.queues.talks import ShareTalk
@@ -180,6 +182,54 @@ async def limits(talk: ShareTalk) -> None:
     await talk.fetch("modest", -1, partitions=())
 
 
+async def bad_heartbeats(talk: ShareTalk) -> None:
+    await talk.set_up("beats", "hearts")
+    for fields in (
+        {"member_id": ""},
+        {"group_id": ""},
+        {"rack_id": ""},
+        {"subscribed_topic_names": None},
+        {"subscribed_topic_names": []},
+        {"member_epoch": -2},
+        {"member_epoch": -1},
+        {"member_epoch": 3},
+    ):
+        await talk.beat("hearts", **fields)
+    joined = await talk.beat("hearts")
+    await talk.beat("hearts", member_epoch=joined.member_epoch + 7, subscribed_topic_names=None)
+    await talk.beat("hearts", "somebody", member_epoch=2, subscribed_topic_names=None)
+    await talk.beat("hearts", "somebody", member_epoch=-1)
+    await talk.beat("hearts", member_epoch=-1, subscribed_topic_names=None)
+    await talk.beat("hearts", member_epoch=-1, subscribed_topic_names=None)
+
+
+async def offsets(talk: ShareTalk) -> None:
+    """What administrators may do with the offsets of a group, and what not."""
+    await talk.set_up("offsets", "admins", partitions=2)
+    await talk.produce(*[b"job"] * 10)
+    await talk.describe_offsets("admins", {talk.topic: [0, 1], "unknown": [0]})
+    await talk.describe_offsets("admins", None)
+    await talk.alter_offsets("", {talk.topic: {0: 4}})
+    await talk.alter_offsets("admins", {talk.topic: {0: 4, 7: 1}, "unknown": {0: 3}})
+    await talk.describe_offsets("admins", {talk.topic: [0, 1]})
+    await talk.describe_offsets("admins", None)
+    await talk.fetch("admins", 0, max_records=3, share_acquire_mode=1)
+    await talk.fetch("admins", -1, (4, 6, [1]))
+    await talk.delete_offsets("admins", "unknown", talk.topic)
+    await talk.delete_offsets("admins", talk.topic)
+    await talk.describe_offsets("admins", None)
+    await talk.delete_offsets("", talk.topic)
+    await talk.delete_offsets("nobody", talk.topic)
+    await talk.alter_offsets("admins", {talk.topic: {1: 0}})
+    await talk.beat("admins")
+    await talk.alter_offsets("admins", {talk.topic: {0: 1}})
+    await talk.delete_offsets("admins", talk.topic)
+    await talk.ask(DeleteGroupsRequest(["admins", "nobody"]), 2)
+    await talk.beat("admins", member_epoch=-1, subscribed_topic_names=None)
+    await talk.ask(DeleteGroupsRequest(["admins"]), 2)
+    await talk.ask(ShareGroupDescribeRequest(["admins", ""]), 1)
+
+
 SCENARIOS: list[Scenario] = [
     stored_state,
     bad_state_requests,
@@ -188,6 +238,8 @@ SCENARIOS: list[Scenario] = [
     sessions,
     deliveries,
     limits,
+    bad_heartbeats,
+    offsets,
 ]
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.shard import GroupShard
+from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
 from barnabas.groups.step import Step
 from barnabas.queues.stored_state import NO_OFFSET, ShareKey
+from barnabas.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -104,6 +106,28 @@ class ShareStates:
             self._note(group_id, wanted, outcomes, lambda: done(outcomes))
 
         self.initialize(offsets, state_epoch, created)
+
+    def delete_all(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+        """Before a share group is deleted, its state goes; groups of other types have none."""
+        found: dict[Uuid, NamedPartitions] = {}
+
+        def begin(shard: GroupShard, step: Step) -> None:
+            group = shard.groups.get(group_id)
+            if isinstance(group, ShareGroup):
+                topics = {*group.states.initializing, *group.states.initialized}
+                found.update(shard.share.begin_deletion(group_id, topics, step))
+
+        def begun(error: ErrorCode) -> None:
+            if error or not found:
+                done(error)
+            else:
+                self.delete(keys_of(group_id, found), deleted)
+
+        def deleted(outcomes: Outcomes) -> None:
+            failed = next((error for error in outcomes.values() if error is not None), None)
+            done(failed.code if failed is not None else ErrorCode.NONE)
+
+        self._broker.coordinators.groups.perform_simple(group_id, begin, begun)
 
     # -- many at once ---------------------------------------------------------------------------------
 

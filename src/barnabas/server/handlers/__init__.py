@@ -56,6 +56,9 @@ from barnabas.protocol.messages.replication import (
     BrokerHeartbeatRequest,
 )
 from barnabas.protocol.messages.share import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupDescribeRequest,
@@ -105,6 +108,7 @@ from barnabas.server.handlers import (
     share_acknowledge,
     share_fetch,
     share_groups,
+    share_offsets,
     share_state,
     streams_groups,
     topic_partitions,
@@ -176,6 +180,9 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(WriteShareGroupStateRequest, 0, 1, share_state.write_state),
     Handler(DeleteShareGroupStateRequest, 0, 0, share_state.delete_state),
     Handler(ReadShareGroupStateSummaryRequest, 0, 1, share_state.read_summary),
+    Handler(DescribeShareGroupOffsetsRequest, 0, 1, share_offsets.describe_share_group_offsets),
+    Handler(AlterShareGroupOffsetsRequest, 0, 0, share_offsets.alter_share_group_offsets),
+    Handler(DeleteShareGroupOffsetsRequest, 0, 0, share_offsets.delete_share_group_offsets),
     Handler(StreamsGroupHeartbeatRequest, 0, 0, streams_groups.streams_group_heartbeat),
     Handler(StreamsGroupDescribeRequest, 0, 0, streams_groups.streams_group_describe),
 )

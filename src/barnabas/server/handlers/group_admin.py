@@ -149,7 +149,13 @@ def _delete(broker: Broker, group_id: str, done: Callable[[DeletableGroupResult]
     def finished(error: ErrorCode) -> None:
         done(DeletableGroupResult(group_id=group_id, error_code=error))
 
-    broker.coordinators.groups.perform_simple(group_id, act, finished)
+    def without_state(error: ErrorCode) -> None:
+        if error:
+            finished(error)
+        else:
+            broker.coordinators.groups.perform_simple(group_id, act, finished)
+
+    broker.coordinators.share_states.delete_all(group_id, without_state)
 
 
 # -- OffsetDelete ---------------------------------------------------------------------------------------

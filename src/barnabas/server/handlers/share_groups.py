@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -45,9 +46,9 @@ def share_group_heartbeat(
     except KafkaError as error:
         return _refused(error)
     if message.member_epoch == JOINING:
-        _beat(broker, request, message, lambda response: _joined(broker, request, message, response))
+        _beat(broker, request, message, partial(_joined, broker, request, message))
     else:
-        _beat(broker, request, message, request.respond)
+        _beat(broker, request, message, lambda response, creates: request.respond(response))
     return None
 
 
@@ -55,8 +56,9 @@ def _beat(
     broker: Broker,
     request: Request,
     message: ShareGroupHeartbeatRequest,
-    respond: Callable[[ShareGroupHeartbeatResponse], None],
+    respond: Callable[[ShareGroupHeartbeatResponse, bool], None],
 ) -> None:
+    """One heartbeat; `respond` is also told whether state is being created because of it."""
     wanted: list[tuple[int, Partitions]] = []
 
     def beat(shard: GroupShard, step: Step) -> None:
@@ -72,10 +74,10 @@ def _beat(
         if not response.error_code:
             for epoch, missing in wanted:
                 broker.coordinators.share_states.create(message.group_id, epoch, missing)
-        respond(response)
+        respond(response, bool(wanted))
 
     broker.coordinators.groups.perform_or_explain(
-        message.group_id, beat, lambda error: respond(_refused(error))
+        message.group_id, beat, lambda error: respond(_refused(error), False)
     )
 
 
@@ -84,10 +86,11 @@ def _joined(
     request: Request,
     message: ShareGroupHeartbeatRequest,
     response: ShareGroupHeartbeatResponse,
+    creates: bool,
 ) -> None:
     """Answer a member that has joined; while state is created for what it shall read, a little later."""
     states = broker.coordinators.share_states
-    if response.error_code or not states.is_creating(message.group_id):
+    if response.error_code or not (creates or states.is_creating(message.group_id)):
         request.respond(response)
         return
     again = ShareGroupHeartbeatRequest(
@@ -96,7 +99,11 @@ def _joined(
         member_epoch=response.member_epoch,
         subscribed_topic_names=message.subscribed_topic_names,
     )
-    states.when_created(message.group_id, lambda: _beat(broker, request, again, request.respond))
+
+    def beat_again() -> None:
+        _beat(broker, request, again, lambda response, creates: request.respond(response))
+
+    states.when_created(message.group_id, beat_again)
 
 
 def is_enabled(broker: Broker) -> bool:
