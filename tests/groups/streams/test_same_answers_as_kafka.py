@@ -384,6 +384,9 @@ async def other_types(talk: StreamsTalk) -> None:
     await talk.ask(fetch("emptied", None, -1), 9)
     await talk.join("streams-first")
     await talk.ask(join_request("streams-first"), 9)
+    await talk.beat("streams-first", "a", -1)
+    await Talk.join(talk, "streams-first")
+    await talk.describe("streams-first")
 
 
 SCENARIOS: list[Scenario] = [

@@ -1,0 +1,247 @@
+"""A real Kafka Streams program, with the streams protocol (KIP-1071) and with the classic one.
+
+It has no cache, so every increment of a count is written out: exactly once means that each word's counts are
+1, 2, 3 and so on to the end, without a gap and without a repetition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.client.connection import BrokerConnection
+from barnabas.errors import KafkaError
+from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import java_command, run_tool
+from tests.broker_process import BrokerProcess
+from tests.clients.conftest import wait_for
+from tests.kafka_jars import kafka_libs
+
+pytestmark = pytest.mark.java
+
+PROGRAM = Path(__file__).parent / "java" / "WordCount.java"
+STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+PATIENCE = 90.0  # machines that run all tests at once are slow
+
+# Failures are noticed within seconds, not within the minute that an operator would grant.
+QUICK = {
+    "group.streams.min.session.timeout.ms": "3000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "300",
+    "group.streams.heartbeat.interval.ms": "300",
+    "group.streams.initial.rebalance.delay.ms": "200",
+    "group.initial.rebalance.delay.ms": "200",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program is compiled once, not by every instance."""
+    folder = tmp_path_factory.mktemp("classes")
+    compile_it = ["javac", "-cp", f"{kafka_libs()}/*", "-d", str(folder), str(PROGRAM)]
+    subprocess.run(compile_it, check=True, timeout=PATIENCE)
+    return folder
+
+
+class Application:
+    """One instance of the program."""
+
+    def __init__(
+        self, classes: Path, bootstrap: str, name: str, topics: tuple[str, str], *settings: str
+    ) -> None:
+        self._output = classes / f"{name}-{time.monotonic_ns()}.out"
+        state = f"state.dir={self._output.with_suffix('.state')}"
+        command = java_command(
+            "WordCount", bootstrap, name, *topics, state, "statestore.cache.max.bytes=0", *settings
+        )
+        command[command.index("-cp") + 1] += f":{classes}"
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(PATIENCE) == 0, self.said
+        assert "closed" in self.said
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+class Words:
+    """What was sent, and what the application has made of it."""
+
+    def __init__(self, bootstrap: str, topics: tuple[str, str]) -> None:
+        self._source, self._output = topics
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.assign([TopicPartition(self._output, 0, 0)])
+        self.sent: dict[str, int] = defaultdict(int)
+        self.counts: dict[str, list[int]] = defaultdict(list)
+
+    def send(self, lines: int) -> None:
+        for number in range(lines):
+            line = f"every line {number % 7}"
+            self._producer.produce(self._source, line)
+            for word in line.split():
+                self.sent[word] += 1
+        assert self._producer.flush(PATIENCE) == 0
+
+    def wait_until_counted(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while not self._all_counted():
+            assert time.monotonic() < end, f"sent {dict(self.sent)}, counted {self._last()}"
+            for message in self._consumer.consume(500, 0.2):
+                if message.error() is None:
+                    key, value = message.key(), message.value()
+                    assert key is not None
+                    assert value is not None
+                    self.counts[key.decode()].append(int(value))
+
+    def _last(self) -> dict[str, int]:
+        return {word: max(counts) for word, counts in self.counts.items()}
+
+    def _all_counted(self) -> bool:
+        return self._last() == self.sent
+
+    def check_exactly_once(self) -> None:
+        assert {word: list(range(1, count + 1)) for word, count in self.sent.items()} == self.counts
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def describe(bootstrap: str, group: str) -> DescribedGroup:
+    async def ask() -> DescribedGroup:
+        host, _, port = bootstrap.rpartition(":")
+        connection = await BrokerConnection.connect(host, int(port), "test")
+        try:
+            answer = await connection.send(StreamsGroupDescribeRequest([group]), 0)
+        finally:
+            connection.close()
+        described: DescribedGroup = answer.groups[0]
+        return described
+
+    return asyncio.run(ask())
+
+
+def is_shared(bootstrap: str, group: str, *shares: int) -> Callable[[], bool]:
+    """Is the group stable, with so many active tasks for each member?"""
+
+    def look() -> bool:
+        try:
+            described = describe(bootstrap, group)
+        except (KafkaError, OSError):
+            return False
+        active = sorted(
+            sum(len(ids.partitions) for ids in member.assignment.active_tasks) for member in described.members
+        )
+        return described.group_state == "Stable" and active == sorted(shares)
+
+    return look
+
+
+def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Path, classes: Path) -> None:
+    settings = (f"{name}={value}" for name, value in QUICK.items())
+    with BrokerProcess(tmp_path / "broker", *settings) as broker:
+        bootstrap = broker.bootstrap_servers
+        topics = ("lines", "counted")
+        wanted = [NewTopic("lines", 3, 1), NewTopic("counted", 1, 1)]
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for future in admin.create_topics(wanted).values():
+            future.result()
+        options = (
+            "group.protocol=streams",
+            "processing.guarantee=exactly_once_v2",
+            "producer.transaction.timeout.ms=4000",
+        )
+        words = Words(bootstrap, topics)
+        words.send(100)
+        with (
+            Application(classes, bootstrap, "app", topics, *options) as first,
+            Application(classes, bootstrap, "app", topics, *options) as second,
+        ):
+            wait_for(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
+            words.send(100)
+            second.kill()
+            words.send(100)
+            wait_for(is_shared(bootstrap, "app", 6), "the survivor to take over", PATIENCE)
+            broker.kill()
+            broker.start()
+            words.send(100)
+            words.wait_until_counted()
+            assert is_shared(bootstrap, "app", 6)()
+            words.check_exactly_once()
+            first.close()
+            assert describe(bootstrap, "app").group_state == "Empty"
+        words.close()
+
+
+def test_kafka_streams_groups_shows_and_deletes_a_group_with_standbys(classes: Path) -> None:
+    with EmbeddedBroker(settings={**QUICK, "group.streams.num.standby.replicas": "1"}) as broker:
+        bootstrap = broker.bootstrap_servers
+        topics = (broker.create_topic(partitions=2), broker.create_topic())
+        words = Words(bootstrap, topics)
+        with (
+            Application(classes, bootstrap, "shown", topics, "group.protocol=streams") as first,
+            Application(classes, bootstrap, "shown", topics, "group.protocol=streams") as second,
+        ):
+            wait_for(is_shared(bootstrap, "shown", 2, 2), "a fair share for both", PATIENCE)
+            words.send(50)
+            words.wait_until_counted()
+            on = ("--bootstrap-server", bootstrap)
+            shown = run_tool(STREAMS_GROUPS, *on, "--describe", "--group", "shown", "--members", "--verbose")
+            assert shown.check().stdout.count(" ACTIVE: ") == 2
+            assert shown.stdout.count(" STANDBY: ") == 2
+            first.close()
+            second.close()
+        run_tool(STREAMS_GROUPS, *on, "--delete", "--group", "shown").check()
+        assert describe(bootstrap, "shown").error_code
+        words.close()
+
+
+def test_the_same_program_works_with_the_classic_protocol(classes: Path) -> None:
+    with EmbeddedBroker(settings=QUICK) as broker:
+        bootstrap = broker.bootstrap_servers
+        topics = (broker.create_topic(partitions=2), broker.create_topic())
+        words = Words(bootstrap, topics)
+        words.send(50)
+        with Application(classes, bootstrap, "classic", topics, "group.protocol=classic") as application:
+            words.wait_until_counted()
+            words.check_exactly_once()
+            application.close()
+        words.close()
