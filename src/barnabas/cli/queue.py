@@ -9,7 +9,7 @@ import typer
 
 from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
-from barnabas.cli.output import count, say, show_json, show_rows, show_table
+from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 from barnabas.cli.session import with_client
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -145,6 +145,7 @@ def ack(
         Verdict, typer.Option("--as", help="Done, try again, never again, or still at it.")
     ] = Verdict.ACCEPT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Answer for jobs that were taken and held, also from another process.
 
@@ -166,7 +167,8 @@ def ack(
     complain(refusals)
     if refusals:
         raise typer.Exit(1)
-    say(f"{count(len(answers), 'answer')} ({verdict}) given.")
+    done = {"verdict": verdict, "answers": len(answers)}
+    show_done(output, f"{count(len(answers), 'answer')} ({verdict}) given.", done)
 
 
 @app.command()
