@@ -1,0 +1,115 @@
+"""Options: known ones are understood, unknown ones are refused with the nearest name."""
+
+import pytest
+
+from barnabas.pipelines.client_settings import ClientSettingError
+from barnabas.pipelines.options import OptionError, Options, parse_duration_ms
+from barnabas.pipelines.source.settings import SourceSettings
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+
+
+def settings(streaming: bool = True, **options: str) -> SourceSettings:
+    return SourceSettings.parse({**BASE, **options}, streaming=streaming)
+
+
+def test_names_are_understood_in_any_case() -> None:
+    options = {"KAFKA.BOOTSTRAP.SERVERS": "h:1", "SUBSCRIBE": "a, b", "FAILONDATALOSS": "FALSE"}
+    parsed = SourceSettings.parse(options, streaming=True)
+
+    assert parsed.client.bootstrap == "h:1"
+    assert parsed.subscription.topics == ("a", "b")
+    assert not parsed.fail_on_data_loss
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("kafka.bootstrap.server", "kafka.bootstrap.servers"),
+        ("value.formt", "value.format"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_one(name: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown option .*'{nearest}'"):
+        settings(**{name: "x"})
+
+
+def test_an_option_of_the_sink_is_unknown_to_the_source() -> None:
+    with pytest.raises(OptionError, match="unknown option 'checkpointLocation' of the source"):
+        settings(checkpointLocation="/tmp/x")
+
+
+@pytest.mark.parametrize("name", ["auto.offset.reset", "enable.auto.commit", "value.deserializer"])
+def test_what_would_break_sparks_promises_is_refused_as_spark_does(name: str) -> None:
+    with pytest.raises(ClientSettingError, match=f"'kafka.{name}' is not supported"):
+        settings(**{f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("security.protocol", "SASL_SSL"), ("ssl.truststore.location", "/x"), ("sasl.mechanism", "PLAIN")],
+)
+def test_security_that_the_client_lacks_is_said_and_not_ignored(name: str, value: str) -> None:
+    with pytest.raises(ClientSettingError, match="PLAINTEXT only"):
+        settings(**{f"kafka.{name}": value})
+
+
+def test_settings_without_effect_are_accepted() -> None:
+    assert settings(**{"kafka.session.timeout.ms": "10000", "kafka.max.poll.records": "5"})
+
+
+def test_exactly_one_way_to_choose_partitions() -> None:
+    with pytest.raises(OptionError, match="only one of them can be given, not subscribe, subscribePattern"):
+        settings(subscribePattern="a.*")
+    with pytest.raises(OptionError, match="one of them must be given"):
+        SourceSettings.parse({"kafka.bootstrap.servers": "h:1"}, streaming=True)
+
+
+def test_a_missing_address_is_named() -> None:
+    with pytest.raises(ClientSettingError, match=r"kafka\.bootstrap\.servers"):
+        SourceSettings.parse({"subscribe": "a"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"endingOffsets": "latest"}, "a stream has no end"),
+        ({"minPartitions": "0"}, "'minPartitions' must be at least 1"),
+        ({"maxOffsetsPerTrigger": "many"}, "must be a whole number"),
+        ({"failOnDataLoss": "maybe"}, "must be true or false"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, "is higher than"),
+        ({"maxTriggerDelay": "soon"}, "is no duration"),
+        ({"kafka.isolation.level": "serializable"}, "must be read_committed or read_uncommitted"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        settings(**options)
+
+
+def test_progress_goes_to_a_group_that_the_caller_may_name() -> None:
+    assert settings().group == "spark-barnabas-orders"
+    assert settings(groupIdPrefix="etl").group == "etl-orders"
+    assert settings(**{"kafka.group.id": "mine"}).group == "mine"
+    assert settings(commitProgress="false").group is None
+
+
+def test_durations_are_sparks() -> None:
+    assert [parse_duration_ms(text) for text in ("15m", "30s", "500ms", "7", "2h")] == [
+        900_000,
+        30_000,
+        500,
+        7,
+        7_200_000,
+    ]
+
+
+def test_defaults_are_those_of_the_catalogue() -> None:
+    options = Options(BASE, "source")
+
+    assert options.flag("failOnDataLoss")
+    assert options.text("mode") == "PERMISSIVE"
+    assert options.number("maxOffsetsPerTrigger") is None
