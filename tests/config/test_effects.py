@@ -11,8 +11,8 @@ from barnabas.config.unused_settings import is_without_effect_yet
 
 SOURCE = Path(barnabas.__file__).parent
 DECLARED_IN = re.compile(r"config/\w*settings\.py$")
-# server/internal_topics.py, cluster/zookeeper_settings.py
-READ_BY_PREFIX = ("offsets.topic.", "transaction.state.log.", "zookeeper.ssl.")
+# server/internal_topics.py, cluster/zookeeper_settings.py, groups/configs.py
+READ_BY_PREFIX = ("offsets.topic.", "transaction.state.log.", "zookeeper.ssl.", "group.streams.")
 
 
 def code_that_reads() -> str:
