@@ -14,6 +14,8 @@ from barnabas.types import Uuid
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+LEASE_PREFIX = "lease-"
+"""Members whose ids begin so keep what they hold when their connection ends: ours alone, Kafka knows no such thing."""
 _LAST_EPOCH = 2**31 - 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.queues.sessions import SessionKey, ShareSession, ShareSessions
+from barnabas.queues.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
 from barnabas.queues.stored_state import ShareKey
 from barnabas.server.connection import Connection
 from barnabas.server.share_partition import LedSharePartition
@@ -76,7 +76,7 @@ class SharePartitions:
     # -- sessions -----------------------------------------------------------------------------------
 
     def begin_session(self, key: SessionKey, connection: Connection) -> ShareSession:
-        """A session lives no longer than its connection."""
+        """A session lives no longer than its connection, unless it is a lease."""
         session = self.sessions.open(key, connection)
         if connection not in self._by_connection:
             self._by_connection[connection] = set()
@@ -86,7 +86,15 @@ class SharePartitions:
 
     def _connection_closed(self, connection: Connection) -> None:
         for session in self._by_connection.pop(connection):
-            self.end_session(session)
+            if session.key.member_id.startswith(LEASE_PREFIX):
+                self._end_when_locks_have_run_out(session)
+            else:
+                self.end_session(session)
+
+    def _end_when_locks_have_run_out(self, session: ShareSession) -> None:
+        """Somebody with a receipt may answer for it on another connection until then."""
+        lock_ms: int = self.configs.value(session.key.group_id, "share.record.lock.duration.ms")
+        self.broker.timers.call_later(lock_ms / 1000, lambda: self.end_session(session))
 
     def end_session(self, session: ShareSession) -> None:
         """A member has gone: what it held is free, and a group without members here needs no memory."""
