@@ -200,6 +200,33 @@ def test_nothing_is_created_in_the_place_of_what_may_be_on_an_offline_disk(tmp_p
     assert logs.create(PARTITION, TOPIC_ID, LogConfig(), is_new=True).folder == "/b/orders-0"
 
 
+def test_a_checkpoint_for_which_there_is_no_room_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    logs = manager(tmp_path, clock=clock)
+    logs.load(expect_all)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(log, batch(b"x"))
+    log.flush()
+    logs.housekeeping(clock.now_ms())
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(logs.fs, "write_atomic", full)
+        clock.advance(60_000)
+        logs.housekeeping(clock.now_ms())
+    assert "free some space" in caplog.text
+    assert logs.offline_dirs == {}
+    append(log, batch(b"y"))
+    clock.advance(60_000)
+    logs.housekeeping(clock.now_ms())
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
+    logs.close()
+
+
 def test_housekeeping_applies_retention_and_notes_offsets_when_it_is_time(tmp_path: Path) -> None:
     clock = ManualClock()
     config = LogConfig(segment_bytes=200, retention_ms=1000, file_delete_delay_ms=0)

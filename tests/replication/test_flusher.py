@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
+import pytest
+
 from barnabas.errors import ErrorCode
-from barnabas.log.log import Log
+from barnabas.log.failures import DiskFull
+from barnabas.log.log import FlushJob, Log
 from barnabas.replication.flusher import Flusher
 from tests.replication.conftest import NOW
 
@@ -48,6 +52,25 @@ def test_what_is_flushed_already_is_answered_at_once(log: Log, batch: Callable[[
     Flusher(later, lambda log, error: None).when_flushed(log, log.log_end_offset, answers.append)
     assert answers == [ErrorCode.NONE]
     assert not later.jobs
+
+
+def test_a_flush_for_which_there_is_no_room_may_succeed_later(
+    log: Log, batch: Callable[[], memoryview], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later, answers, broken = Later(), list[ErrorCode](), list[Log]()
+    flusher = Flusher(later, lambda log, error: broken.append(log))
+    log.append_as_leader(batch(), 0, NOW)
+
+    def full() -> FlushJob:
+        raise DiskFull(log.folder, OSError(errno.ENOSPC, "No space left on device"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "prepare_flush", full)
+        flusher.when_flushed(log, 1, answers.append)
+    assert (answers, broken) == ([ErrorCode.KAFKA_STORAGE_ERROR], [])
+    flusher.when_flushed(log, 1, answers.append)
+    later.finish_one()
+    assert answers[1:] == [ErrorCode.NONE]
 
 
 def test_a_flush_that_fails_is_never_tried_again(log: Log, batch: Callable[[], memoryview]) -> None:

@@ -19,7 +19,10 @@ PEER_CLIENT_ID = "barnabas-broker-"
 """What the client ids of brokers begin with, when they are clients of one another."""
 
 CONNECT_SECONDS = 3.0  # a broker of the same cluster answers at once, or is down
-REQUEST_SECONDS = 30.0  # Kafka's controller.socket.timeout.ms and replica.socket.timeout.ms
+REQUEST_SECONDS = 30.0  # Kafka's controller.socket.timeout.ms
+# Besides the time that a fetch may wait for records. Kafka's replica.socket.timeout.ms is 30 s, no less than
+# replica.lag.time.max.ms: over a connection that is dead without a word a replica would fall out of sync.
+FETCH_SECONDS = 10.0
 
 
 class Peers(Protocol):
@@ -76,9 +79,11 @@ class NetworkPeers:
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         if broker_id == self._broker_id:
             return await self._answer(request)
+        lane = _LANES.get(request.api_key, _Lane.OTHERS)
+        within = request.max_wait_ms / 1000 + FETCH_SECONDS if lane is _Lane.FETCHES else REQUEST_SECONDS
         try:
-            connection = await self._connection(broker_id, _LANES.get(request.api_key, _Lane.OTHERS))
-            return await connection.send(request, version, REQUEST_SECONDS)
+            connection = await self._connection(broker_id, lane)
+            return await connection.send(request, version, within)
         except ClientError as error:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"

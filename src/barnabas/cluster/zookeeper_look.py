@@ -41,6 +41,9 @@ class Look:
             except ZooKeeperError as error:
                 logger.error("ZooKeeper: %s", error)
                 pause = LOOK_AGAIN
+            except Exception:  # whatever it is, who stops looking never hears of anything again
+                logger.exception("what ZooKeeper says could not be acted on")
+                pause = LOOK_AGAIN
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._awake.wait()

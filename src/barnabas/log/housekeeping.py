@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import KafkaError
+from barnabas.log.failures import DiskFull
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -131,9 +133,16 @@ class Housekeeping:
 
     def _write_checkpoints(self) -> None:
         for job in self._checkpoint_jobs():
-            self.background(job)
+            self.background(partial(_write_if_there_is_room, job))
 
     def _checkpoint_jobs(self) -> Iterator[Callable[[], None]]:
         for log_dir in self._logs.dirs:
             if log_dir.gate.error is None:
                 yield self._logs.checkpoint_job_of(log_dir).run
+
+
+def _write_if_there_is_room(job: Callable[[], None]) -> None:
+    try:
+        job()
+    except DiskFull as error:
+        logger.warning("the checkpoint is not written this time: %s", error)

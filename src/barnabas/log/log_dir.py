@@ -22,7 +22,7 @@ from barnabas.log.checkpoints import (
     encode_offsets,
     read_if_there,
 )
-from barnabas.log.failures import LogDirError
+from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.gate import Gate
 from barnabas.log.log import Log
 from barnabas.log.properties import read_boot_id, read_clean_shutdown
@@ -201,7 +201,10 @@ class CheckpointJob(NamedTuple):
     deleted: frozenset[TopicPartition]  # of which nothing is said any more
 
     def run(self) -> None:
+        """Raises DiskFull when there is no room: the older notes stay, which are true, if less is."""
         try:
             self.log_dir.write_checkpoint(self)
         except OSError as error:
+            if error.errno in DISK_FULL:
+                raise DiskFull(self.log_dir.folder, error) from error
             self.log_dir.fail(error)

@@ -161,7 +161,8 @@ class LeaderFetcher:
             try:
                 await self._fetch_once()
             except KafkaError as error:
-                logger.debug("fetching from broker %d failed: %s", self.leader, error)
+                level = logging.DEBUG if self._failures else logging.INFO
+                logger.log(level, "fetching from broker %d failed: %s", self.leader, error)
                 await self._pause_after_failure()
             except Exception:
                 logger.exception("fetching from broker %d failed", self.leader)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.failures import DiskFull
 from barnabas.log.log import FlushJob, Log
 
 FlushCallback = Callable[[ErrorCode], None]
@@ -99,6 +100,7 @@ class Flusher:
 
     def _fail(self, log: Log, error: Exception) -> None:
         waiting = self._waiting.pop(log, [])
-        self._on_failure(log, error)
+        if not isinstance(error, DiskFull):  # then nothing was lost, and the next flush may succeed
+            self._on_failure(log, error)
         for _, callback in waiting:
             callback(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -73,6 +73,10 @@ class IsrChanges:
                 logger.info("the controller could not be asked for another ISR: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
+            except Exception:  # whatever it is, nobody would ask again if this ended here
+                logger.exception("asking for another ISR failed")
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
             if self._take(asking, response):
                 await asyncio.sleep(RETRY_SECONDS)
         self._task = None
