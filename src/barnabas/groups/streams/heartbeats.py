@@ -8,6 +8,7 @@ step towards its target. All of it becomes records; the group itself changes whe
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +32,8 @@ from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, Str
 
 if TYPE_CHECKING:
     from barnabas.groups.streams.kind import StreamsGroups
+
+logger = logging.getLogger(__name__)
 
 
 class Outcome(NamedTuple):
@@ -60,13 +63,14 @@ class Heartbeat:
     def run(self) -> Outcome:
         member = self._find_member()
         updated = self._updated(member)
-        if updated != member:
+        change = self._change(member, updated)
+        if change is not None:
             self._step.records.append(member_record(self._group.group_id, updated))
         topology = self._agree_on_topology()
         self._note_stale(updated)
         configured = self._kind.configured(self._group, topology)
         self._check_owned_tasks(configured)
-        epoch = self._next_epoch(configured, is_changed=updated != member)
+        epoch = self._next_epoch(configured, change)
         target = self._target(updated, configured, epoch)
         reconciled = self._reconcile(updated, target)
         self._kind.expect_heartbeat(self._group.group_id, updated.member_id)
@@ -100,6 +104,12 @@ class Heartbeat:
             client_tags=member.client_tags if tags is None else {tag.key: tag.value for tag in tags},
             endpoint=member.endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
         )
+
+    def _change(self, member: StreamsMember, updated: StreamsMember) -> str | None:
+        if updated == member:
+            return None
+        is_new = member.member_id not in self._group.members
+        return f"{member.member_id} " + (f"joined from {updated.client_host}" if is_new else "has changed")
 
     # -- the topology -------------------------------------------------------------------------------
 
@@ -145,21 +155,25 @@ class Heartbeat:
 
     # -- the group ----------------------------------------------------------------------------------
 
-    def _next_epoch(self, configured: ConfiguredTopology, *, is_changed: bool) -> int:
+    def _next_epoch(self, configured: ConfiguredTopology, change: str | None) -> int:
+        """One more if something makes the present assignment wrong; `change`: what is new about the member."""
         group = self._group
         validated = configured.topology.epoch if configured.is_ready else NOT_VALIDATED
         configs = self._kind.assignment_configs(group.group_id)
-        if (
-            is_changed
-            or configured.metadata_hash != group.metadata_hash
-            or validated != group.validated_epoch
-            or configs != group.assignment_configs
-        ):
-            epoch = group.epoch + 1
-            facts = (configured.metadata_hash, validated, configs)
-            self._step.records.append(epoch_record(group.group_id, epoch, *facts))
-            return epoch
-        return group.epoch
+        news = {
+            change: change is not None,
+            "the topics of the topology have changed": configured.metadata_hash != group.metadata_hash,
+            "the topics fit the topology now, or no longer": validated != group.validated_epoch,
+            "the settings of the assignment have changed": configs != group.assignment_configs,
+        }
+        reasons = [reason for reason, holds in news.items() if reason is not None and holds]
+        if not reasons:
+            return group.epoch
+        epoch, facts = group.epoch + 1, (configured.metadata_hash, validated, configs)
+        why = "; ".join(reasons)
+        logger.info("group %s enters epoch %d: %s", group.group_id, epoch, why)
+        self._step.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
+        return epoch
 
     def _target(self, member: StreamsMember, configured: ConfiguredTopology, epoch: int) -> Target:
         group = self._group

@@ -96,8 +96,10 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         logger.info("group %s is without %s: %s", group.group_id, member.member_id, reason)
         step.records += member_tombstones(group.group_id, member.member_id)
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
-        step.records.append(epoch_record(group.group_id, group.epoch + 1, *facts))
+        why = f"{member.member_id} is out: {reason}"
+        step.records.append(epoch_record(group.group_id, group.epoch + 1, *facts, reason=why))
         self.expect_nothing(group.group_id, member.member_id)
+        step.undo = lambda: self._expect(group, member)
 
     def request_shutdown(self, group: StreamsGroup, member_id: str) -> None:
         """Everybody is told to stop, until the group is empty."""
@@ -199,9 +201,12 @@ class StreamsGroups(GroupKind[StreamsGroup]):
 
     def loaded(self, group: StreamsGroup) -> None:
         for member in group.members.values():
-            self.expect_heartbeat(group.group_id, member.member_id)
-            if member.state is MemberState.UNREVOKED_TASKS:
-                self.expect_revocation(group.group_id, member.member_id, member.rebalance_timeout_ms)
+            self._expect(group, member)
+
+    def _expect(self, group: StreamsGroup, member: StreamsMember) -> None:
+        self.expect_heartbeat(group.group_id, member.member_id)
+        if member.state is MemberState.UNREVOKED_TASKS:
+            self.expect_revocation(group.group_id, member.member_id, member.rebalance_timeout_ms)
 
     def unloaded(self, group: StreamsGroup) -> None:
         """Nobody waits here: every heartbeat is answered at once."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.records import reason_headers
 from barnabas.groups.streams.members import Endpoint, StreamsMember, state_of
 from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology, tasks_of
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
@@ -42,15 +43,23 @@ def _record(key: Message, value: Message | None) -> CoordinatorRecord:
 
 
 def epoch_record(
-    group_id: str, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
+    group_id: str,
+    epoch: int,
+    metadata_hash: int,
+    validated_epoch: int,
+    configs: Mapping[str, str],
+    *,
+    reason: str,
 ) -> CoordinatorRecord:
+    """A new epoch; why there is one goes with it."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
         validated_topology_epoch=validated_epoch,
         last_assignment_configs=[LastAssignmentConfig(key, configs[key]) for key in sorted(configs)],
     )
-    return _record(StreamsGroupMetadataKey(group_id=group_id), value)
+    key = encode_key(StreamsGroupMetadataKey(group_id=group_id))
+    return CoordinatorRecord(key, encode_versioned(value, VERSION), reason_headers(reason))
 
 
 def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
