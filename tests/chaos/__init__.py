@@ -1,9 +1,11 @@
 """Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
 
-links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut or frozen
+links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, or frozen one way or both
 ports.py      ports that a broker finds again when it comes back
+disks.py      a small disk that can be filled
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 loads.py      producers that remember what was acknowledged, and how long they waited
+moves.py      a partition that moves
 faults.py     what is done to the cluster
 power.py      what a power cut does to files
 checks.py     nothing lost, doubled, out of order or visible that was aborted; replicas byte for byte the same

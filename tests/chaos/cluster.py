@@ -15,11 +15,14 @@ from typing import Self
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
-from tests.chaos.links import Links
+from tests.chaos.disks import SmallDisk
+from tests.chaos.links import Links, Way
+from tests.chaos.loads import begin_transactions
 from tests.chaos.ports import lasting_port
 
 READY = "Barnabas is ready on "
 PATIENCE = 60.0
+WITH_SMALL_DISK = 1  # the broker whose disk can be filled
 
 
 class BrokerProcess:
@@ -29,7 +32,8 @@ class BrokerProcess:
         self, node_id: int, folder: Path, zookeeper: tuple[str, int], settings: Mapping[str, str]
     ) -> None:
         self.node_id = node_id
-        self.folder = folder / f"broker-{node_id}"
+        self.disk = folder / f"disk-{node_id}"
+        self.folder = self.disk / "data"
         self.port = lasting_port()
         peer_port = lasting_port()
         self.to_zookeeper = Links(zookeeper, source=node_id)
@@ -108,7 +112,8 @@ class ChaosCluster:
         self.brokers = {
             number: BrokerProcess(number, folder, address, chosen) for number in range(1, brokers + 1)
         }
-        self._admin: AdminClient | None = None
+        self.small_disk = SmallDisk(self.brokers[WITH_SMALL_DISK].disk)
+        self.has_small_disk = self.small_disk.mount()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -122,6 +127,7 @@ class ChaosCluster:
             for thread in starting:
                 thread.join()
             assert all(broker.is_running for broker in self.brokers.values()), "not all brokers started"
+            begin_transactions(self.bootstrap_servers)
         except BaseException:
             self.close()
             raise
@@ -136,6 +142,7 @@ class ChaosCluster:
         for broker in self.brokers.values():
             broker.close()
         self.zookeeper.stop()
+        self.small_disk.unmount()
 
     def metadata(self) -> ClusterMetadata:
         # A client for each question: one that lives long answers from what it remembers.
@@ -171,10 +178,24 @@ class ChaosCluster:
             other.from_peers.cut(node_id)
             self.brokers[node_id].from_peers.cut(other.node_id)
 
+    def freeze_between_peers(self, node_id: int, way: Way) -> None:
+        """What others ask the broker does not arrive, or its answers do not; all else does."""
+        for other in self.others(node_id):
+            self.brokers[node_id].from_peers.freeze(other.node_id, [way])
+
     def heal(self) -> None:
         for broker in self.brokers.values():
             broker.to_zookeeper.heal()
             broker.from_peers.heal()
+
+    def make_whole(self) -> None:
+        """After a run that went wrong in the middle: the next one shall begin with everybody."""
+        self.heal()
+        self.small_disk.make_room()
+        for broker in self.brokers.values():
+            if not broker.is_running:
+                broker.start()
+            broker.signal(signal.SIGCONT)
 
     def in_sync(self, topic: str) -> bool:
         found = self.metadata().topics.get(topic)

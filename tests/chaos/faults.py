@@ -7,13 +7,17 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.chaos.cluster import BrokerProcess, ChaosCluster, until
+from barnabas.types import TopicPartition
+from tests.chaos.cluster import WITH_SMALL_DISK, BrokerProcess, ChaosCluster, until
+from tests.chaos.links import Way
 from tests.chaos.loads import PARTITIONS, Load
+from tests.chaos.moves import move
 from tests.chaos.power import forget_unsynced
 
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
 CLEAN_GAP = 1.0  # and for a clean restart
+NO_ROOM = "free some space"
 
 
 class Scene(NamedTuple):
@@ -101,6 +105,63 @@ def cut_from_peers(scene: Scene, role: str) -> None:
     scene.go_on()
 
 
+def lose_requests_of_peers(scene: Scene, role: str) -> None:
+    """One-way: the others hear the broker, and it does not hear them."""
+    scene.cluster.freeze_between_peers(scene.victim(role).node_id, Way.FROM_SOURCE)
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.cluster.heal()
+    scene.go_on()
+
+
+def lose_answers_to_peers(scene: Scene, role: str) -> None:
+    """One-way: the broker hears the others, and they do not hear it."""
+    scene.cluster.freeze_between_peers(scene.victim(role).node_id, Way.TO_SOURCE)
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.cluster.heal()
+    scene.go_on()
+
+
+def lose_answers_of_zookeeper(scene: Scene, role: str) -> None:
+    """ZooKeeper hears the broker and keeps its session; the broker hears nothing, and must take itself for dead."""
+    broker = scene.victim(role)
+    broker.to_zookeeper.freeze(broker.node_id, [Way.TO_SOURCE])
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.cluster.heal()
+    scene.go_on()
+
+
+def fill_disk(scene: Scene, role: str) -> None:
+    """No room on the disk of a broker that leads some and follows others; it says so, and goes on when there is."""
+    disk, broker = scene.cluster.small_disk, scene.cluster.brokers[WITH_SMALL_DISK]
+    said_before = broker.output.read_text().count(NO_ROOM)
+    disk.fill()
+    try:
+        until(lambda: broker.output.read_text().count(NO_ROOM) > said_before, "the broker says what is wrong")
+        time.sleep(SESSION_SECONDS)
+    finally:
+        disk.make_room()
+    scene.go_on()
+    assert broker.is_running, "the broker did not survive a full disk"
+
+
+def kill_controller_while_moving(scene: Scene, role: str) -> None:
+    """A partition moves to a broker that is down, so that it moves for as long as we want; the controller dies; the
+    next one ends what was begun."""
+    place = TopicPartition(scene.topic, 0)
+    before = scene.cluster.replicas(*place)
+    newcomer = next(broker for number, broker in scene.cluster.brokers.items() if number not in before)
+    after = [*before[1:], newcomer.node_id]
+    newcomer.kill()
+    move(scene.cluster.bootstrap_servers, place, after)
+    until(lambda: newcomer.node_id in scene.cluster.replicas(*place), "the move has begun")
+    controller = scene.victim("controller")
+    controller.kill()
+    scene.go_on()
+    newcomer.start()
+    until(lambda: scene.cluster.replicas(*place) == after, "the move has ended", 120)
+    controller.start()
+
+
 def restart_zookeeper(scene: Scene, role: str) -> None:
     scene.cluster.zookeeper.stop()
     time.sleep(1)
@@ -113,6 +174,19 @@ def two_in_a_row(scene: Scene, role: str) -> None:
     for _ in range(2):
         kill(scene, role)
         scene.whole()
+
+
+def two_at_once(scene: Scene, role: str) -> None:
+    """The second dies before the first is back: nobody can write, and nothing is lost, until one of them is."""
+    first = scene.victim(role)
+    first.kill()
+    scene.go_on()
+    second = scene.victim(role)
+    second.kill()
+    time.sleep(SESSION_SECONDS)
+    first.start()
+    scene.go_on()
+    second.start()
 
 
 def all_in_turn(scene: Scene, role: str) -> None:
@@ -128,6 +202,12 @@ class Fault(NamedTuple):
     role: str
     allowed_gap: float | None = None
     """Seconds without an acknowledgement on some partition; None where nothing is promised."""
+    brokers: int = 3
+    needs_small_disk: bool = False
+
+    def is_possible(self, cluster: ChaosCluster) -> bool:
+        enough = len(cluster.brokers) >= self.brokers
+        return enough and (cluster.has_small_disk or not self.needs_small_disk)
 
 
 _ROLES = ("leader", "follower", "controller", "coordinator")
@@ -143,5 +223,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault("cut the controller from ZooKeeper", cut_from_zookeeper, "controller", KILLED_GAP),
     Fault("cut the leader from its peers", cut_from_peers, "leader"),
     Fault("cut a follower from its peers", cut_from_peers, "follower"),
+    Fault("lose what peers ask the leader", lose_requests_of_peers, "leader"),
+    Fault("lose the leader's answers to peers", lose_answers_to_peers, "leader"),
+    Fault("lose ZooKeeper's answers to the leader", lose_answers_of_zookeeper, "leader"),
+    Fault("kill two leaders at once", two_at_once, "leader"),
+    Fault("fill a disk", fill_disk, "", needs_small_disk=True),
+    Fault("kill the controller during a move", kill_controller_while_moving, "", brokers=4),
     Fault("restart ZooKeeper", restart_zookeeper, ""),
 )

@@ -6,11 +6,20 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Collection
+from enum import Enum
 
 from barnabas.cluster.peers import PEER_CLIENT_ID
 
 UNKNOWN = -1
 _HEADER = struct.Struct(">ihhih")  # length, api key, version, correlation id, length of the client id
+
+
+class Way(Enum):
+    """Which way bytes go. The source is who has made the connection."""
+
+    FROM_SOURCE = "requests"
+    TO_SOURCE = "answers"
 
 
 class Links:
@@ -24,7 +33,7 @@ class Links:
         self._target = target
         self._source = source
         self._cut: set[int] = set()
-        self._frozen: set[int] = set()
+        self._frozen: set[tuple[int, Way]] = set()
         self._open: set[_Link] = set()
         self._changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -42,10 +51,10 @@ class Links:
             for link in [link for link in self._open if link.source == source]:
                 link.end()
 
-    def freeze(self, source: int) -> None:
+    def freeze(self, source: int, ways: Collection[Way] = tuple(Way)) -> None:
         """Keep its connections and accept new ones, but pass nothing on, as a network that drops packets."""
         with self._changed:
-            self._frozen.add(source)
+            self._frozen.update((source, way) for way in ways)
 
     def heal(self) -> None:
         with self._changed:
@@ -59,10 +68,10 @@ class Links:
         for link in list(self._open):
             link.end()
 
-    def may_pass(self, source: int) -> bool:
-        """Wait while the source is frozen; whether it is not cut then."""
+    def may_pass(self, source: int, way: Way) -> bool:
+        """Wait while this way is frozen; whether the source is not cut then."""
         with self._changed:
-            self._changed.wait_for(lambda: source not in self._frozen)
+            self._changed.wait_for(lambda: (source, way) not in self._frozen)
             return source not in self._cut
 
     def _accept(self) -> None:
@@ -93,20 +102,20 @@ class _Link:
         self._far: socket.socket | None = None
 
     def run(self, target: tuple[str, int], first: bytes) -> None:
-        if not self._links.may_pass(self.source):
+        if not self._links.may_pass(self.source, Way.FROM_SOURCE):
             return
         self._far = socket.create_connection(target)
         if first:
             self._far.sendall(first)
-        back = threading.Thread(target=self._pump, args=(self._far, self._near), daemon=True)
+        back = threading.Thread(target=self._pump, args=(self._far, self._near, Way.TO_SOURCE), daemon=True)
         back.start()
-        self._pump(self._near, self._far)
+        self._pump(self._near, self._far, Way.FROM_SOURCE)
         back.join()
 
-    def _pump(self, from_: socket.socket, to: socket.socket) -> None:
+    def _pump(self, from_: socket.socket, to: socket.socket, way: Way) -> None:
         with contextlib.suppress(OSError):
             while data := from_.recv(65536):
-                if not self._links.may_pass(self.source):
+                if not self._links.may_pass(self.source, way):
                     break
                 to.sendall(data)
         self.end()

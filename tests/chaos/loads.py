@@ -137,6 +137,9 @@ class TransactionalLoad(Load):
                 producer.produce(self._topic, str(value).encode(), partition=partition)
                 producer.poll(PACE)
             if abort:
+                # In the log first: what librdkafka takes back before it was sent proves nothing. And when no partition
+                # has been added yet it ends a transaction that never began, which brokers refuse.
+                producer.flush(DELIVERY_MS / 1000)
                 producer.abort_transaction(60)
                 self.aborted |= values
                 return True
@@ -158,6 +161,12 @@ class TransactionalLoad(Load):
             return False
         self.aborted |= values
         return True
+
+
+def begin_transactions(bootstrap_servers: str) -> None:
+    """Make the cluster coordinate transactions, which it does from the first one on."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": "the-first"})
+    _insist(lambda: producer.init_transactions(30))
 
 
 def _insist(action: Callable[[], object]) -> None:

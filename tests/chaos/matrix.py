@@ -1,4 +1,4 @@
-"""Faults x loads, one after the other, on one cluster: `make chaos CHAOS="--seed 7 --minutes 10"`."""
+"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10"`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,31 +71,61 @@ def _create(cluster: ChaosCluster, topic: str) -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="of the order of the runs")
-    parser.add_argument("--minutes", type=float, default=30.0, help="no run begins after this time")
+    parser.add_argument("--minutes", type=float, default=45.0, help="no run begins after this time")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--only", default="", help="only faults whose name contains this")
+    parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
-    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
-        return _run(options, Path(folder))
-
-
-def _run(options: argparse.Namespace, folder: Path) -> int:
-    runs = [(fault, load) for fault in FAULTS for load in LOADS if options.only in fault.name]
-    random.Random(options.seed).shuffle(runs)
-    deadline = time.monotonic() + 60 * options.minutes
-    outcomes = []
     print(f"{'fault':40} {'load':20} {'records':>8} {'gap':>7}  problem", flush=True)
-    with ChaosCluster(folder, options.brokers) as cluster:
-        for number, (fault, load) in enumerate(runs, 1):
-            if time.monotonic() > deadline:
-                break
-            outcomes.append(outcome := run_one(cluster, fault, load, number))
-            shown = f"{outcome.fault:40} {outcome.load:20} {outcome.records:8d} {outcome.gap:6.1f}s"
-            print(f"{shown}  {outcome.problem}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
+        outcomes = list(_run(options, Path(folder)))
+    if options.table is not None:
+        options.table.write_text(as_markdown(outcomes))
     failed = sum(bool(outcome.problem) for outcome in outcomes)
-    print(f"{len(outcomes)} of {len(runs)} runs, {failed} with a problem (seed {options.seed})")
+    print(f"{len(outcomes)} runs, {failed} with a problem (seed {options.seed})")
     return 1 if failed else 0
+
+
+def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
+    """Most faults on one cluster after the other; those that need more brokers on a larger one."""
+    wanted = [fault for fault in FAULTS if options.only in fault.name]
+    deadline = time.monotonic() + 60 * options.minutes
+    for brokers in sorted({max(fault.brokers, options.brokers) for fault in wanted}):
+        faults = [fault for fault in wanted if max(fault.brokers, options.brokers) == brokers]
+        with ChaosCluster(folder / f"{brokers}-brokers", brokers) as cluster:
+            yield from _run_all(cluster, faults, options.seed, deadline)
+
+
+def _run_all(cluster: ChaosCluster, faults: list[Fault], seed: int, deadline: float) -> Iterator[Outcome]:
+    runs = [(fault, load) for fault in faults for load in LOADS]
+    random.Random(seed).shuffle(runs)
+    for number, (fault, load) in enumerate(runs, 1):
+        if time.monotonic() > deadline:
+            outcome = Outcome(fault.name, load.__name__, 0, 0.0, "not run: no time was left")
+        elif not fault.is_possible(cluster):
+            outcome = Outcome(fault.name, load.__name__, 0, 0.0, "not run: only root can mount a small disk")
+        else:
+            outcome = run_one(cluster, fault, load, number)
+            cluster.make_whole()
+        print(_line(outcome), flush=True)
+        yield outcome
+
+
+def _line(outcome: Outcome) -> str:
+    shown = f"{outcome.fault:40} {outcome.load:20} {outcome.records:8d} {outcome.gap:6.1f}s"
+    return f"{shown}  {outcome.problem}".rstrip()
+
+
+def as_markdown(outcomes: list[Outcome]) -> str:
+    """In the order of the faults' list, whatever the order of the runs was."""
+    order = {fault.name: number for number, fault in enumerate(FAULTS)}
+    lines = ["| fault | load | acknowledged | longest gap | verdict |", "|---|---|---:|---:|---|"]
+    for outcome in sorted(outcomes, key=lambda outcome: (order[outcome.fault], outcome.load)):
+        load = "transactional" if "Transactional" in outcome.load else "idempotent"
+        verdict = outcome.problem.partition("\n")[0] or "as promised"
+        lines.append(f"| {outcome.fault} | {load} | {outcome.records} | {outcome.gap:.1f} s | {verdict} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

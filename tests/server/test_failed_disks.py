@@ -25,6 +25,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.server.broker import Broker
 from barnabas.testing.files import FaultyFileSystem
+from barnabas.types import TopicPartition
 from tests.server.harness import Client, frame, scenario, until
 
 
@@ -111,6 +112,18 @@ async def test_a_topic_that_was_partly_offline_can_be_deleted_and_created_again(
         await ask.create(2)
         assert [each.leader_id for each in await ask.partitions()] == [1, 1]
         assert [await ask.produce(0), await ask.produce(1)] == [0, 0]
+
+
+@scenario
+async def test_a_partition_for_which_there_was_no_room_is_made_when_there_is() -> None:
+    disk = FaultyFileSystem()
+    async with running(disk, "/one") as (broker, ask):
+        disk.fail_at(1, OSError(errno.ENOSPC, "No space left on device"), "make_folder")
+        await ask.create(1)
+        assert list(broker.replicas.offline) == [TopicPartition("orders", 0)]
+        assert await ask.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
+        await until(lambda: not broker.replicas.offline)
+        assert await ask.produce(0) == 0
 
 
 @scenario

@@ -16,6 +16,7 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.metrics.topics import TopicCounters
@@ -49,6 +50,8 @@ class ReplicaManager:
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
+        self._awaiting_room: dict[TopicPartition, bool] = {}
+        """Offline for want of room on the disk; whether they are known to be new."""
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -143,15 +146,20 @@ class ReplicaManager:
                     self.on_applied(partition)
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
+            elif self._awaiting_room.pop(TopicPartition(topic.name, index), None) is not None:
+                self._offline.pop(TopicPartition(topic.name, index), None)
 
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
+        is_new = self._awaiting_room.pop(place, new and place not in self._offline)
         try:
-            is_new = new and place not in self._offline
             log = self._logs.create(place, topic.topic_id, config, is_new=is_new)
         except (KafkaError, OSError) as error:
-            logger.error("%s is offline: %s", place, error)
+            if self._offline.get(place) != str(error):
+                logger.error("%s is offline: %s", place, error)
             self._offline[place] = str(error)
+            if isinstance(error, DiskFull):
+                self._awaiting_room[place] = is_new
             return None
         self._offline.pop(place, None)
         return Partition(
@@ -167,6 +175,7 @@ class ReplicaManager:
             self._remove(partition)
         for place in [place for place in self._offline if place.topic == name]:
             del self._offline[place]
+            self._awaiting_room.pop(place, None)
             self._delete_log(place)
 
     def _remove(self, partition: Partition) -> None:
@@ -198,6 +207,22 @@ class ReplicaManager:
     def review_isr(self, patience: float) -> None:
         for partition in self:
             partition.review_isr(patience)
+
+    @property
+    def is_awaiting_room(self) -> bool:
+        return bool(self._awaiting_room)
+
+    def try_again(self, image: MetadataImage) -> bool:
+        """Open what could not be opened for want of room; True when something is served now that was not."""
+        awaiting = list(self._awaiting_room)
+        for place in awaiting:
+            topic = image.topics.get(place.topic)
+            if topic is not None and (state := topic.partition(place.partition)) is not None:
+                self._store(image, topic, [(place.partition, state)])
+        opened = [place for place in awaiting if place not in self._offline]
+        if opened:
+            logger.info("there is room on the disk again, and %d partitions are online", len(opened))
+        return bool(opened)
 
     def fence(self) -> None:
         """The session is lost: accept nothing until the controller has spoken again."""
