@@ -109,12 +109,12 @@ class Broker:
             RequestMetrics(self.metrics),
             slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
         )
-        self.sockets = SocketServer(_listeners(config), self.dispatcher, limits_from(config))
+        self.sockets = self._socket_server()
         self.logs = LogManager(self.files, config.log_dirs, self.clock, config)
         self.replicas = ReplicaManager(
             self.node_id, self.logs, self._log_config, self.topic_metrics.of, BrokerView(self)
         )
-        self.monitoring = Monitoring(self)
+        self.monitoring = self._monitoring()
         self.cleaning = Cleaning(self)
         self.moves = ReplicaMoves(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
@@ -244,6 +244,14 @@ class Broker:
         self._use(await self.metadata.until(lambda image: bool(image.cluster_id)))
         self.logs.claim(self.cluster_id, self.node_id)
 
+    # What a simulated broker has in another form.
+
+    def _socket_server(self) -> SocketServer:
+        return SocketServer(_listeners(self.config), self.dispatcher, limits_from(self.config))
+
+    def _monitoring(self) -> Monitoring:
+        return Monitoring(self)
+
     def _threads(self, count: int, name: str) -> ThreadBackground:
         return ThreadBackground(asyncio.get_running_loop(), count, name)
 
@@ -368,6 +376,8 @@ class Broker:
         before = self.image
         self._use(image)
         self.replicas.apply(image, deltas)
+        if self.replicas.is_awaiting_room:
+            self._lost_replicas.tell()
         self.coordinators.applied(before, deltas)
         self.monitoring.follow(before, deltas)
 
@@ -503,6 +513,8 @@ class Broker:
         for log in self.logs.housekeeping(self.clock.now_ms()):
             self.flusher.flush(log)
         self._leave_failed_dirs()
+        if self.replicas.try_again(self.image):
+            self.coordinators.follow()
         if not self.is_alone:
             self.replicas.review_isr(self.config["replica.lag.time.max.ms"] / 1000)
 
