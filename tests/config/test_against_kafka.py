@@ -32,7 +32,8 @@ MODES = {Mode.READ_ONLY: "read-only", Mode.PER_BROKER: "per-broker", Mode.CLUSTE
 
 
 def is_ours(name: str) -> bool:
-    return name.startswith(("barnabas.", "zookeeper."))
+    """Dead letters of share groups came with Kafka 4.4 (KIP-1191)."""
+    return name.startswith(("barnabas.", "zookeeper.", "errors.deadletterqueue."))
 
 
 def public(settings: dict[str, Setting]) -> dict[str, Setting]:

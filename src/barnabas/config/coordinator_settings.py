@@ -48,7 +48,8 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("group.share.assignors", Kind.LIST, "simple", "Assignors of share groups."),
     Setting("group.share.max.size", Kind.INT, "200", "Members a share group may have.", Between(1, 1000)),
     Setting("group.share.initialize.retry.interval.ms", Kind.INT, "30000",
-            "How long creating the state of share partitions may take before it is begun again.", AtLeast(1)),
+            "How long creating the state of share partitions may take before it is begun again.", AtLeast(1),
+            internal=True),
     Setting("group.share.max.share.sessions", Kind.INT, "2000", "Share sessions that are kept.", AtLeast(1)),
     Setting("group.share.min.delivery.count.limit", Kind.INT, "2",
             "The lowest share.delivery.count.limit that a group may set.", Between(2, 5)),
@@ -85,6 +86,12 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
             "How long a member of a share group has for a record.", AtLeast(1000)),
     Setting("share.renew.acknowledge.enable", Kind.BOOLEAN, "true",
             "Let a member of a share group ask for more time for a record."),
+    # Dead letters are KIP-1191's, which came with Kafka 4.4.
+    Setting("errors.deadletterqueue.topic.name", Kind.STRING, "",
+            "The topic that gets what a share group has given up: rejected records, and those delivered too "
+            "often. Empty: they are dropped. Its name must begin with errors.deadletterqueue.topic.name.prefix."),
+    Setting("errors.deadletterqueue.copy.record.enable", Kind.BOOLEAN, "false",
+            "Whether a dead letter has the key, value and headers of its record, or only says where it is."),
     Setting("streams.initial.rebalance.delay.ms", Kind.INT, "3000",
             "How long a new streams group waits for more members before tasks are assigned.", AtLeast(0)),
     Setting("streams.num.standby.replicas", Kind.INT, "0",
@@ -99,7 +106,13 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 _WITHOUT_BROKER_DEFAULT = frozenset(
-    ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+    (
+        "share.auto.offset.reset",
+        "share.isolation.level",
+        "share.renew.acknowledge.enable",
+        "errors.deadletterqueue.topic.name",
+        "errors.deadletterqueue.copy.record.enable",
+    )
 )
 
 GROUP_SYNONYMS: dict[str, str] = {
@@ -179,6 +192,11 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
+    Setting("errors.deadletterqueue.topic.name.prefix", Kind.STRING, "dlq.",
+            "What the names of dead-letter topics begin with, so that nobody can have records written to "
+            "others by way of a share group."),
+    Setting("errors.deadletterqueue.auto.create.topics.enable", Kind.BOOLEAN, "false",
+            "Create the dead-letter topic of a share group when it is needed."),
     Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50",
             "Partitions of __share_group_state, when it is created.", AtLeast(1)),
     Setting("share.coordinator.state.topic.replication.factor", Kind.SHORT, "3",
@@ -193,7 +211,8 @@ SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500",
             "Changes of a share partition's state after which its whole state is written.", Between(0, 500)),
     Setting("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000",
-            "How often to cut off what no share partition's state needs any more.", AtLeast(1)),
+            "How often to cut off what no share partition's state needs any more.", AtLeast(1),
+            internal=True),
 )  # fmt: skip
 
 COORDINATOR_SETTINGS: tuple[Setting, ...] = (

@@ -54,6 +54,8 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = _WEEK_MS
     unclean_leader_election_enable: bool = False
+    errors_deadletterqueue_group_enable: bool = False
+    barnabas_delay_enable: bool = False
     barnabas_validate_records: str = "batch"
 
     @property

@@ -97,7 +97,13 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, "false",
             "Let a replica that is not in sync become leader when no other is left, at the price of lost "
             "records."),
+    # KIP-1191's, which came with Kafka 4.4.
+    Setting("errors.deadletterqueue.group.enable", Kind.BOOLEAN, "false",
+            "Whether share groups may write their dead letters to this topic."),
     # Barnabas's own.
+    Setting("barnabas.delay.enable", Kind.BOOLEAN, "false",
+            "Whether records with a header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
+            "held back from share groups until their time has come."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "decodes every record before it is accepted.", RECORD_VALIDATION),

@@ -85,8 +85,18 @@ def check_group_configs(configs: Mapping[str, str], broker_config: BrokerConfig 
         return
     for name, value in values.items():
         _check_bounds(name, value, broker_config)
+    _check_dead_letters(values.get("errors.deadletterqueue.topic.name"), broker_config)
     for kind in ("consumer", "share", "streams"):
         _check_heartbeats(kind, values, broker_config)
+
+
+def _check_dead_letters(topic: Value, broker_config: BrokerConfig) -> None:
+    prefix = broker_config["errors.deadletterqueue.topic.name.prefix"]
+    if topic and not str(topic).startswith(prefix):
+        raise _invalid(
+            f"errors.deadletterqueue.topic.name must begin with {prefix!r} "
+            "(errors.deadletterqueue.topic.name.prefix of the broker)"
+        )
 
 
 def _check_bounds(name: str, value: Value, broker_config: BrokerConfig) -> None:

@@ -6,6 +6,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.log.checks import check_create_time
 from barnabas.records.batch import BatchHeader, read_header, stamp_log_append_time
 from barnabas.records.compression import CODEC_BY_NAME, Codec
+from barnabas.records.delays import check_delays
 from barnabas.records.validation import TimestampBounds, recompress, validate_records
 
 PRODUCERS_CODEC = "producer"
@@ -19,6 +20,7 @@ def is_needed(config: LogConfig) -> bool:
         _looks_inside(config)
         or config.compression_type != PRODUCERS_CODEC
         or config.message_timestamp_type == LOG_APPEND_TIME
+        or config.barnabas_delay_enable
     )
 
 
@@ -36,6 +38,9 @@ def inspect(
             require_keys=config.compacted,
             timestamps=None if by_broker else _bounds(config, now_ms),
         )
+    if not trusted and config.barnabas_delay_enable:
+        has_end = config.deletes and config.retention_ms >= 0
+        check_delays(batch, header, now_ms, config.retention_ms if has_end else None)
     batch, header = _compressed_as_configured(batch, header, config)
     if by_broker:
         stamp_log_append_time(batch, 0, header.size, now_ms)

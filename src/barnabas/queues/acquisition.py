@@ -35,16 +35,24 @@ class Wanted(NamedTuple):
 
 
 def acquire(
-    share: SharePartition, wanted: Wanted, fetched_at: int, spans: Sequence[Span], now: float
+    share: SharePartition,
+    wanted: Wanted,
+    fetched_at: int,
+    spans: Sequence[Span],
+    now: float,
+    delays: dict[int, int] | None = None,
 ) -> list[Taken]:
-    """Take records out of the batches `spans`, which are what the log has from `fetched_at` on."""
+    """Take records out of the batches `spans`, which are what the log has from `fetched_at` on.
+
+    `delays` are due times of records above the window, by offset; those that enter it are taken out.
+    """
     if not spans:
         return []
     _pass_gap(share, fetched_at, spans[0].first)
     end_before = share.end
     taken, left = _take_back(share, wanted, spans, now)
     if left > 0 and share.end < spans[-1].last and not _is_suspect(share, taken):
-        _take_new(share, wanted._replace(max_records=left), spans, now, taken)
+        _take_new(share, wanted._replace(max_records=left), spans, now, taken, delays or {})
     return _joined(taken, end_before)
 
 
@@ -101,7 +109,12 @@ def _is_suspect(share: SharePartition, taken: list[Taken]) -> bool:
 
 
 def _take_new(
-    share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float, taken: list[Taken]
+    share: SharePartition,
+    wanted: Wanted,
+    spans: Sequence[Span],
+    now: float,
+    taken: list[Taken],
+    delays: dict[int, int],
 ) -> None:
     most = min(wanted.max_records, share.room)
     if most <= 0:
@@ -113,9 +126,27 @@ def _take_new(
     for first, last in _pieces(_up_to(new, most, wanted.strict), wanted.batch_size):
         if first > share.end + 1:
             share.add_skipped(share.end + 1, first - 1)
-        run = Run(first, last, RecordState.AVAILABLE)
-        share.add_locked(run, wanted.member, now)
-        taken.append(Taken(first, last, run.count))
+        for part, due_ms in _by_due_time(Span(first, last), delays):
+            run = Run(*part, RecordState.AVAILABLE)
+            if due_ms:
+                share.add_waiting(run, due_ms)
+            else:
+                share.add_locked(run, wanted.member, now)
+                taken.append(Taken(*part, run.count))
+
+
+def _by_due_time(span: Span, delays: dict[int, int]) -> list[tuple[Span, int]]:
+    """Parts of a span with the time that each must wait for; 0 for none."""
+    if not delays:
+        return [(span, 0)]
+    parts: list[tuple[Span, int]] = []
+    for offset in range(span.first, span.last + 1):
+        due_ms = delays.pop(offset, 0)
+        if parts and parts[-1][1] == due_ms:
+            parts[-1] = (Span(parts[-1][0].first, offset), due_ms)
+        else:
+            parts.append((Span(offset, offset), due_ms))
+    return parts
 
 
 def _up_to(spans: Sequence[Span], most: int, strict: bool) -> list[Span]:

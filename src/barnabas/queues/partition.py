@@ -49,6 +49,8 @@ class SharePartition:
         """Records in the window that are not finished and whose time has come: they may not become too many."""
         self._finished_count = 0
         self._lowest_available: int | None = None
+        self.has_dying = False
+        """Some records may be on their way to the dead-letter topic."""
         self._locks: list[tuple[float, int, int]] = []
         self._due: list[tuple[int, int]] = []
         self._unwritten: list[Change] = []
@@ -70,6 +72,7 @@ class SharePartition:
             )
             following = batch.last + 1
         self._lowest_available = self.start_offset
+        self.has_dying = True  # perhaps: whoever looks finds out
         self._advance()
 
     def _add(self, run: Run) -> None:
@@ -95,7 +98,7 @@ class SharePartition:
     def next_offset(self) -> int:
         """Where the next records for anybody are: the first that came back, or the first that nobody had."""
         if self._lowest_available is not None:
-            for run in self.runs.within(self._lowest_available, self.end):
+            for run in self.runs.following(self._lowest_available):
                 if is_free(run):
                     self._lowest_available = run.first
                     return run.first
@@ -189,6 +192,8 @@ class SharePartition:
         elif run.state in FINISHED:
             self.open_count -= len(run)
             self._finished_count += len(run)
+        else:
+            self.has_dying = True
 
     def _outcome(self, run: Run, said: Acknowledgement) -> RecordState:
         if said is Acknowledgement.ACCEPT:
@@ -244,6 +249,7 @@ class SharePartition:
                 if said is Acknowledgement.RENEW:
                     self._set_deadline(run, now)
                 else:
+                    run.rejected = said is Acknowledgement.REJECT
                     change.hold(run, self._outcome(run, said))
         if change.held:
             self._unwritten.append(change)
@@ -345,6 +351,7 @@ class SharePartition:
 
     def _undo(self, run: Run, state: RecordState) -> None:
         run.state = state
+        self.has_dying = self.has_dying or state is RecordState.ARCHIVING
         if state is RecordState.ACQUIRED:
             heapq.heappush(self._locks, (run.deadline, run.first, run.last))
 
@@ -379,16 +386,19 @@ class SharePartition:
 
     def dying(self) -> list[Run]:
         """Records that are on their way to the dead-letter topic."""
-        return [run for run in self.runs if run.state is RecordState.ARCHIVING and run.change is None]
+        found = [run for run in self.runs if run.state is RecordState.ARCHIVING and run.change is None]
+        self.has_dying = bool(found)
+        return found
 
-    def buried(self, first: int, last: int, done: Done) -> None:
-        """They are there: archive them."""
+    def buried(self, first: int, last: int, done: Done) -> bool:
+        """They are there: archive them; `done` is called when that is stored. Is there anything to do?"""
         change = Change(done)
         for run in self.runs.isolate(max(first, self.start_offset), last):
             if run.state is RecordState.ARCHIVING and run.change is None:
                 change.hold(run, RecordState.ARCHIVED)
         if change.held:
             self._unwritten.append(change)
+        return bool(change.held)
 
 
 _KEPT = FINISHED | {RecordState.ARCHIVING}

@@ -18,7 +18,18 @@ NOBODY = ""
 class Run:
     """Offsets `first` to `last`. `change` is set while what was decided about them is not yet stored."""
 
-    __slots__ = ("change", "count", "deadline", "due_ms", "first", "last", "member", "state", "whole")
+    __slots__ = (
+        "change",
+        "count",
+        "deadline",
+        "due_ms",
+        "first",
+        "last",
+        "member",
+        "rejected",
+        "state",
+        "whole",
+    )
 
     def __init__(self, first: int, last: int, state: RecordState, count: int = 0) -> None:
         self.first = first
@@ -28,6 +39,7 @@ class Run:
         self.member = NOBODY
         self.deadline = 0.0
         self.due_ms = 0
+        self.rejected = False
         self.change: Any = None
         self.whole = last - first + 1
         """How many records were given out together when they were new, however it was split since."""
@@ -43,7 +55,7 @@ class Run:
         """Keep what lies below `at`; the rest is a run of its own."""
         rest = Run(at, self.last, self.state, self.count)
         rest.member, rest.deadline, rest.due_ms = self.member, self.deadline, self.due_ms
-        rest.whole = self.whole
+        rest.whole, rest.rejected = self.whole, self.rejected
         self.last = at - 1
         return rest
 
@@ -81,6 +93,11 @@ class Runs:
         if start < len(self._runs) and self._runs[start].last < first:
             start += 1
         return self._runs[start : bisect_right(self._firsts, last)]
+
+    def following(self, offset: int) -> Iterator[Run]:
+        """The runs from the one that holds `offset` on, one by one."""
+        for place in range(max(bisect_right(self._firsts, offset) - 1, 0), len(self._runs)):
+            yield self._runs[place]
 
     def split(self, at: int) -> None:
         """Let a run begin at `at`, if `at` lies inside of one. Runs that are being stored are never split."""

@@ -8,6 +8,7 @@ partition is gone; of new records the partition itself tells them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +23,7 @@ from barnabas.queues.state_shard import StateWrite
 from barnabas.queues.stored_state import NO_OFFSET, ShareKey, StoredState
 from barnabas.queues.taken import Taken
 from barnabas.replication.partition import Partition
+from barnabas.server.share_delays import Delays
 from barnabas.server.share_reading import Batches, aborted_spans, read_batches
 from barnabas.server.share_reset import first_offset
 
@@ -63,7 +65,8 @@ class LedSharePartition:
 
     def __init__(self, owner: SharePartitions, key: ShareKey, partition: Partition) -> None:
         self._owner = owner
-        self._broker = owner.broker
+        self.broker = self._broker = owner.broker
+        self._delays: Delays | None = None
         self.key = key
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
@@ -107,7 +110,7 @@ class LedSharePartition:
             return
         self.state_epoch = stored.state_epoch
         self.share = SharePartition(first, stored.batches, self.settings())
-        self._owner.loaded(self)
+        self._see_to_dead_letters()
         self.wake()
 
     def _use_settings(self, share: SharePartition) -> None:
@@ -124,6 +127,7 @@ class LedSharePartition:
             delivery_limit=configs.value(group_id, "share.delivery.count.limit"),
             lock_seconds=configs.value(group_id, "share.record.lock.duration.ms") / 1000,
             renewable=configs.value(group_id, "share.renew.acknowledge.enable"),
+            dead_letters=bool(configs.value(group_id, "errors.deadletterqueue.topic.name")),
         )
 
     def _fail(self, error: KafkaError) -> None:
@@ -138,6 +142,8 @@ class LedSharePartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._delays is not None:
+            self._delays.stop()
         self.wake()
 
     # -- waiting ------------------------------------------------------------------------------------
@@ -169,7 +175,17 @@ class LedSharePartition:
         upper = log.last_stable_offset if committed_only else log.high_watermark
         if not share.room:
             upper = min(upper, share.end + 1)
+        if log.config.barnabas_delay_enable:
+            upper = min(upper, self._looked_at(share, upper))
         return read_batches(log, offset, max_bytes, upper, max(share.end, offset) + max_records)
+
+    def _looked_at(self, share: SharePartition, upper: int) -> int:
+        """Up to where it is known which records must wait."""
+        if self._delays is None:
+            self._delays = Delays(self, share)
+        if self._delays.scanned_to < upper:
+            self._delays.scan()
+        return self._delays.scanned_to
 
     def take(
         self, wanted: Wanted, found: Batches, *, committed_only: bool
@@ -178,7 +194,8 @@ class LedSharePartition:
         share = self.share
         assert share is not None
         now = self._broker.clock.monotonic()
-        taken = acquire(share, wanted, found.offset, found.spans, now)
+        delays = self._delays.waiting if self._delays is not None else None
+        taken = acquire(share, wanted, found.offset, found.spans, now, delays)
         if committed_only:
             for first, last in aborted_spans(self.partition.log, found):
                 taken = share.withdraw(taken, first, last)
@@ -210,6 +227,18 @@ class LedSharePartition:
             self._store()
             self.wake()
 
+    async def buried(self, first: int, last: int) -> None:
+        """Dead letters are where they belong: archive their records, and wait until that is stored."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: KafkaError | None) -> None:
+            if not stored.done():
+                stored.set_result(None)
+
+        if self.share is not None and self.share.buried(first, last, done):
+            self._store()
+            await stored
+
     # -- storing ------------------------------------------------------------------------------------
 
     def _store(self) -> None:
@@ -237,13 +266,19 @@ class LedSharePartition:
             return
         self.arm()
         self._store()
+        self._see_to_dead_letters()
         self.wake()
+        self._owner.forget_if_unused(self)
+
+    def _see_to_dead_letters(self) -> None:
+        if self.share is not None and self.share.has_dying:
+            self._owner.dead_letters.bury(self)
 
     # -- by the clock -------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """One timer for the first lock that runs out."""
-        deadline = self.share.next_deadline if self.share is not None else None
+        """One timer for the first lock that runs out, or the first record whose time comes."""
+        deadline = self._next_moment()
         if deadline is None or deadline >= self._armed_for or self.error is not None:
             return
         if self._timer is not None:
@@ -252,12 +287,25 @@ class LedSharePartition:
         delay = max(deadline - self._broker.clock.monotonic(), 0.0)
         self._timer = self._broker.timers.call_later(delay, self._look)
 
+    def _next_moment(self) -> float | None:
+        share = self.share
+        if share is None:
+            return None
+        moment, due_ms = share.next_deadline, share.next_due_ms
+        if due_ms is not None:
+            clock = self._broker.clock
+            due = clock.monotonic() + (due_ms - clock.now_ms()) / 1000
+            moment = due if moment is None else min(moment, due)
+        return moment
+
     def _look(self) -> None:
         self._timer, self._armed_for = None, float("inf")
         if self.share is None or not self.is_current:
             return
         if self.share.expire(self._broker.clock.monotonic() + SLACK_SECONDS):
             self._store()
+            self.wake()
+        if self.share.release_due(self._broker.clock.now_ms()):
             self.wake()
         self.arm()
 

@@ -9,6 +9,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.queues.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
 from barnabas.queues.stored_state import ShareKey
 from barnabas.server.connection import Connection
+from barnabas.server.dead_letters import DeadLetters
 from barnabas.server.share_partition import LedSharePartition
 from barnabas.server.share_persister import SharePersister
 
@@ -21,6 +22,7 @@ class SharePartitions:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.persister = SharePersister(broker)
+        self.dead_letters = DeadLetters(broker)
         self.sessions = ShareSessions(broker.config["group.share.max.share.sessions"])
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._by_connection: dict[Connection, set[ShareSession]] = {}
@@ -39,6 +41,7 @@ class SharePartitions:
         for led in list(self._led.values()):
             self.forget(led)
             led.close()
+        self.dead_letters.stop()
         self.persister.stop()
 
     # -- finding ------------------------------------------------------------------------------------
@@ -65,9 +68,6 @@ class SharePartitions:
             raise led.error
         self._led[key] = led
         return led
-
-    def loaded(self, led: LedSharePartition) -> None:
-        """A share partition has its state."""
 
     def forget(self, led: LedSharePartition) -> None:
         if self._led.get(led.key) is led:
@@ -107,12 +107,13 @@ class SharePartitions:
             led = self._led.get(ShareKey(group_id, *place))
             if led is not None:
                 led.release(member_id)
-        if not self.sessions.has_members(group_id):
-            for led in [led for led in self._led.values() if led.key.group_id == group_id]:
-                self.forget_when_idle(led)
+        for led in [led for led in self._led.values() if led.key.group_id == group_id]:
+            self.forget_if_unused(led)
 
-    def forget_when_idle(self, led: LedSharePartition) -> None:
+    def forget_if_unused(self, led: LedSharePartition) -> None:
         """The next member finds what is stored; until all is, the one in memory is kept."""
-        if led.share is None or led.share.is_stored:
+        if self.sessions.has_members(led.key.group_id):
+            return
+        if led.share is None or (led.share.is_stored and not led.share.has_dying):
             self.forget(led)
             led.close()

@@ -166,9 +166,12 @@ class ShareFetching:
         if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
             self._watch(led)
             return False
+        before = [each.share.end if each.share is not None else 0 for _, each, _ in found]
         data = self._take(found)
         if led and not final and not data:
             self._watch(led)
+            if before != [each.share.end if each.share is not None else 0 for _, each, _ in found]:
+                self.share_changed()  # all that was found must wait for its time: look on in a moment
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
             for place, _ in led:  # a new session hears of all its partitions
