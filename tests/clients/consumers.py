@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -75,6 +75,8 @@ class Worker(threading.Thread, ABC):
 
 
 class ConfluentWorker(Worker):
+    PROTOCOL: ClassVar[dict[str, Any]] = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 100}
+
     def consume(self, is_leaving: Callable[[], bool]) -> None:
         consumer = Consumer(
             {
@@ -82,10 +84,9 @@ class ConfluentWorker(Worker):
                 "group.id": self.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 100,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
+                **self.PROTOCOL,
                 **{name.replace("_", "."): value for name, value in self.settings.items()},
             }
         )
@@ -111,6 +112,16 @@ class ConfluentWorker(Worker):
         # If a rebalance is faster, whoever gets the partitions does the work again.
         with suppress(KafkaException):
             consumer.commit(asynchronous=False)
+
+
+class ConsumerProtocolWorker(ConfluentWorker):
+    """Uses the protocol of KIP-848, and commits what it has done before it gives a partition up."""
+
+    PROTOCOL: ClassVar[dict[str, Any]] = {"group.protocol": "consumer"}
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._commit(consumer)
+        super()._revoked(consumer, partitions)
 
 
 class KafkaPythonWorker(Worker):

@@ -168,10 +168,11 @@ class JavaConsumer:
     def __init__(self, bootstrap: str, topic: str, group: str, processed: Processed, *args: str) -> None:
         self.assigned: set[int] = set()
         self._processed = processed
+        session = () if "--group-protocol" in args else ("--session-timeout", "6000")
         command = java_command(
             VERIFIABLE_CONSUMER,
             *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"),
-            *("--session-timeout", "6000", "--reset-policy", "earliest", *args),
+            *("--reset-policy", "earliest", *session, *args),
         )
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
