@@ -13,8 +13,14 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.cluster import Client
 from barnabas.client.connection import BrokerConnection
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.cluster.image import ResourceType
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.coordination.keys import partition_for
+from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
 from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
@@ -41,7 +47,9 @@ from barnabas.protocol.messages.streams import (
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
+from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
+from barnabas.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.groups.conversations import Talk, join_request
 from tests.groups.streams.building import internal, sent_topology, subtopology, word_count
@@ -298,6 +306,21 @@ async def topics_in_the_way(talk: StreamsTalk) -> None:
     await talk.describe("made")
 
 
+async def a_topic_that_cannot_be_created(talk: StreamsTalk) -> None:
+    await talk.begin_counting("in-vain")
+    asked = subtopology("0", "lines")
+    asked.state_changelog_topics = [internal("odd", no_such="setting")]
+    first = await talk.join("in-vain", topology=sent_topology(asked))
+
+    async def is_told() -> bool:
+        request = StreamsGroupHeartbeatRequest("in-vain", "a", first.member_epoch)
+        answer = await talk._connections[0].send(request, 0)
+        return "Creation failed" in answer.status[0].status_detail
+
+    await talk.until(is_told)
+    await talk.beat("in-vain", "a", first.member_epoch)
+
+
 async def topologies(talk: StreamsTalk) -> None:
     await talk.begin_counting("topology")
     await talk.join("topology", topology=word_count(epoch=2))
@@ -398,6 +421,7 @@ SCENARIOS: list[Scenario] = [
     standbys,
     initial_delays,
     topics_in_the_way,
+    a_topic_that_cannot_be_created,
     topologies,
     endpoints,
     shutdowns,
@@ -430,3 +454,46 @@ def test_barnabas_answers_as_apache_kafka_does(addresses: tuple[str, str], scena
     theirs, ours = (asyncio.run(listen_to(address, scenario)) for address in addresses)
     for (label, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
         assert our_answer == their_answer, label
+
+
+async def records_of(address: str, scenario: Scenario, group: str) -> list[str]:
+    """All that a talk leaves in `__consumer_offsets` about a group, in order; times and hashes are taken out."""
+    await listen_to(address, scenario)
+    async with Client(address) as client:
+        topic = (await client.topics([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
+        place = TopicPartition(CONSUMER_OFFSETS, partition_for(group, len(topic.partitions)))
+        end = (await end_offsets(client, [place]))[place]
+        found: list[str] = []
+        async with Consumer(client, await beginning_offsets(client, [place])) as consumer:
+            while consumer.position(place) < end:
+                found += [shown(record) for record in await consumer.poll()]
+    return [record for record in found if f"'{group}'" in record]
+
+
+def shown(record: Record) -> str:
+    key = decode_key(GROUP_RECORDS, record.key)
+    value = None if record.value is None else decode_value(GROUP_RECORDS, key, record.value)
+    for field in ("metadata_hash", "assignment_timestamp"):
+        if getattr(value, field, 0):
+            setattr(value, field, 1)
+    return f"{key!r} {value!r}"
+
+
+async def written_down(talk: StreamsTalk) -> None:
+    await talk.begin_counting("written")
+    tags = [KeyValue("zone", "z"), KeyValue("area", "a")]
+    first = await talk.join("written", "a", user_endpoint=Endpoint("h", 9), client_tags=tags, rack_id="r")
+    second = await talk.join("written", "b")
+    told = await talk.owns("written", "a", first.member_epoch, ALL_OF_BOTH)
+    await talk.owns("written", "a", told.member_epoch, [TaskIds("0", [0, 1]), TaskIds("1", [0])])
+    await talk.beat("written", "b", second.member_epoch)
+    await talk.beat("written", "a", -1)
+    await talk.beat("written", "b", second.member_epoch)
+    await talk.beat("written", "b", -1)
+    await talk.ask(DeleteGroupsRequest(["written"]), 2)
+
+
+def test_the_records_are_the_same(addresses: tuple[str, str]) -> None:
+    theirs, ours = (asyncio.run(records_of(address, written_down, "written")) for address in addresses)
+    assert len(theirs) > 20
+    assert ours == theirs
