@@ -4,14 +4,16 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cli.conftest import Cli
-from tests.clients.consumers import ConfluentWorker, Processed, wait_until
+from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Processed, wait_until
 
 
 @contextmanager
-def consuming(cli: Cli, topic: str, group: str, records: int) -> Iterator[ConfluentWorker]:
+def consuming(
+    cli: Cli, topic: str, group: str, records: int, worker_class: type[ConfluentWorker] = ConfluentWorker
+) -> Iterator[ConfluentWorker]:
     """A member that has processed and committed everything."""
     processed = Processed()
-    worker = ConfluentWorker(cli.bootstrap, topic, group, processed, client_id="cli-test")
+    worker = worker_class(cli.bootstrap, topic, group, processed, client_id="cli-test")
     wait_until(lambda: len(processed) == records, "the records are processed")
     wait_until(lambda: lag(cli, group) == 0, "they are committed")
     try:
@@ -63,8 +65,23 @@ def test_a_group_with_members_is_listed_and_described(cli: Cli, topic: str) -> N
         assert [row["committed"] for row in described["offsets"]] == [5, 5]
         assert {row["member"] for row in described["offsets"]} == {member["member"]}
         table = cli.ok("groups", "describe", group).out
-        assert f"{group}  Stable  assignor: range" in table
+        assert f"{group}  Stable  classic  assignor: range" in table
         assert "/127.0.0.1" in table
+
+
+def test_a_consumer_group_is_listed_and_described_with_its_reasons(cli: Cli, topic: str) -> None:
+    fill(cli, topic)
+    group = f"consumer-group-of-{topic}"
+    with consuming(cli, topic, group, 10, ConsumerProtocolWorker):
+        (listed,) = [row for row in cli.ok("groups", "list", "-o", "json").json if row["group"] == group]
+        assert (listed["state"], listed["type"], listed["protocol"]) == ("Stable", "consumer", "consumer")
+        (described,) = cli.ok("groups", "describe", group, "-o", "json").json
+        assert (described["type"], described["assignor"]) == ("consumer", "uniform")
+        assert described["members"][0]["partitions"] == [f"{topic}-0", f"{topic}-1"]
+    joined, left = cli.ok("groups", "history", group, "-o", "json").json
+    assert "joined from /127.0.0.1" in joined["why"]
+    assert "left" in left["why"]
+    assert joined["generation"] < left["generation"]
 
 
 def test_lag_is_what_is_left_to_read(cli: Cli, topic: str) -> None:
@@ -122,7 +139,7 @@ def test_the_history_tells_why_a_group_was_rebalanced(cli: Cli, topic: str) -> N
     assert "joined from /127.0.0.1" in first["why"]
     assert (second["generation"], second["members"]) == (2, 0)
     assert "left" in second["why"]
-    assert third["why"] == "the group was deleted"
+    assert third["why"] == "the group was deleted or changed its type"
     assert "WHY" in cli.ok("groups", "history", group).out
     assert "was not rebalanced" in cli.ok("groups", "history", "nobody").err
 

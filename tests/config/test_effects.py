@@ -12,7 +12,13 @@ from barnabas.config.unused_settings import is_without_effect_yet
 SOURCE = Path(barnabas.__file__).parent
 DECLARED_IN = re.compile(r"config/\w*settings\.py$")
 # server/internal_topics.py, cluster/zookeeper_settings.py, groups/configs.py
-READ_BY_PREFIX = ("offsets.topic.", "transaction.state.log.", "zookeeper.ssl.", "group.streams.")
+READ_BY_PREFIX = (
+    "offsets.topic.",
+    "transaction.state.log.",
+    "zookeeper.ssl.",
+    "group.streams.",
+    "group.consumer.",
+)
 
 
 def code_that_reads() -> str:
@@ -45,8 +51,8 @@ def test_a_topic_setting_is_read_somewhere_or_listed_as_without_effect() -> None
 
 
 def test_a_setting_without_effect_is_told_to_whoever_sets_it() -> None:
-    config = BrokerConfig.load({"num.replica.fetchers": "4", "group.consumer.max.size": "5"})
+    config = BrokerConfig.load({"num.replica.fetchers": "4", "offsets.topic.compression.codec": "1"})
     assert config.warnings == (
         "num.replica.fetchers has no effect in Barnabas yet",
-        "group.consumer.max.size has no effect in Barnabas yet",
+        "offsets.topic.compression.codec has no effect in Barnabas yet",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -27,39 +27,104 @@ from barnabas.protocol.coordinator_records import (
     decode_versioned,
 )
 from barnabas.protocol.messages.consumer import ConsumerProtocolAssignment
-from barnabas.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
-from barnabas.protocol.messages.groups import DescribedGroup, DescribedGroupMember
+from barnabas.protocol.messages.group_records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from barnabas.protocol.messages.groups import DescribedGroupMember
 from barnabas.protocol.wire import ProtocolError
 from barnabas.types import TopicPartition
 
-Owners = dict[TopicPartition, DescribedGroupMember]
+
+class _Member(NamedTuple):
+    member: str
+    instance: str | None
+    client: str
+    host: str
+    partitions: frozenset[TopicPartition]
+
+
+class _Group(NamedTuple):
+    """A group of either protocol."""
+
+    coordinator: int
+    state: str
+    type: str
+    protocol: str
+    assignor: str
+    members: list[_Member]
+
+
+Owners = dict[TopicPartition, _Member]
 
 
 # -- describe --------------------------------------------------------------------------------------------
 
 
 async def describe_group(client: Client, name: str) -> dict[str, Any]:
-    coordinator, group = await groups.describe_group(client, name)
-    owners = _owners(group)
+    group = await _find(client, name)
+    owners = {place: member for member in group.members for place in member.partitions}
     commits = await groups.committed_offsets(client, name)
     ends = await end_offsets(client, {*commits, *owners})
     offsets = [_offset_row(place, commits.get(place), ends[place], owners) for place in sorted(ends)]
     return {
         "group": name,
-        "state": group.group_state,
-        "protocol": group.protocol_type,
-        "assignor": group.protocol_data,
-        "coordinator": coordinator,
+        "state": group.state,
+        "type": group.type,
+        "protocol": group.protocol,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
         "lag": sum(row["lag"] or 0 for row in offsets),
         "offsets": offsets,
-        "members": [_member_row(member, owners) for member in group.members],
+        "members": [_member_row(member) for member in group.members],
     }
 
 
-def _owners(group: DescribedGroup) -> Owners:
-    if group.protocol_type != CONSUMER_PROTOCOL:
-        return {}
-    return {place: member for member in group.members for place in _assigned(member)}
+async def _find(client: Client, name: str) -> _Group:
+    """Every broker knows classic groups; what is none may be a consumer group."""
+    try:
+        coordinator, classic = await groups.describe_group(client, name)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return await _find_consumer_group(client, name, error)
+    consumes = classic.protocol_type == CONSUMER_PROTOCOL
+    members = [
+        _Member(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            frozenset(_assigned(member) if consumes else ()),
+        )
+        for member in classic.members
+    ]
+    return _Group(
+        coordinator, classic.group_state, "classic", classic.protocol_type, classic.protocol_data, members
+    )
+
+
+async def _find_consumer_group(client: Client, name: str, not_found: KafkaError) -> _Group:
+    try:
+        coordinator, group = await groups.describe_consumer_group(client, name)
+    except KafkaError:
+        raise not_found from None
+    members = [
+        _Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            frozenset(
+                TopicPartition(topic.topic_name, index)
+                for topic in member.assignment.topic_partitions
+                for index in topic.partitions
+            ),
+        )
+        for member in group.members
+    ]
+    return _Group(coordinator, group.group_state, "consumer", CONSUMER_PROTOCOL, group.assignor_name, members)
 
 
 def _assigned(member: DescribedGroupMember) -> Iterator[TopicPartition]:
@@ -83,19 +148,19 @@ def _offset_row(
         "end": end,
         "lag": max(end - commit.offset, 0) if commit else None,
         "metadata": commit.metadata if commit else None,
-        "member": owner.member_id if owner else None,
-        "client": owner.client_id if owner else None,
-        "host": owner.client_host if owner else None,
+        "member": owner.member if owner else None,
+        "client": owner.client if owner else None,
+        "host": owner.host if owner else None,
     }
 
 
-def _member_row(member: DescribedGroupMember, owners: Owners) -> dict[str, Any]:
+def _member_row(member: _Member) -> dict[str, Any]:
     return {
-        "member": member.member_id,
-        "instance": member.group_instance_id,
-        "client": member.client_id,
-        "host": member.client_host,
-        "partitions": [str(place) for place in sorted(owners) if owners[place] is member],
+        "member": member.member,
+        "instance": member.instance,
+        "client": member.client,
+        "host": member.host,
+        "partitions": [str(place) for place in sorted(member.partitions)],
     }
 
 
@@ -147,7 +212,7 @@ async def _commit(client: Client, name: str, offsets: dict[TopicPartition, int])
 
 
 async def rebalance_history(client: Client, name: str, hours: float) -> list[dict[str, Any]]:
-    """The generations of a group, the oldest first, as the coordinator has written them down."""
+    """The generations or epochs of a group, the oldest first, as the coordinator has written them down."""
     topics = await client.all_topics()
     if CONSUMER_OFFSETS not in topics:
         return []
@@ -170,18 +235,26 @@ def _generation_rows(record: ConsumedRecord, name: str) -> Iterator[dict[str, An
         key = decode_key(GROUP_RECORDS, record.key)
     except (UnknownRecordTypeError, ProtocolError):
         return
-    if not isinstance(key, GroupMetadataKey) or key.group != name:
+    if not _tells_why(key, name):
         return
     moment = datetime.datetime.fromtimestamp(record.timestamp / 1000).astimezone()
     row: dict[str, Any] = {"time": moment.isoformat(timespec="milliseconds")}
     if record.value is None:
-        yield {**row, "generation": None, "members": 0, "why": "the group was deleted"}
+        yield {**row, "generation": None, "members": 0, "why": "the group was deleted or changed its type"}
         return
-    value: GroupMetadataValue = decode_value(GROUP_RECORDS, key, record.value)
+    value = decode_value(GROUP_RECORDS, key, record.value)
     reasons = [(text or b"").decode() for header, text in record.headers if header == REASON_HEADER]
+    is_classic = isinstance(value, GroupMetadataValue)
     yield {
         **row,
-        "generation": value.generation,
-        "members": len(value.members),
+        "generation": value.generation if is_classic else value.epoch,
+        "members": len(value.members) if is_classic else None,
         "why": reasons[0] if reasons else "unknown",
     }
+
+
+def _tells_why(key: object, name: str) -> bool:
+    """A classic group has one record for each generation, a consumer group one for each epoch."""
+    if isinstance(key, GroupMetadataKey):
+        return key.group == name
+    return isinstance(key, ConsumerGroupMetadataKey) and key.group_id == name

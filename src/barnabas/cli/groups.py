@@ -68,7 +68,7 @@ def describe(
         return
     for group in described:
         print(
-            f"{group['group']}  {group['state']}  assignor: {group['assignor'] or '-'}  "
+            f"{group['group']}  {group['state']}  {group['type']}  assignor: {group['assignor'] or '-'}  "
             f"coordinator: {group['coordinator']}  lag: {group['lag']:,}"
         )
         if group["offsets"]:

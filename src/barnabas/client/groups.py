@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -58,6 +60,18 @@ async def describe_group(client: Client, group: str) -> tuple[int, DescribedGrou
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
 
     coordinator, response = await ask_coordinator(client, group, DescribeGroupsRequest(groups=[group]), check)
+    return coordinator, response.groups[0]
+
+
+async def describe_consumer_group(client: Client, group: str) -> tuple[int, DescribedConsumerGroup]:
+    """The same for a group of the protocol of KIP-848."""
+
+    def check(response: Any) -> None:
+        described: DescribedConsumerGroup = response.groups[0]
+        raise_for(described.error_code, described.error_message or group)
+
+    request = ConsumerGroupDescribeRequest(group_ids=[group])
+    coordinator, response = await ask_coordinator(client, group, request, check)
     return coordinator, response.groups[0]
 
 

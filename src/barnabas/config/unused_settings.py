@@ -121,7 +121,7 @@ _NOT_YET = """
     remote.log.copy.disable remote.log.delete.on.disable
     replica.socket.receive.buffer.bytes
 """
-_OF_PROTOCOLS_TO_COME = ("group.consumer.", "group.share.", "share.coordinator.")
+_OF_PROTOCOLS_TO_COME = ("group.share.", "share.coordinator.")
 
 
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
