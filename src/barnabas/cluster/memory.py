@@ -2,12 +2,17 @@
 
 Each broker has a session. A session can be cut and healed; one that stays cut for longer than its timeout expires: the
 broker counts as gone, and if it was the controller, another one is elected. The broker notices by its own clock.
+A broker whose process is stopped (`freeze`) notices when it goes on.
+
+What a broker is told, it is told in the context in which its session was made: a simulator knows by that whose work it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
 
 import msgspec
 
@@ -110,6 +115,10 @@ class MemorySession:
         self._healed: asyncio.Event = asyncio.Event()
         self._cuts = 0
         self._is_closed = False
+        self._is_frozen = False
+        self._was_lost = False
+        self._was_controller = False
+        self._context = copy_context()
 
     @property
     def coordination(self) -> Coordination:
@@ -127,7 +136,7 @@ class MemorySession:
         loop.call_later(self._cluster.session_timeout, lambda: self._expire_if_still_cut(cuts))
 
     def heal(self) -> None:
-        if self._is_closed:
+        if self._is_closed or self._was_lost:
             return
         self.is_connected = True
         self._cluster.renew(self)
@@ -145,16 +154,48 @@ class MemorySession:
         if not self.is_connected and self._cuts == cuts:
             self._lose()
 
+    def freeze(self) -> None:
+        """The broker's process is stopped: it can neither renew its session nor notice that it is over."""
+        self._is_frozen = True
+        self.cut()
+
+    def thaw(self) -> None:
+        """It goes on, and hears a little later what it has missed."""
+        self._is_frozen = False
+        if self._was_lost:
+            self._later(self._wake_up)
+        else:
+            self.heal()
+
+    def _wake_up(self) -> None:
+        self._was_lost = False
+        if not self._is_closed:
+            self._tell_loss()
+            self.heal()
+
     def _lose(self) -> None:
-        was_controller = self.is_controller
+        self._was_controller = self.is_controller
         self._cluster.expire(self)
         if self._is_closed:
             return
+        if self._is_frozen:
+            self._was_lost = True
+        else:
+            self._tell_loss()
+
+    def _tell_loss(self) -> None:
         self.is_fenced = True
-        if was_controller and self._on_resigned is not None:
-            self._on_resigned()
-        for tell in self._on_fenced:
-            tell()
+        if self._was_controller and self._on_resigned is not None:
+            self._tell(self._on_resigned)
+        for callback in self._on_fenced:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self._context.copy().run(callback, *arguments)
+
+    def _later(self, callback: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._cluster.delay(), callback, context=self._context)
 
     # -- MetadataStore ------------------------------------------------------------------------------
 
@@ -186,7 +227,7 @@ class MemorySession:
     def catch_up(self) -> None:
         """Tell what is new, in order; nothing while the link is cut."""
         if self._on_entry is not None and self.is_connected and not self._is_closed:
-            asyncio.get_running_loop().call_later(self._cluster.delay(), self._tell_entries)
+            self._later(self._tell_entries)
 
     def _tell_entries(self) -> None:
         while self._on_entry is not None and self.is_connected and self._read < len(self._cluster.entries):
@@ -228,7 +269,7 @@ class MemorySession:
     def elected(self, epoch: int) -> None:
         self.is_controller = True
         if self._on_elected is not None:
-            self._on_elected(epoch)
+            self._tell(self._on_elected, epoch)
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
         self._on_brokers = callback
@@ -236,7 +277,7 @@ class MemorySession:
 
     def tell_brokers(self) -> None:
         if self._on_brokers is not None and self.is_connected and not self._is_closed:
-            asyncio.get_running_loop().call_later(self._cluster.delay(), self._tell_brokers_now)
+            self._later(self._tell_brokers_now)
 
     def _tell_brokers_now(self) -> None:
         if self._on_brokers is not None and self.is_connected and not self._is_closed:

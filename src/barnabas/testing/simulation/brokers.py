@@ -8,27 +8,28 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from barnabas.clock import Clock
-from barnabas.cluster.deltas import apply
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.memory import MemoryCluster, MemorySession
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.server.broker import Broker
 from barnabas.testing.files import FaultyFileSystem
+from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
 
 T = TypeVar("T")
 
-SESSION_TIMEOUT = 1.5
+SESSION_TIMEOUT = 0.8
 SETTINGS = {
     "barnabas.acks.all.fsync": "auto",
     "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    "replica.fetch.backoff.ms": "100",
+    "replica.fetch.backoff.ms": "50",
     "replica.fetch.wait.max.ms": "300",
-    "replica.lag.time.max.ms": "2000",
-    "leader.imbalance.check.interval.seconds": "3",
+    "replica.lag.time.max.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "2",
     "controlled.shutdown.enable": "true",
 }
 _configs: dict[int, BrokerConfig] = {}
@@ -78,14 +79,35 @@ class _NoSockets:
     def use_limits(self, limits: Any) -> None: ...
 
 
+class _NoMonitoring:
+    """Nobody looks, and the time that a real processor takes means nothing here."""
+
+    is_serving = False
+
+    async def start(self, address: str = "") -> None: ...
+    async def stop(self) -> None: ...
+    def follow(self, before: MetadataImage, deltas: list[Delta]) -> None: ...
+
+
 class SimulatedBroker(Broker):
     def __init__(
-        self, number: int, network: Network, files: FaultyFileSystem, clock: Clock, session: MemorySession
+        self,
+        number: int,
+        network: Network,
+        files: FaultyFileSystem,
+        clock: Clock,
+        session: MemorySession,
+        process: Process,
     ) -> None:
+        self.process = process
         super().__init__(config_of(number), files=files, clock=clock, coordination=session.coordination)
-        self.sockets.close()
-        self.sockets = _NoSockets()  # type: ignore[assignment]
         self._network = network
+
+    def _socket_server(self) -> Any:
+        return _NoSockets()
+
+    def _monitoring(self) -> Any:
+        return _NoMonitoring()
 
     def _threads(self, count: int, name: str) -> Any:
         return _NoThreads(self._network.delay)
@@ -98,18 +120,20 @@ class Machine:
     """A computer with a disk, on which a broker runs or not. A restart of the machine is a new boot."""
 
     def __init__(
-        self, number: int, cluster: MemoryCluster, network: Network, clock: Clock, chance: random.Random
+        self, number: int, cluster: MemoryCluster, network: Network, loop: VirtualLoop, chance: random.Random
     ) -> None:
         self.number = number
         self.disk = FaultyFileSystem()
         self.broker: SimulatedBroker | None = None
         self.session: MemorySession | None = None
+        self.is_stopped = False
         self.lost_power = False
         """Since then it has not been in sync with everything that it holds."""
         self._boot = 1
         self._cluster = cluster
         self._network = network
-        self._clock = clock
+        self._loop = loop
+        self._clock = VirtualClock(loop)
         self._chance = chance
         self._starting: asyncio.Task[None] | None = None
 
@@ -123,8 +147,12 @@ class Machine:
 
     def start(self) -> None:
         """Begin to start; a broker may wait for a controller, or for ever."""
+        process = Process()
+        process.run(self._start_as, process)
+
+    def _start_as(self, process: Process) -> None:
         session = self.session = self._cluster.connect(self.number)
-        broker = SimulatedBroker(self.number, self._network, self.disk, self._clock, session)
+        broker = SimulatedBroker(self.number, self._network, self.disk, self._clock, session, process)
         boot = f"boot {self._boot}"
         broker.logs._boot_id = lambda: boot
         self.broker = broker
@@ -134,6 +162,22 @@ class Machine:
         await broker.start()
         if self.broker is broker:
             self._network.servers[self.number] = broker
+
+    def pause(self) -> None:
+        """The process does nothing for a while, as after SIGSTOP: others take it for dead."""
+        assert self.broker is not None
+        self.is_stopped = True
+        self._loop.stop_process(self.broker.process)
+        if self.session is not None:
+            self.session.freeze()
+
+    def resume(self) -> None:
+        """It goes on where it was, and does not know yet what has happened meanwhile."""
+        if self.is_stopped and self.broker is not None:
+            self.is_stopped = False
+            self._loop.continue_process(self.broker.process)
+            if self.session is not None:
+                self.session.thaw()
 
     async def kill(self, *, power: bool = False) -> None:
         """The process dies; with the power, also what was not synced."""
@@ -149,8 +193,11 @@ class Machine:
             self.lost_power = True
         if self._starting is not None:
             self._starting.cancel()
-        if broker is not None and hasattr(broker, "coordinators"):
-            await broker.abort()
+        if broker is not None:
+            self.is_stopped = False
+            self._loop.continue_process(broker.process)
+            if hasattr(broker, "coordinators"):
+                await broker.abort()
 
     async def stop(self) -> None:
         """An orderly stop, as SIGTERM asks for."""
@@ -159,11 +206,3 @@ class Machine:
             await broker.stop()
             self._network.disconnect(self.number)
             self.disk = self.disk.crash(lose_unsynced=False)
-
-
-def head_image(cluster: MemoryCluster) -> MetadataImage:
-    """What the metadata log says by now, whoever has heard of it."""
-    image = EMPTY_IMAGE
-    for entry in cluster.entries:
-        image = apply(image, entry.deltas)
-    return image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.names import CONSUMER_OFFSETS
@@ -19,7 +20,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.records.batch import iterate_headers
+from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
 from barnabas.testing.simulation.loop import START_MS
@@ -27,6 +28,7 @@ from barnabas.testing.simulation.network import CLIENT, Network
 
 TOPIC = "orders"
 GROUP = "readers"
+FIRST_PRODUCER_ID = 1 << 40  # far from those that a coordinator gives out
 RETRIABLE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -51,7 +53,7 @@ class Violation(Exception):  # noqa: N818 - it is what the simulator looks for
     """Something that must never be true."""
 
 
-class _Client:
+class Client:
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
@@ -67,11 +69,18 @@ class _Client:
         known = self._chance.choice(list(servers.values())).image if servers else self._image()
         state = known.partition(TOPIC, self.index)
         if state is None or self._chance.random() < 0.1:
-            return self._chance.choice((1, 2, 3, 4))
+            return self._chance.choice((1, 2, 3, 4))  # there may be only three
         return state.leader
 
 
-class Writer(_Client):
+class Acknowledging(Protocol):
+    """Whoever remembers how far a partition was acknowledged."""
+
+    index: int
+    last_acknowledged: int
+
+
+class Writer(Client):
     """An idempotent producer with acks=all and one batch in flight; value N is the N-th that it writes."""
 
     def __init__(
@@ -80,6 +89,7 @@ class Writer(_Client):
         super().__init__(network, index, image, chance)
         self.acknowledged: dict[int, int] = {}
         """Value by offset."""
+        self.last_acknowledged = -1
         self._next = 0
 
     async def run(self) -> None:
@@ -92,7 +102,7 @@ class Writer(_Client):
         topic = self._image().topics[TOPIC]
         batch = build_batch(
             [Record(0, START_MS, None, str(value).encode())],
-            producer_id=1000 + self.index,
+            producer_id=FIRST_PRODUCER_ID + self.index,
             producer_epoch=0,
             base_sequence=value,
         )
@@ -116,6 +126,7 @@ class Writer(_Client):
         answer = response.responses[0].partition_responses[0]
         if answer.error_code == ErrorCode.NONE:
             self.acknowledged[answer.base_offset] = value
+            self.last_acknowledged = max(self.last_acknowledged, answer.base_offset)
             return True
         if answer.error_code not in RETRIABLE and not self._was_replaced(target):
             raise Violation(f"value {value} of partition {self.index}: {ErrorCode(answer.error_code).name}")
@@ -127,7 +138,7 @@ class Writer(_Client):
         return state is None or state.leader != target
 
 
-class Committer(_Client):
+class Committer(Client):
     """A consumer without a group to share with: it commits greater and greater offsets of its partition."""
 
     def __init__(
@@ -176,16 +187,18 @@ class Committer(_Client):
         return state.leader if state is not None else 1
 
 
-class Reader(_Client):
+class Reader(Client):
     """Reads what is committed from the leader, and believes for ever what it has seen."""
+
+    isolation_level = 0
 
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
         super().__init__(network, index, image, chance)
         self.seen: dict[int, bytes] = {}
-        self._position = 0
-        self._epoch = 0
+        self.position = 0
+        self.epoch = 0
 
     async def run(self) -> None:
         while True:
@@ -197,7 +210,7 @@ class Reader(_Client):
         for server in self._network.servers.values():
             state = server.image.partition(TOPIC, self.index)
             if state is not None:
-                self._epoch = max(self._epoch, state.leader_epoch)
+                self.epoch = max(self.epoch, state.leader_epoch)
         return super()._somebody()
 
     async def read_once(self, leader: int) -> bool:
@@ -205,14 +218,15 @@ class Reader(_Client):
         topic = self._image().topics[TOPIC]
         wanted = FetchPartition(
             partition=self.index,
-            current_leader_epoch=self._epoch,
-            fetch_offset=self._position,
+            current_leader_epoch=self.epoch,
+            fetch_offset=self.position,
             partition_max_bytes=1 << 20,
         )
         request = FetchRequest(
             max_wait_ms=100,
             min_bytes=1,
             max_bytes=1 << 20,
+            isolation_level=self.isolation_level,
             topics=[FetchTopic(topic_id=topic.topic_id, partitions=[wanted])],
         )
         try:
@@ -225,15 +239,19 @@ class Reader(_Client):
 
     def _take(self, data: PartitionData) -> bool:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise Violation(f"offset {self._position} of partition {self.index} was there and is gone")
+            raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
         if data.error_code or not data.records:
             return False
         for start, header in iterate_headers(data.records):
-            batch = memoryview(data.records)[start : start + header.size]
-            for record in iterate_records(batch, header):
-                self._see(record.offset, bytes(record.value or b""))
-            self._position = header.next_offset
+            if not header.is_control and not self._is_hidden(header, data):
+                batch = memoryview(data.records)[start : start + header.size]
+                for record in iterate_records(batch, header):
+                    self._see(record.offset, bytes(record.value or b""))
+            self.position = header.next_offset
         return True
+
+    def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:
+        return False
 
     def _see(self, offset: int, value: bytes) -> None:
         before = self.seen.setdefault(offset, value)
@@ -241,6 +259,3 @@ class Reader(_Client):
             raise Violation(
                 f"offset {offset} of partition {self.index} was {before!r} and has become {value!r}"
             )
-
-    def read_again(self, epoch: int) -> None:
-        self._position, self._epoch = 0, epoch

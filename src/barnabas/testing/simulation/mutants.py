@@ -51,11 +51,19 @@ def every_stop_counts_as_clean() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def open_transactions_can_be_read() -> Iterator[None]:
+    """Readers of committed records get everything below the high watermark, decided or not."""
+    with patch.object(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield
+
+
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
         followers_are_cut_to_their_high_watermark,
         divergence_goes_unnoticed,
         every_stop_counts_as_clean,
+        open_transactions_can_be_read,
     )
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import RESPONSES, ApiKey
@@ -13,17 +13,20 @@ from barnabas.protocol.schema import Message
 from barnabas.server.broker import Broker
 from barnabas.server.local_requests import answer
 
+if TYPE_CHECKING:
+    from barnabas.testing.simulation.brokers import SimulatedBroker
+
 CLIENT = 0  # the number of whoever is no broker
 REPEATED = frozenset({ApiKey.PRODUCE, ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
 """What must not do harm when it arrives twice; a commit of an offset, for one, is as late as it comes."""
 
-PATIENCE = 2.0  # seconds until a request without an answer is given up
+PATIENCE = 1.0  # seconds until a request without an answer is given up
 
 
 class Network:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
-        self.servers: dict[int, Broker] = {}
+        self.servers: dict[int, SimulatedBroker] = {}
         self.cuts: set[tuple[int, int]] = set()
         """Pairs (from, to) between which nothing gets through."""
         self.loss = 0.0
@@ -32,7 +35,7 @@ class Network:
 
     def delay(self) -> float:
         """Mostly a millisecond, now and then much longer."""
-        return self._chance.choice((0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.3))
+        return self._chance.choice((0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.1))
 
     def disconnect(self, number: int) -> None:
         """A process is gone: what it was serving is never answered."""
@@ -63,7 +66,8 @@ class Network:
             return None
         # What a server does with a request's bytes must not be seen by whoever sends it again.
         copy = decode_whole(type(request), version, memoryview(_bytes(request, version)))
-        task = asyncio.ensure_future(_answer(server, copy, version))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(_answer(server, copy, version), context=server.process.context)
         tasks = self._serving.setdefault(target, {})  # a set would be cancelled in no certain order
         tasks[task] = None
         task.add_done_callback(lambda task: tasks.pop(task, None))

@@ -8,36 +8,48 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.deltas import apply
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.memory import MemoryCluster
-from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import KafkaError
-from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, head_image
+from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker
 from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violation, Writer
 from barnabas.testing.simulation.invariants import Invariants, contents, memory
-from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualClock, VirtualLoop
+from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualLoop
 from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.trader import MARK, CommittedReader, Trader
 from barnabas.types import TopicPartition
 
-MACHINES = 4
+MACHINES = (3, 4)  # with four, a partition can move to another machine
 PARTITIONS = 2
 REPLICAS = 3
-STORY_SECONDS = 12.0
+STORY_SECONDS = 3.0
 MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched anew
 STOPPING_SECONDS = 30.0
 CHECK_SECONDS = 0.02
+WITH_TRANSACTIONS = 0.4  # of the stories; in the others, consumers commit offsets
+PACES = (
+    3.0,
+    5.0,
+    9.0,
+)  # events a second: in calm stories clients get on, in wild ones failures meet each other
+PAUSES = (0.2, 0.6, 1.2, 2.5)  # shorter and longer than a session lasts
 
 Action = Callable[[], Coroutine[Any, Any, None]]
 
 
 class StoryFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
     def __init__(self, seed: int, reason: str, events: list[str]) -> None:
-        story = "\n".join(events)
-        super().__init__(f"seed {seed}: {reason}\n{story}")
+        super().__init__(seed, reason, events)  # as given, so that it travels between processes
         self.seed = seed
         self.reason = reason
+        self.events = events
+
+    def __str__(self) -> str:
+        return "\n".join((f"seed {self.seed}: {self.reason}", *self.events))
 
 
 class Story:
@@ -46,12 +58,11 @@ class Story:
         self.events: list[str] = []
         self.loop = VirtualLoop()
         self._chance = random.Random(seed)
-        self._clock = VirtualClock(self.loop)
         self._network = Network(self._chance)
         self._cluster = MemoryCluster(SESSION_TIMEOUT, self._network.delay)
         self._machines = [
-            Machine(number, self._cluster, self._network, self._clock, self._chance)
-            for number in range(1, MACHINES + 1)
+            Machine(number, self._cluster, self._network, self.loop, self._chance)
+            for number in range(1, self._chance.choice(MACHINES) + 1)
         ]
         self._writers = [
             Writer(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
@@ -62,12 +73,18 @@ class Story:
         self._committers = [
             Committer(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
         ]
+        self.trader = Trader(self._network, self._image, self._chance)
+        self._committed_readers = [
+            CommittedReader(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
+        ]
+        self._has_transactions = self._chance.random() < WITH_TRANSACTIONS
         self._invariants = Invariants(self._machines, self._writers)
         self._tasks: list[asyncio.Task[None]] = []
-        self._head: tuple[int, MetadataImage] = (0, head_image(self._cluster))
+        self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)
         self._actions: tuple[tuple[int, Action], ...] = (
             (5, self._kill),
             (2, self._lose_power),
+            (3, self._pause),
             (3, self._stop),
             (9, self._start),
             (4, self._cut_link),
@@ -107,8 +124,9 @@ class Story:
     async def _tell(self) -> None:
         await self._begin()
         end = self.loop.time() + STORY_SECONDS
+        pace = self._chance.choice(PACES)
         while self.loop.time() < end:
-            await self._pass(self._chance.expovariate(2.5))
+            await self._pass(self._chance.expovariate(pace))
             weights = [weight for weight, _ in self._actions]
             await self._chance.choices([action for _, action in self._actions], weights)[0]()
         await self._mend()
@@ -124,10 +142,18 @@ class Story:
         await controller.controller.submit(
             lambda image: create_topics(image, [topic], controller.policy, new_id=lambda: bytes([7] * 16))
         )
-        await controller.coordinators.create_topic(CONSUMER_OFFSETS)
-        self._tasks += [asyncio.ensure_future(writer.run()) for writer in self._writers]
-        self._tasks += [asyncio.ensure_future(committer.run()) for committer in self._committers]
-        self._tasks += [asyncio.ensure_future(reader.run()) for reader in self._readers]
+        internal = TRANSACTION_STATE if self._has_transactions else CONSUMER_OFFSETS
+        await controller.coordinators.create_topic(internal)
+        self._tasks = [
+            asyncio.ensure_future(client.run()) for client in (*self._with_an_end(), *self._endless())
+        ]
+
+    def _with_an_end(self) -> list[Writer | Committer | Trader]:
+        """Clients that finish what they do when they are asked to."""
+        return [*self._writers, *([self.trader] if self._has_transactions else self._committers)]
+
+    def _endless(self) -> list[Reader]:
+        return [*self._readers, *(self._committed_readers if self._has_transactions else ())]
 
     async def _pass(self, seconds: float) -> None:
         """Let time pass, and look again and again."""
@@ -144,7 +170,7 @@ class Story:
         while not condition():
             if self.loop.time() > end:
                 raise Violation(f"this never came true: {what}")
-            await self._pass(0.1)
+            await self._pass(CHECK_SECONDS)
 
     def _check(self) -> None:
         for task in self._tasks:
@@ -157,9 +183,12 @@ class Story:
                 machine.lost_power = False
 
     def _image(self) -> MetadataImage:
-        if self._head[0] != len(self._cluster.entries):
-            self._head = len(self._cluster.entries), head_image(self._cluster)
-        return self._head[1]
+        known, image = self._head
+        if known != len(self._cluster.entries):
+            for entry in self._cluster.entries[known:]:
+                image = apply(image, entry.deltas)
+            self._head = len(self._cluster.entries), image
+        return image
 
     def _controller(self) -> SimulatedBroker | None:
         active = (machine.broker for machine in self._machines if machine.serves and machine.broker)
@@ -186,9 +215,22 @@ class Story:
             self._note(f"machine {machine.number} loses power")
             await machine.kill(power=True)
 
+    async def _pause(self) -> None:
+        machine = self._pick(up=True)
+        if machine is not None and not machine.is_stopped:
+            seconds = self._chance.choice(PAUSES)
+            self._note(f"broker {machine.number} does nothing for {seconds} s")
+            machine.pause()
+            self.loop.call_later(seconds, self._resume, machine, machine.broker)
+
+    def _resume(self, machine: Machine, broker: SimulatedBroker | None) -> None:
+        if machine.broker is broker and machine.is_stopped:
+            self._note(f"broker {machine.number} goes on")
+            machine.resume()
+
     async def _stop(self) -> None:
         machine = self._pick(up=True)
-        if machine is not None and machine.serves:
+        if machine is not None and machine.serves and not machine.is_stopped:
             self._note(f"broker {machine.number} is stopped")
             try:
                 async with asyncio.timeout(STOPPING_SECONDS):
@@ -202,7 +244,7 @@ class Story:
             machine.start()
 
     async def _cut_link(self) -> None:
-        one, other = self._chance.sample(range(1, MACHINES + 1), 2)
+        one, other = (machine.number for machine in self._chance.sample(self._machines, 2))
         self._network.cuts.add((one, other))
         if self._chance.random() < 0.5:
             self._network.cuts.add((other, one))
@@ -214,19 +256,19 @@ class Story:
 
     async def _cut_session(self) -> None:
         machine = self._pick(up=True)
-        if machine is not None and machine.session is not None:
+        if machine is not None and machine.session is not None and not machine.is_stopped:
             self._note(f"broker {machine.number} is cut off from the coordinator")
             machine.session.cut()
 
     async def _heal_sessions(self) -> None:
         self._note("the coordinator can be reached")
         for machine in self._machines:
-            if machine.session is not None and not machine.session.is_connected:
+            if machine.session is not None and not machine.session.is_connected and not machine.is_stopped:
                 machine.session.heal()
 
     async def _expire_session(self) -> None:
         machine = self._pick(up=True)
-        if machine is not None and machine.session is not None and machine.serves:
+        if machine is not None and machine.session is not None and machine.serves and not machine.is_stopped:
             self._note(f"the session of broker {machine.number} expires")
             machine.session.expire()
 
@@ -237,10 +279,11 @@ class Story:
 
     async def _move(self) -> None:
         controller = self._controller()
-        if controller is None:
+        if controller is None or self._machines[controller.node_id - 1].is_stopped:
             return
         place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
-        target = self._chance.choice((None, self._chance.sample(range(1, MACHINES + 1), REPLICAS)))
+        wanted = [machine.number for machine in self._chance.sample(self._machines, REPLICAS)]
+        target = self._chance.choice((None, wanted))
         self._note(f"{place} is to move to {target}")
         try:
             async with asyncio.timeout(
@@ -258,17 +301,18 @@ class Story:
         self._note("everything is mended")
         self._network.cuts.clear()
         self._network.loss = self._network.duplication = 0.0
+        for machine in self._machines:
+            machine.resume()
         await self._heal_sessions()
         for machine in self._machines:
             if not machine.is_up:
                 machine.start()
         await self._until(lambda: all(machine.serves for machine in self._machines), "all brokers serve")
         await self._until(self._all_in_sync, "all replicas are in sync")
-        for client in (*self._writers, *self._committers):
+        for client in self._with_an_end():
             client.is_to_stop = True
-        await self._until(
-            lambda: all(task.done() for task in self._tasks[: 2 * PARTITIONS]), "all is written"
-        )
+        finite = self._tasks[: len(self._with_an_end())]
+        await self._until(lambda: all(task.done() for task in finite), "all is written")
         await self._until(self._all_ends_equal, "all replicas have the same end")
 
     def _all_in_sync(self) -> bool:
@@ -281,7 +325,7 @@ class Story:
     def _all_ends_equal(self) -> bool:
         return all(
             len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
-            and logs[0].high_watermark == logs[0].log_end_offset
+            and logs[0].last_stable_offset == logs[0].log_end_offset
             for logs in map(self._logs, range(PARTITIONS))
         )
 
@@ -298,13 +342,13 @@ class Story:
                 raise Violation(f"the replicas of partition {writer.index} differ in the end")
             if any(memory(log) != memory(logs[0]) for log in logs):
                 raise Violation(f"the replicas of partition {writer.index} remember different things")
-            state = self._image().topics[TOPIC].partitions[writer.index]
-            reader.read_again(state.leader_epoch)
-            while await reader.read_once(state.leader):
-                self._check()
+            await self._read_again(reader)
             self._compare_values(writer, reader)
-        for committer in self._committers:
-            await self._compare_commits(committer)
+        if self._has_transactions:
+            await self._compare_transactions()
+        else:
+            for committer in self._committers:
+                await self._compare_commits(committer)
         brokers = [machine.broker for machine in self._machines if machine.broker is not None]
         await self._until(
             lambda: all(broker.image.offset == self._image().offset for broker in brokers), "all know all"
@@ -312,6 +356,29 @@ class Story:
         for machine in self._machines:
             if machine.broker is not None and machine.broker.image != self._image():
                 raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
+
+    async def _read_again(self, reader: Reader) -> None:
+        """From the beginning to the end, from whoever leads: leadership may still go back to where it belongs."""
+        end, deadline = self._logs(reader.index)[0].log_end_offset, self.loop.time() + MENDING_SECONDS
+        reader.position = 0
+        while reader.position < end:
+            state = self._image().topics[TOPIC].partitions[reader.index]
+            reader.epoch = state.leader_epoch
+            if not await reader.read_once(state.leader):
+                await self._pass(0.05)
+            if self.loop.time() > deadline:
+                raise Violation(f"partition {reader.index} cannot be read from {reader.position} to {end}")
+
+    async def _compare_transactions(self) -> None:
+        for index, reader in enumerate(self._committed_readers):
+            again = CommittedReader(self._network, index, self._image, self._chance)
+            await self._read_again(reader)
+            await self._read_again(again)
+            if taken_back := reader.seen.keys() - again.seen.keys():
+                raise Violation(
+                    f"offsets {sorted(taken_back)} of partition {index} were seen as committed, and are not"
+                )
+        self.trader.compare([reader.seen for reader in self._committed_readers])
 
     async def _compare_commits(self, committer: Committer) -> None:
         end = self.loop.time() + MENDING_SECONDS
@@ -332,7 +399,8 @@ class Story:
                     f"value {value} was acknowledged at offset {offset} of partition {writer.index}, "
                     f"where {reader.seen.get(offset)!r} is"
                 )
-        values = [int(reader.seen[offset]) for offset in sorted(reader.seen)]
+        seen = [reader.seen[offset] for offset in sorted(reader.seen)]
+        values = [int(value) for value in seen if not value.startswith(MARK)]
         if values != list(range(len(values))):
             raise Violation(
                 f"partition {writer.index} has values twice, out of order or not at all: {values}"
