@@ -11,7 +11,7 @@ from barnabas.types import TopicPartition
 from tests.chaos.cluster import WITH_SMALL_DISK, BrokerProcess, ChaosCluster, until
 from tests.chaos.links import Way
 from tests.chaos.loads import PARTITIONS, Load
-from tests.chaos.moves import move
+from tests.chaos.moves import hold_back, let_go, move
 from tests.chaos.power import forget_unsynced
 
 SESSION_SECONDS = 6.0
@@ -145,21 +145,21 @@ def fill_disk(scene: Scene, role: str) -> None:
 
 
 def kill_controller_while_moving(scene: Scene, role: str) -> None:
-    """A partition moves to a broker that is down, so that it moves for as long as we want; the controller dies; the
-    next one ends what was begun."""
-    place = TopicPartition(scene.topic, 0)
-    before = scene.cluster.replicas(*place)
-    newcomer = next(broker for number, broker in scene.cluster.brokers.items() if number not in before)
-    after = [*before[1:], newcomer.node_id]
-    newcomer.kill()
-    move(scene.cluster.bootstrap_servers, place, after)
-    until(lambda: newcomer.node_id in scene.cluster.replicas(*place), "the move has begun")
+    """A partition moves, slowly for as long as we want; the controller dies; the next one ends what was begun."""
+    cluster, place = scene.cluster, TopicPartition(scene.topic, 0)
+    before = cluster.replicas(*place)
+    newcomer = next(number for number in cluster.brokers if number not in before)
+    after = [*before[1:], newcomer]
+    hold_back(cluster.bootstrap_servers, scene.topic, newcomer)
+    move(cluster.bootstrap_servers, place, after)
+    until(lambda: newcomer in cluster.replicas(*place), "the move has begun")
     controller = scene.victim("controller")
     controller.kill()
     scene.go_on()
-    newcomer.start()
-    until(lambda: scene.cluster.replicas(*place) == after, "the move has ended", 120)
+    assert set(before) < set(cluster.replicas(*place)), "the move ended too early"
     controller.start()
+    let_go(cluster.bootstrap_servers, newcomer)
+    until(lambda: cluster.replicas(*place) == after, "the move has ended", 120)
 
 
 def restart_zookeeper(scene: Scene, role: str) -> None:
