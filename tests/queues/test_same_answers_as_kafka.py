@@ -246,7 +246,8 @@ SCENARIOS: list[Scenario] = [
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     folder: Path = tmp_path_factory.mktemp("kafka")
-    with ApacheKafka(folder, heap="256m") as kafka, EmbeddedBroker() as broker:
+    few = {"share.coordinator.state.topic.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+    with ApacheKafka(folder, heap="256m", settings=few) as kafka, EmbeddedBroker() as broker:
         yield kafka.bootstrap_servers, broker.bootstrap_servers
 
 

@@ -31,6 +31,8 @@ from barnabas.protocol.messages.share import (
 )
 from barnabas.types import Uuid
 
+SOONEST_RETURN_MS = 100
+
 WithoutState = Callable[[int, Partitions], None]
 """Told which partitions need state before they can be assigned, and the state epoch to begin with."""
 
@@ -100,7 +102,16 @@ class Heartbeats:
         )
         after = self._reconciled(group, member, assigned_epoch, target, resubscribed, step)
         self._kind.expect_heartbeat(group.group_id, member.member_id)
-        step.answer(respond, self._response(request, before, after))
+        response = self._response(request, before, after)
+        if epoch > assigned_epoch and not missing:
+            response.heartbeat_interval_ms = self._until_assignment(group)
+        step.answer(respond, response)
+
+    def _until_assignment(self, group: ShareGroup) -> int:
+        """A member that has to wait for the next assignment may come back for it before its usual time."""
+        usual, shortest = self._kind.heartbeat_interval_ms(group.group_id), SOONEST_RETURN_MS
+        due_ms = group.assigned_at_ms + self._kind.assignment_interval_ms(group.group_id)
+        return min(usual, max(shortest, due_ms - self._context.clock.now_ms()))
 
     def _find(self, group_id: str, *, create: bool) -> ShareGroup:
         group = self._context.groups.get(group_id)

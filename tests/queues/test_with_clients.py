@@ -1,0 +1,284 @@
+"""Share groups with real clients: confluent-kafka's ShareConsumer, and Kafka's own share consumer and tools."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import run_tool
+from tests.broker_process import BrokerProcess
+
+PATIENCE_S = 30.0
+SETTINGS = {"group.share.min.record.lock.duration.ms": "1000"}
+GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> str:
+    return broker.create_topic(partitions=2)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def set_group(bootstrap: str, group: str, **settings: str) -> None:
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(PATIENCE_S)
+
+
+def publish(bootstrap: str, topic: str, values: list[str], headers: dict[str, str] | None = None) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for value in values:
+        producer.produce(topic, value, headers=headers or {})
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def share_consumer(bootstrap: str, group: str, topic: str, mode: str = "explicit") -> ShareConsumer:
+    consumer = ShareConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": mode}
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def take(consumer: ShareConsumer, count: int, said: Callable[[Message], AcknowledgeType]) -> list[Message]:
+    """Poll until so many records have come, each acknowledged as `said` says."""
+    taken: list[Message] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(taken) < count and time.monotonic() < deadline:
+        messages = list(consumer.poll(0.5))
+        for message in messages:
+            assert message.error() is None
+            consumer.acknowledge(message, said(message))
+        if messages:
+            consumer.commit_sync(PATIENCE_S)
+        taken += messages
+    return taken
+
+
+def read_all(bootstrap: str, topic: str, count: int) -> list[Message]:
+    """What an ordinary consumer sees."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[Message] = []
+    wait_until(lambda: found.extend(consumer.consume(count, 0.5)) or len(found) >= count)
+    consumer.close()
+    return found
+
+
+def accept(message: Message) -> AcknowledgeType:
+    return AcknowledgeType.ACCEPT
+
+
+def test_two_members_share_the_records_of_a_partition(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(partitions=1)
+    set_group(broker.bootstrap_servers, f"{topic}-crew", share_auto_offset_reset="earliest")
+    values = [f"job {number}" for number in range(400)]
+    publish(broker.bootstrap_servers, topic, values)
+    taken: list[list[str]] = [[], []]
+
+    def work(mine: list[str]) -> None:
+        consumer = share_consumer(broker.bootstrap_servers, f"{topic}-crew", topic, "implicit")
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(map(len, taken)) < len(values) and time.monotonic() < deadline:
+            mine += [message.value().decode() for message in consumer.poll(0.2)]
+            consumer.commit_sync(PATIENCE_S)
+        consumer.close()
+
+    workers = [threading.Thread(target=work, args=(mine,)) for mine in taken]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(taken[0] + taken[1]) == sorted(values)
+
+
+def test_what_is_released_comes_back_and_what_is_given_up_becomes_a_dead_letter(
+    broker: EmbeddedBroker, topic: str
+) -> None:
+    bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
+    broker.create_topic(f"dlq.{topic}", configs={"errors.deadletterqueue.group.enable": "true"})
+    set_group(
+        bootstrap,
+        group,
+        share_auto_offset_reset="earliest",
+        share_delivery_count_limit="2",
+        errors_deadletterqueue_topic_name=f"dlq.{topic}",
+        errors_deadletterqueue_copy_record_enable="true",
+    )
+    publish(bootstrap, topic, ["accept", "release", "reject"], {"color": "green"})
+    outcomes = {
+        b"accept": AcknowledgeType.ACCEPT,
+        b"release": AcknowledgeType.RELEASE,
+        b"reject": AcknowledgeType.REJECT,
+    }
+    consumer = share_consumer(bootstrap, group, topic)
+    taken = take(consumer, 4, lambda message: outcomes[message.value()])
+    assert sorted(message.value() for message in taken) == [b"accept", b"reject", b"release", b"release"]
+    letters = read_all(bootstrap, f"dlq.{topic}", 2)
+    consumer.close()
+    facts = {letter.value(): dict(letter.headers()) for letter in letters}
+    assert facts.keys() == {b"release", b"reject"}
+    for value, deliveries, reason in ((b"reject", b"1", b"rejected"), (b"release", b"2", b"count exceeded")):
+        headers = facts[value]
+        assert headers["color"] == b"green"
+        assert headers["__dlq.errors.topic"] == topic.encode()
+        assert headers["__dlq.errors.group"] == group.encode()
+        assert headers["__dlq.errors.delivery.count"] == deliveries
+        assert reason in headers["__dlq.errors.message"]
+
+
+def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: EmbeddedBroker, topic: str) -> None:
+    bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
+    set_group(bootstrap, group, share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
+    publish(bootstrap, topic, ["job"])
+    slow = share_consumer(bootstrap, group, topic)
+    held: list[Message] = []
+    wait_until(lambda: held.extend(slow.poll(0.5)) or held)
+    quick = share_consumer(bootstrap, group, topic)
+    (again,) = take(quick, 1, accept)
+    assert again.value() == b"job"
+    quick.close()
+    slow.close()
+
+
+def test_a_delayed_record_waits_for_its_time_in_share_groups_only(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        topic = broker.create_topic("later", configs={"barnabas.delay.enable": "true"})
+        set_group(broker.bootstrap_servers, "crew", share_auto_offset_reset="earliest")
+        publish(broker.bootstrap_servers, topic, ["slow"], {"barnabas-delay-ms": "5000"})
+        deliver_at = int(time.time() * 1000) + 5000
+        publish(broker.bootstrap_servers, topic, ["at"], {"barnabas-deliver-at": str(deliver_at)})
+        publish(broker.bootstrap_servers, topic, ["quick"])
+        consumer = share_consumer(broker.bootstrap_servers, "crew", topic)
+        assert [message.value() for message in take(consumer, 1, accept)] == [b"quick"]
+        assert time.time() * 1000 < deliver_at, "too slow a machine to see anything"
+        consumer.close()
+        in_order = [message.value() for message in read_all(broker.bootstrap_servers, topic, 3)]
+        assert in_order == [b"slow", b"at", b"quick"]
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        consumer = share_consumer(broker.bootstrap_servers, "crew", "later")
+        taken = take(consumer, 2, accept)
+        assert time.time() * 1000 >= deliver_at
+        assert sorted(message.value() for message in taken) == [b"at", b"slow"]
+        consumer.close()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"barnabas-delay-ms": "90000"}, {"barnabas-deliver-at": "soon"}],
+    ids=["too late", "no number"],
+)
+def test_a_delay_that_cannot_be_kept_is_refused(broker: EmbeddedBroker, headers: dict[str, str]) -> None:
+    topic = broker.create_topic(configs={"barnabas.delay.enable": "true", "retention.ms": "60000"})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    errors: list[object] = []
+    producer.produce(topic, "job", headers=headers, callback=lambda error, message: errors.append(error))
+    producer.flush(PATIENCE_S)
+    (error,) = errors
+    assert error is not None
+    assert error.name() == "INVALID_RECORD"  # type: ignore[attr-defined]
+
+
+class WorkerProcess:
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        command = [sys.executable, "-m", "tests.queues.worker", bootstrap, group, topic]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.got: set[str] = set()
+        self.done: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            word, _, value = line.strip().partition(" ")
+            if word == "got":
+                self.got.add(value)
+            elif word == "done":
+                self.done.append(value)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+
+
+def test_nothing_is_lost_when_workers_and_the_broker_are_killed(tmp_path: Path) -> None:
+    values = {f"{number}" for number in range(1000)}
+    with BrokerProcess(tmp_path, "share.coordinator.state.topic.num.partitions=1") as broker:
+        bootstrap = broker.bootstrap_servers
+        set_group(bootstrap, "crew", share_auto_offset_reset="earliest")
+        workers = [WorkerProcess(bootstrap, "crew", "jobs") for _ in range(2)]
+        publish(bootstrap, "jobs", sorted(values))
+        try:
+            wait_until(lambda: sum(len(worker.done) for worker in workers) > 100)
+            workers[0].kill()
+            wait_until(lambda: len(workers[1].done) > 150)
+            broker.kill()
+            broker.start()
+            workers.append(WorkerProcess(bootstrap, "crew", "jobs"))
+            # What a worker had taken when it was killed may be done without its word.
+            wait_until(
+                lambda: values <= {value for worker in workers for value in worker.done} | workers[0].got
+            )
+        finally:
+            for worker in workers:
+                worker.kill()
+    assert set().union(*(worker.got for worker in workers)) == values
+
+
+@pytest.mark.java
+def test_kafkas_own_share_consumer_and_tools(broker: EmbeddedBroker, topic: str) -> None:
+    bootstrap, group = broker.bootstrap_servers, f"{topic}-java"
+    server = ("--bootstrap-server", bootstrap)
+    set_group(bootstrap, group, share_auto_offset_reset="earliest")
+    publish(bootstrap, topic, [f"job {number}" for number in range(60)])
+
+    consumed = run_tool(CONSOLE, *server, "--topic", topic, "--group", group, "--max-messages", "60").check()
+    assert sorted(consumed.stdout.split("\n")[:-1]) == sorted(f"job {number}" for number in range(60))
+    described = run_tool(GROUPS, *server, "--describe", "--group", group, "--offsets").check().stdout
+    rows = [line.split() for line in described.splitlines() if topic in line]
+    assert sorted(row[2] for row in rows) == ["0", "1"]
+    assert sum(int(row[3]) for row in rows) == 60  # start offsets
+    assert [row[4] for row in rows] == ["0", "0"]  # lag
+
+    reset = ("--reset-offsets", "--topic", topic, "--to-earliest", "--execute")
+    run_tool(GROUPS, *server, "--group", group, *reset).check()
+    verified = run_tool(
+        VERIFIABLE, *server, "--topic", topic, "--group-id", group, "--max-messages", "60"
+    ).check()
+    assert '"name":"records_consumed"' in verified.stdout
+    deleted = run_tool(GROUPS, *server, "--delete-offsets", "--group", group, "--topic", topic).check()
+    assert topic in deleted.stdout
+    run_tool(GROUPS, *server, "--delete", "--group", group).check()
+    assert group not in run_tool(GROUPS, *server, "--list").check().stdout
