@@ -18,6 +18,8 @@ READ_BY_PREFIX = (
     "zookeeper.ssl.",
     "group.streams.",
     "group.consumer.",
+    "group.share.",
+    "share.coordinator.state.topic.",
 )
 
 

@@ -121,9 +121,6 @@ _NOT_YET = """
     remote.log.copy.disable remote.log.delete.on.disable
     replica.socket.receive.buffer.bytes
 """
-_OF_PROTOCOLS_TO_COME = ("group.share.", "share.coordinator.")
-
-
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 
 
@@ -132,7 +129,7 @@ def is_without_effect_yet(name: str) -> bool:
 
     A test compares this list with the code, in both directions.
     """
-    return name in _WITHOUT_EFFECT or name.startswith(_OF_PROTOCOLS_TO_COME)
+    return name in _WITHOUT_EFFECT
 
 
 def _declare(names: str, kind: Kind, mode: Mode) -> dict[str, Setting]:
