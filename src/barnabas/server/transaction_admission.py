@@ -14,6 +14,7 @@ transaction may end; `still_open` sees that from the marker.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 Errors = dict[TopicPartition, ErrorCode]
+
+logger = logging.getLogger(__name__)
 
 _COORDINATOR_IS_AWAY = frozenset(
     {
@@ -112,7 +115,15 @@ def admit(
         task = asyncio.get_running_loop().create_task(question)
         _questions.add(task)
         task.add_done_callback(_questions.discard)
-        task.add_done_callback(lambda task: answered(task.result()))
+        task.add_done_callback(lambda task: answered(_answer_of(task, places)))
+
+
+def _answer_of(question: asyncio.Task[Errors], places: Collection[TopicPartition]) -> Errors:
+    """Whoever asked hears something, whatever became of the question: a producer waits for it."""
+    if not question.cancelled() and question.exception() is None:
+        return question.result()
+    logger.error("the transaction coordinator could not be asked: %r", question)
+    return dict.fromkeys(places, ErrorCode.NETWORK_EXCEPTION)
 
 
 def _ask_here(

@@ -139,11 +139,9 @@ class Fetching:
         return cold
 
     def _warmed(self) -> None:
-        response = self._attempt(final=self._wait_ms <= 0)
-        if response is None:
+        self._try(final=self._wait_ms <= 0)
+        if not self._answered:
             self._wait()
-        else:
-            self._request.respond(response)
 
     def _attempt(self, final: bool) -> FetchResponse | None:
         """The response, or None when there is too little to be worth one and time is left."""
@@ -295,12 +293,22 @@ class Fetching:
 
     def _retry(self) -> None:
         self._scheduled = False
-        if not self._answered and (response := self._attempt(final=self._session.ends_now)) is not None:
-            self._request.respond(response)
+        self._try(final=self._session.ends_now)
 
     def _time_out(self) -> None:
-        if not self._answered and (response := self._attempt(final=True)) is not None:
-            self._request.respond(response)
+        self._try(final=True)
+
+    def _try(self, final: bool) -> None:
+        if self._answered:
+            return
+        try:
+            response = self._attempt(final)
+        except Exception as error:  # called by the loop, to which nobody listens
+            self._end()
+            self._broker.dispatcher.fail(self._request, error)
+        else:
+            if response is not None:
+                self._request.respond(response)
 
     def _end(self) -> None:
         self._answered = True
