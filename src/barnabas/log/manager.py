@@ -37,6 +37,7 @@ from barnabas.log.properties import (
 )
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid, uuid_to_text
 
+MOST_PREFERRED = 10_000  # partitions that somebody has asked for and that may never come
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
 logger = logging.getLogger(__name__)
@@ -301,6 +302,8 @@ class LogManager:
 
     def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
         """Put a partition that is not here yet into this dir when it is created, as Kafka does."""
+        while len(self._preferred) >= MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
         self._preferred[partition] = log_dir
 
     def _dir_for(self, partition: TopicPartition) -> LogDir:

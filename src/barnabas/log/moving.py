@@ -34,7 +34,7 @@ from barnabas.log.log_dir import LogDir
 from barnabas.records.batch import iterate_headers
 from barnabas.types import TopicPartition, Uuid, uuid_to_text
 
-PIECE_BYTES = 64 << 10
+PIECE_BYTES = 32 << 10
 """How much is appended to a copy in one turn of the loop: some milliseconds, even of the smallest batches."""
 
 logger = logging.getLogger(__name__)

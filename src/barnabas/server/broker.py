@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -73,6 +73,7 @@ REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look wh
 # replicas then may wait in vain.
 IN_FLIGHT_SECONDS = 10.0
 LEFT_ALONE_SECONDS = 1.0
+KEPT_LOG_CONFIGS = 1000
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
@@ -92,6 +93,7 @@ class Broker:
         self.is_alone = coordination is None and not config["zookeeper.connect"]
         self.is_fenced = False
         self.static_config = config
+        self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.config = config
         self.files = files or LocalFileSystem()
         self.clock = clock or SystemClock()
@@ -124,6 +126,7 @@ class Broker:
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
         self._default_log_config = topic_log_config(config, {})
+        self._log_configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
         self._housekeeper: asyncio.TimerHandle | None = None
         self._left_dirs: set[str] = set()
         self.on_all_dirs_failed: Callable[[], None] = lambda: None
@@ -389,10 +392,15 @@ class Broker:
 
     def _use_dynamic_config(self) -> None:
         configs = self.image.configs
-        self.config = self.static_config.with_dynamic(
+        dynamic = (
             configs.get(Resource(ResourceType.BROKER, str(self.node_id)), {}),
             configs.get(Resource(ResourceType.BROKER, ""), {}),
         )
+        if dynamic == self._dynamic:
+            return  # those of a topic have changed
+        self._dynamic = dynamic
+        self._log_configs.clear()
+        self.config = self.static_config.with_dynamic(*dynamic)
         self._fsync = self.config["barnabas.acks.all.fsync"]
         self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
@@ -419,9 +427,16 @@ class Broker:
         )
 
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        """Topics with the same settings, most of them with none of their own, share one config."""
         overrides = image.topic_configs(topic)
-        # Most topics have none: thousands of partitions then share one config.
-        return topic_log_config(self.config, overrides) if overrides else self._default_log_config
+        if not overrides:
+            return self._default_log_config
+        key = frozenset(overrides.items())
+        if (known := self._log_configs.get(key)) is None:
+            if len(self._log_configs) >= KEPT_LOG_CONFIGS:
+                self._log_configs.clear()
+            known = self._log_configs[key] = topic_log_config(self.config, overrides)
+        return known
 
     def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
         """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
