@@ -59,6 +59,25 @@ _COORDINATOR_MOVED = frozenset(
 )
 
 
+async def patiently(
+    client: Client, attempt: Callable[[], Awaitable[T]], on_failure: Callable[[Exception], None] | None = None
+) -> T:
+    """Until the client's patience is at an end; unlike `Client.retry` even when no broker is there at all."""
+    deadline, backoff = Deadline(client.total_timeout), Backoff()
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            if deadline.passed or not is_retriable(error):
+                raise
+            if on_failure is not None:
+                on_failure(error)
+            if isinstance(error, KafkaError) and error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                await asyncio.sleep(MARKERS_DELAY)
+                continue
+        await backoff.wait(deadline)
+
+
 class Transactions:
     """Requests to the coordinators of transactional ids, patient with brokers that are away for a while."""
 
@@ -178,21 +197,12 @@ class Transactions:
         return await self._patiently([transactional_id], find_and_attempt)
 
     async def _patiently(self, names: Iterable[str], attempt: Callable[[], Awaitable[T]]) -> T:
-        """Until the client's patience is at an end; unlike `Client.retry` even when no broker is there at all."""
-        deadline, backoff = Deadline(self.client.total_timeout), Backoff()
-        while True:
-            try:
-                return await attempt()
-            except Exception as error:
-                if deadline.passed or not is_retriable(error):
-                    raise
-                if not isinstance(error, KafkaError) or error.code in _COORDINATOR_MOVED:
-                    for name in names:
-                        self._coordinators.pop(name, None)
-                if isinstance(error, KafkaError) and error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                    await asyncio.sleep(MARKERS_DELAY)
-                    continue
-            await backoff.wait(deadline)
+        def forget(error: Exception) -> None:
+            if not isinstance(error, KafkaError) or error.code in _COORDINATOR_MOVED:
+                for name in names:
+                    self._coordinators.pop(name, None)
+
+        return await patiently(self.client, attempt, forget)
 
     async def _find(self, names: Iterable[str]) -> None:
         unknown = [name for name in names if name not in self._coordinators]

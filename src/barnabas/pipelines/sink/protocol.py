@@ -24,7 +24,7 @@ A program may be killed between any two steps. `tests/pipelines/sink/test_protoc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, TypeVar
 
@@ -75,9 +75,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """-> None, or FencedError"""
+    """-> None, or FencedError. No state: the sink is forgotten."""
 
-    state: SinkState
+    state: SinkState | None
     rows: tuple[Any, ...] = ()
 
 
@@ -162,6 +162,7 @@ class Batch:
     run: int
     parts: tuple[Part, ...] = ()
     rows: tuple[Any, ...] = ()
+    is_last: bool = False  # nothing will follow, and nobody will ask again: a job that is no query
 
 
 def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
@@ -199,7 +200,7 @@ def commit(batch: Batch) -> Steps[None]:
     if batch.rows and batch.parts:
         # Rows that travel with the decision could not be taken back with it.
         part = yield Store(batch.run, batch.rows)
-        batch = Batch(batch.number, batch.query, batch.run, (*batch.parts, part))
+        batch = replace(batch, parts=(*batch.parts, part), rows=())
     for attempt in range(CLAIMS):
         yield Claim(fresh=attempt > 0)
         state = yield Read()
@@ -220,7 +221,8 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
             yield from _finish(state)
         return
     if not batch.parts:
-        yield Write(state.with_decision(batch.query, batch.number, ()).completed(), batch.rows)
+        done = state.with_decision(batch.query, batch.number, ()).completed()
+        yield Write(None if batch.is_last else done, batch.rows)
         return
     outcomes = yield Check(batch.parts)
     if any(outcome is not Outcome.OPEN for outcome in outcomes):
@@ -228,7 +230,7 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
         raise _lost(batch.number)
     state = state.with_decision(batch.query, batch.number, batch.parts)
     yield Write(state)
-    yield from _carry_out(state, batch.parts)
+    yield from _carry_out(state, batch.parts, forget=batch.is_last)
 
 
 def abort(owner: str) -> Steps[None]:
@@ -261,11 +263,11 @@ def _finish(state: SinkState, torn: Torn = Torn.FAIL) -> Steps[SinkState]:
     return (yield from _withdraw(state))
 
 
-def _carry_out(state: SinkState, parts: tuple[Part, ...]) -> Steps[SinkState]:
+def _carry_out(state: SinkState, parts: tuple[Part, ...], *, forget: bool = False) -> Steps[SinkState]:
     outcomes = (yield Commit(parts)) if parts else []
     if all(outcome is Outcome.COMMITTED for outcome in outcomes):
         done = state.completed()
-        yield Write(done)
+        yield Write(None if forget else done)
         return done
     if Outcome.COMMITTED in outcomes or Outcome.UNKNOWN in outcomes:
         yield from _stop(state, outcomes)

@@ -1,0 +1,40 @@
+"""The sink: `df.write.format("barnabas")` and `df.writeStream.format("barnabas")`, exactly once.
+
+settings   options and columns, checked
+writer     Spark's writers, on the driver and in tasks
+rows       Arrow -> encoded batches
+protocol   exactly once, without I/O
+state      what a sink remembers
+driver     the protocol's steps, carried out on a cluster
+ledger     reads the state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.pipelines.options import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+def make_stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceStreamWriter:
+    """Rows of every output mode are appended, as by Spark's own Kafka sink."""
+    from barnabas.pipelines.sink.settings import read_settings
+    from barnabas.pipelines.sink.writer import StreamWriter
+
+    return StreamWriter(read_settings(options, schema, is_streaming=True))
+
+
+def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    from barnabas.pipelines.sink.settings import read_settings
+    from barnabas.pipelines.sink.writer import BatchWriter
+
+    if overwrite:
+        raise OptionError("a topic can only be appended to: use mode('append')")
+    return BatchWriter(read_settings(options, schema, is_streaming=False))

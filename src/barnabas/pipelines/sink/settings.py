@@ -1,0 +1,121 @@
+"""What the options and the columns of a sink say, checked before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.pipelines.client_settings import ClientSettings
+from barnabas.pipelines.options import OptionError, Options
+from barnabas.pipelines.sink.protocol import Torn
+from barnabas.records.compression import CODEC_BY_NAME, Codec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+LARGEST_REQUEST = 1024 * 1024  # Kafka's max.request.size, which limits a batch too
+HANDED_OVER = 64 * 1024  # bytes of a task's rows that travel through the driver instead of in a transaction
+_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+_COLUMNS = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+
+
+@dataclass(frozen=True)
+class SinkSettings:
+    client: ClientSettings
+    columns: tuple[str, ...]
+    topic: str | None = None
+    delivery: str = EXACTLY_ONCE
+    sink: str = ""
+    torn: Torn = Torn.FAIL
+    handed_over: int = HANDED_OVER
+    codec: int = Codec.NONE
+    acks: int = -1
+    largest_batch: int = LARGEST_REQUEST
+    timeout_ms: int | None = None
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == EXACTLY_ONCE
+
+
+def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming: bool) -> SinkSettings:
+    options = Options(given, "sink")
+    delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) or EXACTLY_ONCE
+    topic = options.text("topic")
+    handed_over = options.number("handedOverBytes")
+    timeout = options.client_text("transaction.timeout.ms")
+    return SinkSettings(
+        client=options.client_settings(),
+        columns=_columns(schema, topic, with_timestamp=options.flag("includeTimestamp")),
+        topic=topic,
+        delivery=delivery,
+        sink=_sink_name(options, needed=is_streaming and delivery == EXACTLY_ONCE),
+        torn=Torn(options.choice("tornBatch", [one.value for one in Torn]) or Torn.FAIL.value),
+        handed_over=HANDED_OVER if handed_over is None else handed_over,
+        codec=_word(options, "compression.type", CODEC_BY_NAME, "none"),
+        acks=_word(options, "acks", _ACKS, "all"),
+        largest_batch=_bytes(options, "max.request.size", LARGEST_REQUEST),
+        timeout_ms=None if timeout is None else _bytes(options, "transaction.timeout.ms", 0),
+    )
+
+
+def _sink_name(options: Options, *, needed: bool) -> str:
+    """How the sink is called in transactional ids and in its state: the same after every restart."""
+    if given := options.text("sinkId"):
+        return given
+    if location := options.text("checkpointLocation"):
+        return "spark-" + hashlib.sha256(location.rstrip("/").encode()).hexdigest()[:16]
+    if needed:
+        raise OptionError(
+            "an exactly-once sink must be known again after a restart: give this writer the option "
+            "'checkpointLocation' or 'sinkId', or set 'delivery' to 'at-least-once'"
+        )
+    return ""
+
+
+def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> tuple[str, ...]:
+    types = {one.name: one.dataType.simpleString() for one in schema.fields}
+    if "value" not in types:
+        raise OptionError(
+            f"there is no column 'value' to write; the columns are {', '.join(types) or 'none'}"
+        )
+    if topic is None and "topic" not in types:
+        raise OptionError("where to write: give the option 'topic', or a column 'topic'")
+    wanted = [name for name in _COLUMNS if name in types]
+    if not with_timestamp and "timestamp" in wanted:
+        wanted.remove("timestamp")  # as in Spark's own sink, which writes the present time
+    if topic is not None and "topic" in wanted:
+        wanted.remove("topic")
+    for name in wanted:
+        if types[name] not in _COLUMNS[name]:
+            raise OptionError(
+                f"column {name!r} must be of type {' or '.join(_COLUMNS[name])}, not {types[name]}: cast it first"
+            )
+    return tuple(wanted)
+
+
+def _word(options: Options, name: str, known: Mapping[str, Any], default: str) -> int:
+    word = (options.client_text(name) or default).lower()
+    if word not in known:
+        raise OptionError(f"option 'kafka.{name}' must be one of {', '.join(known)}, not {word!r}")
+    return int(known[word])
+
+
+def _bytes(options: Options, name: str, default: int) -> int:
+    text = options.client_text(name)
+    if text is None:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"option 'kafka.{name}' must be a whole number above zero, not {text!r}")
+    return int(text)

@@ -1,0 +1,249 @@
+"""Spark's writers. What they promise is in `protocol.py`; here it meets the processes that Spark runs.
+
+Spark makes a writer for each batch in a worker of the driver and pickles it for the tasks; it makes another one, in
+another process, to commit. So a writer does nothing when it is made. The batch is planned when the writer is pickled,
+that is before any task can start, and what the committing side must know comes back with the tasks' messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from barnabas.client.cluster import raise_for
+from barnabas.client.errors import UnsupportedApiError
+from barnabas.client.lane import Identity
+from barnabas.client.shipping import Shipper, TransactionalShipper
+from barnabas.client.transactional import Transactions
+from barnabas.pipelines.broker_link import BrokerLink, link_to
+from barnabas.pipelines.sink import protocol
+from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
+from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
+from barnabas.pipelines.sink.settings import SinkSettings
+from barnabas.pipelines.sink.state import Part, task_id
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.records.columnar.blocks import Block
+
+SWEEP_SECONDS = 10.0
+
+_drivers: dict[tuple[int, int, str], SinkDriver] = {}
+_swept: dict[str, float] = {}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has done."""
+
+    run: int = 0
+    query: str = ""
+    rows: int = 0
+    part: Part | None = None
+    blocks: list[Block] = field(default_factory=list)
+
+
+def driver_for(settings: SinkSettings, sink: str) -> tuple[BrokerLink, SinkDriver]:
+    """This process's, kept from batch to batch."""
+    link = link_to(**settings.client.link)
+    key = (os.getpid(), id(link), sink)
+    if key not in _drivers:
+        _drivers[key] = SinkDriver(link.client, sink)
+    return link, _drivers[key]
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a task of Spark has a context"
+    return context
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self._task: Task | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._task is None:
+            self._task = self._plan()
+        return self.__dict__
+
+    def _plan(self) -> Task:
+        if not self._settings.is_exactly_once:
+            return Task(self._settings)
+        link, driver = driver_for(self._settings, self._settings.sink)
+        ticket = link.run(driver.run(protocol.plan(owner_of_this_process(), self._settings.torn)))
+        timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
+        return Task(self._settings, self._settings.sink, ticket, timeout)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        context = _context()
+        query = context.getLocalProperty("sql.streaming.queryId") or ""
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        return self._task.write(iterator, context.partitionId(), query, batch)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        if self._settings.is_exactly_once:
+            _commit(self._settings, self._settings.sink, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        if self._settings.is_exactly_once:
+            link, driver = driver_for(self._settings, self._settings.sink)
+            link.run(driver.run(protocol.abort(owner_of_this_process())))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One job: all of its rows or none. Its state is forgotten with it, unless a `sinkId` says who asks again."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self._job = uuid.uuid4().hex
+        self._task: Task | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._task is None:
+            self._task = self._plan()
+        return self.__dict__
+
+    @property
+    def _sink(self) -> str:
+        return self._settings.sink or f"batch-{self._job}"
+
+    def _plan(self) -> Task:
+        if not self._settings.is_exactly_once:
+            return Task(self._settings)
+        link, driver = driver_for(self._settings, self._sink)
+        ticket = Ticket(run=0)
+        if self._settings.sink:
+            ticket = link.run(driver.run(protocol.plan(self._job, self._settings.torn)))
+        timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
+        return Task(self._settings, self._sink, ticket, timeout, without_timeout=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        return self._task.write(iterator, _context().partitionId(), self._job, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once:
+            _commit(self._settings, self._sink, messages, 0, is_last=not self._settings.sink)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once and self._task is not None:
+            link, driver = driver_for(self._settings, self._sink)
+            link.run(driver.run(protocol.sweep(self._task.ticket.run)))
+
+
+def _commit(
+    settings: SinkSettings,
+    sink: str,
+    messages: list[WriterCommitMessage | None],
+    number: int,
+    *,
+    is_last: bool = False,
+) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    parts = tuple(message.part for message in written if message.part is not None)
+    rows = tuple(block for message in written for block in message.blocks)
+    if not parts and not rows:
+        return  # nothing was written, and running the batch again would write nothing
+    link, driver = driver_for(settings, sink)
+    run, query = written[0].run, written[0].query
+    link.run(driver.run(protocol.commit(Batch(number, query, run, parts, rows, is_last))))
+    if not is_last and time.monotonic() - _swept.get(sink, 0.0) > SWEEP_SECONDS:
+        # No task of this query runs now: what is open was left by one that Spark has given up.
+        _swept[sink] = time.monotonic()
+        link.run(driver.run(protocol.sweep(run)))
+
+
+@dataclass
+class Task:
+    """What a task needs; travels to it with the writer."""
+
+    settings: SinkSettings
+    sink: str = ""
+    ticket: Ticket = field(default_factory=lambda: Ticket(0))
+    timeout_ms: int = 0
+    without_timeout: bool = True
+
+    def write(self, rows: Iterator[pa.RecordBatch], number: int, query: str, batch: int) -> Written:
+        if self.settings.is_exactly_once and self.ticket.has(query, batch):
+            for _ in rows:
+                pass
+            return Written(self.ticket.run, query)
+        link = link_to(**self.settings.client.link)
+        return link.run(self._write(link, rows, number, query))
+
+    async def _write(
+        self, link: BrokerLink, rows: Iterator[pa.RecordBatch], number: int, query: str
+    ) -> Written:
+        from barnabas.pipelines.sink.rows import (
+            RowEncoder,
+        )  # numba: a second that the driver need not wait for
+
+        encoder = RowEncoder(link.client, self.settings, rows)
+        written = Written(self.ticket.run, query)
+        blocks = await encoder.next_blocks()
+        if blocks is None:
+            return written
+        following = await encoder.next_blocks()
+        if following is None and self._may_hand_over(blocks):
+            written.blocks = blocks
+            return written
+        shipper = await self._shipper(link, number)
+        while blocks is not None:
+            ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
+            try:
+                await shipper.send(blocks)
+            finally:
+                # The thread that reads Spark's rows must have ended before this task does.
+                upcoming = await ahead if ahead is not None else None
+            blocks, following = following, upcoming
+        if isinstance(shipper, TransactionalShipper):
+            identity = shipper.identity
+            written.part = Part(shipper.transactional_id or "", identity.producer_id, identity.epoch)
+        return written
+
+    def _may_hand_over(self, blocks: list[Block]) -> bool:
+        size = sum(len(block.data) for block in blocks)
+        return self.settings.is_exactly_once and size <= self.settings.handed_over
+
+    async def _shipper(self, link: BrokerLink, number: int) -> Shipper:
+        if not self.settings.is_exactly_once:
+            return Shipper(link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks)
+        name = task_id(self.sink, self.ticket.run, number)
+        transactions = Transactions(link.client)
+        try:
+            identity = await transactions.initialize(
+                name, self.timeout_ms, without_timeout=self.without_timeout
+            )
+        except UnsupportedApiError as error:
+            raise SinkError(
+                f"{error}: this broker has no transactions; set 'delivery' to 'at-least-once'"
+            ) from error
+        return TransactionalShipper(transactions, identity, name)
+
+
+async def _idempotent(link: BrokerLink, acks: int) -> Identity:
+    """Retries leave no duplicates where the broker can tell; that is no promise about tasks that run again."""
+    if acks != -1:
+        return Identity()
+
+    async def attempt() -> Identity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+        response = await link.client.send_to_any(request)
+        raise_for(response.error_code, "no producer id was given out")
+        return Identity(response.producer_id, response.producer_epoch)
+
+    try:
+        identity: Identity = await link.client.retry(attempt)
+    except UnsupportedApiError:
+        return Identity()
+    return identity
