@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.fast_workers import prepare_workers
 from barnabas.pipelines.java import prepare_java
 
 LOCAL_CHECKPOINTS = (
@@ -51,6 +52,7 @@ def session_builder(
 ) -> SparkSession.Builder:
     """A builder with our settings; `settings` come last. LOCAL_SETTINGS only when the master is local."""
     prepare_java()
+    prepare_workers()
     # Spark starts `python3` of the PATH otherwise, which need not be the one that has Barnabas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
