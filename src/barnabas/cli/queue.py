@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli import queue_dead
 from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.client.sharing.taken import Refusal
 
 app = typer.Typer(help="Use topics as task queues (share groups).", no_args_is_help=True)
+app.add_typer(queue_dead.app, name="dead")
 
 DEFAULT_GROUP = "workers"
 

@@ -95,15 +95,16 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
     }
 
 
-async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set where a group goes on; refused while it has members."""
+async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int | Commit]) -> None:
+    """Set where a group goes on, perhaps with a note; refused while it has members."""
     known = await client.topics({place.topic for place in offsets})
     topics: dict[str, OffsetCommitRequestTopic] = {}
-    for (name, index), offset in offsets.items():
+    for (name, index), wanted in offsets.items():
+        commit = wanted if isinstance(wanted, Commit) else Commit(wanted)
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=known[name].id))
         topic.partitions.append(
             OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=""
+                partition_index=index, committed_offset=commit.offset, committed_metadata=commit.metadata
             )
         )
 
