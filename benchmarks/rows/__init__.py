@@ -6,6 +6,7 @@ from benchmarks.rows import (
     cold,
     compaction,
     consume,
+    consumer_groups,
     cost,
     groups,
     growth,
@@ -13,6 +14,8 @@ from benchmarks.rows import (
     memory,
     produce,
     requests,
+    share,
+    spark,
     startup,
     transactions,
 )
@@ -25,12 +28,15 @@ ALL_ROWS: tuple[Row, ...] = (
     *cost.ROWS,
     *latency.ROWS,
     *groups.ROWS,
+    *share.ROWS,
+    *consumer_groups.ROWS,
     *transactions.ROWS,
     *compaction.ROWS,
     *startup.ROWS,
     *cold.ROWS,
     *growth.ROWS,
     *cluster.ROWS,
+    *spark.ROWS,
     *memory.ROWS,
 )
 
