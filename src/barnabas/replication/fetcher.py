@@ -9,30 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from barnabas.clock import Clock
 from barnabas.cluster.peers import Peers
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
-    FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     ForgottenTopic,
     PartitionData,
     ReplicaState,
 )
 from barnabas.replication import follower
+from barnabas.replication.followed import Followed, Key, by_topic, key_of, name_all
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle, is_throttled
-from barnabas.types import Uuid
 
 logger = logging.getLogger(__name__)
-
-Key: TypeAlias = tuple[Uuid, int]
 
 _LAST_SESSION_EPOCH = 2**31 - 1
 # After a change of leaders somebody always knows of it first; the other does a few milliseconds later. So the first
@@ -65,32 +61,6 @@ class Identity(NamedTuple):
     broker_epoch: int
 
 
-class _Position(NamedTuple):
-    """What the leader was last told of a partition."""
-
-    leader_epoch: int
-    offset: int
-    last_epoch: int
-    log_start: int
-
-
-class _Followed:
-    __slots__ = ("leader_epoch", "partition", "refusals", "resume_at", "sent")
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
-        self.sent: _Position | None = None
-        self.resume_at = 0.0
-        self.refusals = 0  # one after the other
-
-    def position(self) -> _Position:
-        log = self.partition.log
-        return _Position(
-            self.partition.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset
-        )
-
-
 class LeaderFetcher:
     """`_to_name` are the partitions that the next request must name, because the leader knows something else of
     them, or nothing; `_put_off` those that it must not name yet. A fetch costs what has changed, not what is
@@ -111,9 +81,9 @@ class LeaderFetcher:
         self._settings = settings
         self._clock = clock
         self._throttle = throttle
-        self._followed: dict[Key, _Followed] = {}
-        self._to_name: dict[Key, _Followed] = {}
-        self._put_off: dict[Key, _Followed] = {}
+        self._followed: dict[Key, Followed] = {}
+        self._to_name: dict[Key, Followed] = {}
+        self._put_off: dict[Key, Followed] = {}
         self._forgotten: dict[Key, None] = {}
         self._session_id = 0
         self._session_epoch = 0
@@ -122,8 +92,8 @@ class LeaderFetcher:
         self._wake = asyncio.Event()
 
     def add(self, partition: Partition) -> None:
-        key = _key(partition)
-        self._followed[key] = self._to_name[key] = _Followed(partition)
+        key = key_of(partition)
+        self._followed[key] = self._to_name[key] = Followed(partition)
         self._put_off.pop(key, None)
         self._forgotten.pop(key, None)
         self._wake.set()
@@ -132,7 +102,7 @@ class LeaderFetcher:
 
     def follows(self, partition: Partition) -> bool:
         """Is it followed in the epoch in which it is now? A new epoch begins without waiting for a pause to end."""
-        one = self._followed.get(_key(partition))
+        one = self._followed.get(key_of(partition))
         state = partition.state
         return (
             one is not None
@@ -142,7 +112,7 @@ class LeaderFetcher:
         )
 
     def remove(self, partition: Partition) -> None:
-        key = _key(partition)
+        key = key_of(partition)
         if self._followed.pop(key, None) is not None:
             self._to_name.pop(key, None)
             self._put_off.pop(key, None)
@@ -235,10 +205,10 @@ class LeaderFetcher:
             max_bytes=settings.max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=_named(named, settings.partition_max_bytes),
+            topics=name_all(named, settings.partition_max_bytes),
             forgotten_topics_data=[
                 ForgottenTopic(topic_id=topic_id, partitions=indexes)
-                for topic_id, indexes in _by_topic(forgotten if self._session_id else ()).items()
+                for topic_id, indexes in by_topic(forgotten if self._session_id else ()).items()
             ],
         )
 
@@ -268,7 +238,7 @@ class LeaderFetcher:
                     if one.sent == one.position() and not one.partition.is_leader:
                         self._take_one(key, one, data, now_ms)
 
-    def _take_one(self, key: Key, one: _Followed, data: PartitionData, now_ms: int) -> None:
+    def _take_one(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
@@ -282,40 +252,20 @@ class LeaderFetcher:
             logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
             self._put_off_for(self._settings().backoff, key, one)
 
-    def _take_records(self, key: Key, one: _Followed, data: PartitionData, now_ms: int) -> None:
+    def _take_records(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:
         size = follower.take(one.partition, data, now_ms)
         if size and _is_held_back(one.partition):
             self._throttle.take(size)
             if self._throttle.is_exceeded:
                 self._put_off_for(self._settings().backoff, key, one)
 
-    def _put_off_for(self, seconds: float, key: Key, one: _Followed) -> None:
+    def _put_off_for(self, seconds: float, key: Key, one: Followed) -> None:
         """Not now: the leader does not know yet that it leads, or is no longer one. It is named again later: only
         then does the leader count what we have."""
         one.resume_at = self._clock.monotonic() + seconds
         self._put_off[key] = one
         self._to_name.pop(key, None)
         self._forgotten[key] = None
-
-
-def _named(partitions: dict[Key, _Followed], max_bytes: int) -> list[FetchTopic]:
-    topics: dict[Uuid, FetchTopic] = {}
-    for (topic_id, index), one in partitions.items():
-        position = one.sent = one.position()
-        topic = topics.get(topic_id)
-        if topic is None:
-            topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
-        topic.partitions.append(
-            FetchPartition(
-                partition=index,
-                current_leader_epoch=position.leader_epoch,
-                fetch_offset=position.offset,
-                last_fetched_epoch=position.last_epoch,
-                log_start_offset=position.log_start,
-                partition_max_bytes=max_bytes,
-            )
-        )
-    return list(topics.values())
 
 
 def _is_held_back(partition: Partition) -> bool:
@@ -326,14 +276,3 @@ def _is_held_back(partition: Partition) -> bool:
         and not partition.is_in_sync(partition.broker_id)
         and is_throttled(listed, partition.index, partition.broker_id)
     )
-
-
-def _key(partition: Partition) -> Key:
-    return partition.topic_id, partition.index
-
-
-def _by_topic(keys: Iterable[Key]) -> dict[Uuid, list[int]]:
-    topics: dict[Uuid, list[int]] = {}
-    for topic_id, index in keys:
-        topics.setdefault(topic_id, []).append(index)
-    return topics

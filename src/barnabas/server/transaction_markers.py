@@ -19,8 +19,10 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.replication.partition import ALL_REPLICAS, Partition
@@ -29,11 +31,13 @@ from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
+    from barnabas.server.dispatch import Request
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
 NO_LEADER = -1
+MARKER_SECONDS = 10.0  # less than the coordinator waits for an answer (REQUEST_SECONDS in cluster/peers.py)
 
 # The transaction is over in such a partition already, or nothing of it can be there.
 _SETTLED = frozenset(
@@ -124,6 +128,40 @@ def _is_repeated(partition: Partition, marker: Marker) -> bool:
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"a marker of epoch {marker.producer_epoch} for producer {marker.producer_id}, whose epoch is {known.epoch}",
     )
+
+
+class MarkersWritten:
+    """Answers when every marker is safe, or says which are not yet: the coordinator tries those again."""
+
+    def __init__(self, broker: Broker, request: Request, response: WriteTxnMarkersResponse) -> None:
+        self._request = request
+        self._response = response
+        self._open = {
+            id(result): result
+            for marker in response.markers
+            for topic in marker.topics
+            for result in topic.partitions
+        }
+        self._all_asked = False
+        self._timer = broker.timers.call_later(MARKER_SECONDS, self._time_out)
+
+    def settle(self, result: WritableTxnMarkerPartitionResult, error: ErrorCode) -> None:
+        if self._open.pop(id(result), None) is not None:
+            result.error_code = error
+            self._answer_if_complete()
+
+    def all_asked(self) -> None:
+        self._all_asked = True
+        self._answer_if_complete()
+
+    def _time_out(self) -> None:
+        for result in list(self._open.values()):
+            self.settle(result, ErrorCode.REQUEST_TIMED_OUT)
+
+    def _answer_if_complete(self) -> None:
+        if self._all_asked and not self._open:
+            self._timer.cancel()
+            self._request.respond(self._response)
 
 
 # -- in all partitions of a transaction -----------------------------------------------------------------

@@ -37,7 +37,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.transaction_markers import Marker, write_here
+from barnabas.server.transaction_markers import Marker, MarkersWritten, write_here
 from barnabas.transactions.instances import Instance
 from barnabas.transactions.shard import Outcome
 from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
@@ -52,7 +52,6 @@ FIRST_OF_V2 = 5  # of EndTxn and AddPartitionsToTxn
 # The first versions whose senders know PRODUCER_FENCED (KIP-588).
 KNOWS_FENCED = 2
 INIT_KNOWS_FENCED = 4
-MARKER_SECONDS = 10.0  # less than the coordinator waits for an answer (REQUEST_SECONDS in cluster/peers.py)
 
 
 # -- InitProducerId -----------------------------------------------------------------------------------
@@ -284,47 +283,13 @@ def end_txn(broker: Broker, request: Request, message: EndTxnRequest) -> None:
 def write_txn_markers(broker: Broker, request: Request, message: WriteTxnMarkersRequest) -> None:
     """Append markers to partitions that this broker leads; from a coordinator, or from an administrator."""
     response = WriteTxnMarkersResponse(markers=[_marker_result(marker) for marker in message.markers])
-    written = _Written(broker, request, response)
+    written = MarkersWritten(broker, request, response)
     for marker, answer in zip(message.markers, response.markers, strict=True):
         for topic in answer.topics:
             for result in topic.partitions:
                 place = TopicPartition(topic.name, result.partition_index)
                 write_here(broker, place, _marker(marker), lambda error, at=result: written.settle(at, error))  # type: ignore[misc]
     written.all_asked()
-
-
-class _Written:
-    """Answers when every marker is safe, or says which are not yet: the coordinator tries those again."""
-
-    def __init__(self, broker: Broker, request: Request, response: WriteTxnMarkersResponse) -> None:
-        self._request = request
-        self._response = response
-        self._open = {
-            id(result): result
-            for marker in response.markers
-            for topic in marker.topics
-            for result in topic.partitions
-        }
-        self._all_asked = False
-        self._timer = broker.timers.call_later(MARKER_SECONDS, self._time_out)
-
-    def settle(self, result: WritableTxnMarkerPartitionResult, error: ErrorCode) -> None:
-        if self._open.pop(id(result), None) is not None:
-            result.error_code = error
-            self._answer_if_complete()
-
-    def all_asked(self) -> None:
-        self._all_asked = True
-        self._answer_if_complete()
-
-    def _time_out(self) -> None:
-        for result in list(self._open.values()):
-            self.settle(result, ErrorCode.REQUEST_TIMED_OUT)
-
-    def _answer_if_complete(self) -> None:
-        if self._all_asked and not self._open:
-            self._timer.cancel()
-            self._request.respond(self._response)
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:

@@ -1,0 +1,70 @@
+"""A partition that is followed: what its leader was last told of it, and how that is said in a fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from barnabas.protocol.messages.fetch import FetchPartition, FetchTopic
+from barnabas.replication.partition import Partition
+from barnabas.types import Uuid
+
+Key: TypeAlias = tuple[Uuid, int]
+
+
+def key_of(partition: Partition) -> Key:
+    return partition.topic_id, partition.index
+
+
+class Position(NamedTuple):
+    """What the leader was last told of a partition."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    log_start: int
+
+
+class Followed:
+    __slots__ = ("leader_epoch", "partition", "refusals", "resume_at", "sent")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.sent: Position | None = None
+        self.resume_at = 0.0
+        self.refusals = 0  # one after the other
+
+    def position(self) -> Position:
+        log = self.partition.log
+        return Position(
+            self.partition.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset
+        )
+
+
+def name_all(partitions: Mapping[Key, Followed], max_bytes: int) -> list[FetchTopic]:
+    """Ask for what comes next in each of them, and note what the leader is told by that."""
+    topics: dict[Uuid, FetchTopic] = {}
+    for (topic_id, index), one in partitions.items():
+        position = one.sent = one.position()
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+        topic.partitions.append(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=position.leader_epoch,
+                fetch_offset=position.offset,
+                last_fetched_epoch=position.last_epoch,
+                log_start_offset=position.log_start,
+                partition_max_bytes=max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def by_topic(keys: Iterable[Key]) -> dict[Uuid, list[int]]:
+    topics: dict[Uuid, list[int]] = {}
+    for topic_id, index in keys:
+        topics.setdefault(topic_id, []).append(index)
+    return topics
