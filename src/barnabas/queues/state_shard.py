@@ -8,7 +8,7 @@ of them the whole state is written, and what lies before all the newest snapshot
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord, Producer
@@ -29,6 +29,7 @@ from barnabas.queues.changes import Stored
 from barnabas.queues.state_records import from_batches, snapshot_record, tombstone, update_record
 from barnabas.queues.stored_state import NO_EPOCH, NO_OFFSET, UNKNOWN_COUNT, ShareKey, StoredState
 from barnabas.records.record import Record
+from barnabas.types import Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -117,8 +118,9 @@ class ShareStateShard:
         self._check_partition(key)
         return ([tombstone(key)] if key in self._states else []), None
 
-    def forget_group_or_topic(self, is_gone: Callable[[ShareKey], bool]) -> tuple[Records, None]:
-        return [tombstone(key) for key in self._states if is_gone(key)], None
+    def forget_topics(self, topic_ids: Set[Uuid]) -> tuple[Records, None]:
+        """Topics were deleted: nobody will ask for the state of their partitions any more."""
+        return [tombstone(key) for key in self._states if key.topic_id in topic_ids], None
 
     def _initialized(self, key: ShareKey, verb: str) -> StoredState:
         known = self._states.get(key)

@@ -78,6 +78,8 @@ class Coordinators:
         deleted = deleted_topics(before, deltas)
         if changed or deleted:
             self.groups.topics_changed(changed, deleted)
+        if deleted:
+            self.shares.topics_deleted({before.topics[name].topic_id for name in deleted})
 
     def follow(self) -> None:
         """Take over the shards of partitions that we lead now, and let go of the others."""

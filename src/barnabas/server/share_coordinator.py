@@ -108,11 +108,7 @@ class ShareCoordinator:
 
     def topics_deleted(self, topic_ids: set[Uuid]) -> None:
         for index, _ in self.runtime.shards():
-            self.runtime.write(
-                index,
-                lambda shard: shard.forget_group_or_topic(lambda key: key.topic_id in topic_ids),
-                _ignore,
-            )
+            self.runtime.write(index, lambda shard: shard.forget_topics(topic_ids), _ignore)
 
     def _prune(self) -> None:
         """Cut off what lies before every partition's newest snapshot; the topic is never compacted (KIP-932)."""

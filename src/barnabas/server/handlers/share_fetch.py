@@ -184,9 +184,12 @@ class ShareFetching:
         errors: dict[Place, ShareFetchPartitionData] = {}
         led: list[tuple[Place, LedSharePartition]] = []
         places = list(self._session.places)
-        turn = self._message.share_session_epoch % len(places)
+        turn = self._message.share_session_epoch % len(places) if places else 0
+        lost = {Place(*each.key[1:]): each.error for each, _ in self._watched if each.error is not None}
         for place in places[turn:] + places[:turn]:
             try:
+                if (error := lost.get(place)) is not None:
+                    raise error  # what this request has waited for: the client shall hear of it
                 opened = self._broker.coordinators.share_partitions.open(
                     ShareKey(self._session.key.group_id, *place)
                 )
