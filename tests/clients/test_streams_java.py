@@ -20,13 +20,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.coordination.keys import partition_for
 from barnabas.errors import KafkaError
-from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest
-from barnabas.testing import EmbeddedBroker
+from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest, TaskIds
+from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.apache_kafka import java_command, run_tool
 from tests.broker_process import BrokerProcess
 from tests.clients.conftest import wait_for
 from tests.kafka_jars import kafka_libs
+from tests.zookeeper import require_zookeeper
 
 pytestmark = pytest.mark.java
 
@@ -159,6 +162,10 @@ def describe(bootstrap: str, group: str) -> DescribedGroup:
     return asyncio.run(ask())
 
 
+def standbys(bootstrap: str, group: str) -> list[TaskIds]:
+    return [ids for member in describe(bootstrap, group).members for ids in member.assignment.standby_tasks]
+
+
 def is_shared(bootstrap: str, group: str, *shares: int) -> Callable[[], bool]:
     """Is the group stable, with so many active tasks for each member?"""
 
@@ -176,7 +183,9 @@ def is_shared(bootstrap: str, group: str, *shares: int) -> Callable[[], bool]:
 
 
 def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Path, classes: Path) -> None:
-    settings = (f"{name}={value}" for name, value in QUICK.items())
+    """With standbys: the survivor has the state of what it takes over."""
+    wanted_settings = {**QUICK, "group.streams.num.standby.replicas": "1"}
+    settings = (f"{name}={value}" for name, value in wanted_settings.items())
     with BrokerProcess(tmp_path / "broker", *settings) as broker:
         bootstrap = broker.bootstrap_servers
         topics = ("lines", "counted")
@@ -196,6 +205,7 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
             Application(classes, bootstrap, "app", topics, *options) as second,
         ):
             wait_for(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
+            assert sum(len(ids.partitions) for ids in standbys(bootstrap, "app")) == 3
             words.send(100)
             second.kill()
             words.send(100)
@@ -211,37 +221,71 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
         words.close()
 
 
-def test_kafka_streams_groups_shows_and_deletes_a_group_with_standbys(classes: Path) -> None:
-    with EmbeddedBroker(settings={**QUICK, "group.streams.num.standby.replicas": "1"}) as broker:
-        bootstrap = broker.bootstrap_servers
-        topics = (broker.create_topic(partitions=2), broker.create_topic())
-        words = Words(bootstrap, topics)
-        with (
-            Application(classes, bootstrap, "shown", topics, "group.protocol=streams") as first,
-            Application(classes, bootstrap, "shown", topics, "group.protocol=streams") as second,
-        ):
-            wait_for(is_shared(bootstrap, "shown", 2, 2), "a fair share for both", PATIENCE)
-            words.send(50)
-            words.wait_until_counted()
-            on = ("--bootstrap-server", bootstrap)
-            shown = run_tool(STREAMS_GROUPS, *on, "--describe", "--group", "shown", "--members", "--verbose")
-            assert shown.check().stdout.count(" ACTIVE: ") == 2
-            assert shown.stdout.count(" STANDBY: ") == 2
-            first.close()
-            second.close()
-        run_tool(STREAMS_GROUPS, *on, "--delete", "--group", "shown").check()
-        assert describe(bootstrap, "shown").error_code
-        words.close()
-
-
-def test_the_same_program_works_with_the_classic_protocol(classes: Path) -> None:
+def test_an_application_moves_from_the_classic_protocol_to_the_new_one(classes: Path) -> None:
+    """It stops and starts again with the other setting: offsets and state go on where they were."""
     with EmbeddedBroker(settings=QUICK) as broker:
         bootstrap = broker.bootstrap_servers
         topics = (broker.create_topic(partitions=2), broker.create_topic())
+        on = ("--bootstrap-server", bootstrap)
         words = Words(bootstrap, topics)
-        words.send(50)
-        with Application(classes, bootstrap, "classic", topics, "group.protocol=classic") as application:
-            words.wait_until_counted()
-            words.check_exactly_once()
-            application.close()
+        for protocol in ("classic", "streams"):
+            words.send(50)
+            with Application(
+                classes, bootstrap, "mover", topics, f"group.protocol={protocol}"
+            ) as application:
+                words.wait_until_counted()
+                if protocol == "streams":
+                    shown = run_tool(
+                        STREAMS_GROUPS, *on, "--describe", "--group", "mover", "--members", "--verbose"
+                    )
+                    assert " ACTIVE: 0:[0,1]; 1:[0,1];" in shown.check().stdout
+                application.close()
+        words.check_exactly_once()
+        run_tool(STREAMS_GROUPS, *on, "--delete", "--group", "mover").check()
+        assert describe(bootstrap, "mover").error_code
         words.close()
+
+
+@pytest.mark.slow
+def test_counts_are_exact_when_the_coordinator_of_the_group_dies(classes: Path) -> None:
+    """On three brokers: its successor goes on from the log, and whoever creates topics is not the coordinator."""
+    require_zookeeper()
+    settings = {
+        **QUICK,
+        "zookeeper.session.timeout.ms": "3000",
+        "min.insync.replicas": "2",
+    }
+    with EmbeddedCluster(brokers=3, settings=settings) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        topics = (cluster.create_topic(partitions=3), cluster.create_topic())
+        words = Words(bootstrap, topics)
+        words.send(100)
+        options = ("group.protocol=streams", "processing.guarantee=exactly_once_v2")
+        with (
+            Application(classes, bootstrap, "moved", topics, *options) as first,
+            Application(classes, bootstrap, "moved", topics, *options) as second,
+        ):
+
+            def is_everybody_at_work() -> bool:
+                coordinator = cluster.brokers.get(coordinator_of(cluster, "moved"))
+                return (
+                    coordinator in cluster.running
+                    and is_shared(coordinator.bootstrap_servers, "moved", 3, 3)()
+                )
+
+            wait_for(is_everybody_at_work, "a fair share for both", PATIENCE)
+            words.send(100)
+            cluster.kill(coordinator_of(cluster, "moved"))
+            words.send(100)
+            words.wait_until_counted()
+            wait_for(is_everybody_at_work, "the same shares at the new coordinator", PATIENCE)
+            words.check_exactly_once()
+            first.close()
+            second.close()
+        words.close()
+
+
+def coordinator_of(cluster: EmbeddedCluster, group: str) -> int:
+    state = cluster.running[0].broker.image.topics.get(CONSUMER_OFFSETS)
+    partition = 0 if state is None else partition_for(group, len(state.partitions))
+    return cluster.leader_of(CONSUMER_OFFSETS, partition)

@@ -4,6 +4,8 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -47,7 +49,8 @@ public class WordCount {
                 System.out.printf("threads active %d standby %d%n", thread.activeTasks().size(), thread.standbyTasks().size());
             }
         }
-        streams.close();
+        // With the classic protocol an instance would stay a member until its session is over.
+        streams.close(CloseOptions.groupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
         System.out.println("closed");
     }
 

@@ -191,6 +191,13 @@ def test_members_give_up_their_tasks_when_a_topic_is_gone(simulation: StreamsSim
     assert assigned(simulation.beat("a", waits.member_epoch, role())) == EVERYTHING
 
 
+def test_a_change_of_topics_is_not_forgotten_when_a_member_goes(simulation: StreamsSimulation) -> None:
+    epoch, _ = two_members(simulation)
+    simulation.remove_topic("lines")
+    simulation.depart("b")
+    assert statuses(simulation.beat("a", epoch, KEPT)) == [Status.MISSING_SOURCE_TOPICS]
+
+
 def test_an_older_topology_is_stale_and_another_one_is_refused(simulation: StreamsSimulation) -> None:
     simulation.arrive("a", topology=word_count(epoch=2))
     assert Status.STALE_TOPOLOGY in statuses(simulation.arrive("b", topology=word_count(epoch=1)))

@@ -64,6 +64,12 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     # -- replays ------------------------------------------------------------------------------------
 
+    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
+        """A member that goes makes a new epoch without a look at the topics: whoever comes next still has to look."""
+        is_unseen = self.topics_may_have_changed and metadata_hash == self.metadata_hash
+        super().set_epoch(epoch, metadata_hash)
+        self.topics_may_have_changed = is_unseen
+
     def store(self, member: StreamsMember) -> None:
         self.owners.replace(self.members.get(member.member_id), member)
         super().store(member)
