@@ -31,10 +31,12 @@ from barnabas.replication.throttle import Throttle, is_throttled
 logger = logging.getLogger(__name__)
 
 _LAST_SESSION_EPOCH = 2**31 - 1
-# After a change of leaders somebody always knows of it first; the other does a few milliseconds later. So the first
-# attempts come soon after one another, each after twice the time, up to replica.fetch.backoff.ms.
+# After a change of leaders somebody always knows of it first; the other does a few milliseconds later, or a second on a
+# busy machine. So the first attempts come soon after one another, each after a little more time, up to
+# replica.fetch.backoff.ms: who comes too early loses a third of that time again, not all of it.
 FIRST_PAUSE = 0.02
-_MOST_DOUBLINGS = 16
+GROWTH = 1.3
+_MOST_STEPS = 64
 _SESSION_IS_GONE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -152,7 +154,7 @@ class LeaderFetcher:
                 await self._wake.wait()
 
     def _backoff_after(self, failures: int) -> float:
-        return min(self._settings().backoff, FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))
+        return min(self._settings().backoff, FIRST_PAUSE * GROWTH ** min(failures, _MOST_STEPS))
 
     async def _fetch_once(self) -> None:
         self._resume()

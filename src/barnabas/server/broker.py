@@ -175,7 +175,8 @@ class Broker:
         self.logs.lock()
         self.logs.use_background(self._in_background)
         await self._start_controller()
-        found = self.logs.load(self._expected_log)
+        # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
+        found = await self.in_thread(lambda: self.logs.load(self._expected_log))
         await self._join(clean=Stop.CRASHED not in found.stops.values())
         self.logs.loss_is_told()
         self._start_replication()
