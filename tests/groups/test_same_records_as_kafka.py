@@ -16,6 +16,7 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.client.opening import ConsumedRecord
 from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
 from barnabas.protocol.messages.groups import LeaveGroupRequest, MemberIdentity
@@ -56,6 +57,16 @@ async def records_after(address: str) -> dict[str, Any]:
     """The last value of each key, with its version; what is random or a time is taken out."""
     talk = Talk(address)
     await everything_that_writes(talk)
+    records = await records_of_groups(address)
+    talk.close()
+    return {
+        repr(decode_key(GROUP_RECORDS, record.key)): comparable(record.key, record.value)
+        for record in records
+    }
+
+
+async def records_of_groups(address: str) -> list[ConsumedRecord]:
+    """Everything in `__consumer_offsets`."""
     async with Client(address) as client:
         topic = (await client.topics([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
         places = [TopicPartition(CONSUMER_OFFSETS, index) for index in topic.partitions]
@@ -65,12 +76,10 @@ async def records_after(address: str) -> dict[str, Any]:
             for place, offset in (await beginning_offsets(client, places)).items()
             if offset < ends[place]
         }
-        found: dict[str, Any] = {}
+        found: list[ConsumedRecord] = []
         async with Consumer(client, starts) as consumer:
             while any(consumer.position(place) < ends[place] for place in starts):
-                for record in await consumer.poll():
-                    found[repr(decode_key(GROUP_RECORDS, record.key))] = comparable(record.key, record.value)
-    talk.close()
+                found += await consumer.poll()
     return found
 
 

@@ -6,11 +6,18 @@ Topic ids are random and left out; the partitions of a topic are not. Error mess
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
+from barnabas.protocol.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatTopicPartitions
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -34,6 +41,7 @@ from tests.apache_kafka import ApacheKafka
 from tests.groups.consumer.talks import ConsumerScenario, ConsumerTalk, beat, joining, listen
 from tests.groups.conversations import join_request
 from tests.groups.test_same_answers_as_kafka import commits
+from tests.groups.test_same_records_as_kafka import records_of_groups
 
 pytestmark = pytest.mark.java
 
@@ -212,6 +220,29 @@ async def patterns(talk: ConsumerTalk) -> None:
     await talk.describe("patterns")
 
 
+async def settings_of_a_group(talk: ConsumerTalk) -> None:
+    await talk.begin("tuned")
+
+    async def tune(name: str, value: str) -> None:
+        config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=value)
+        resource = IncrementalAlterConfigsAlterConfigsResource(
+            resource_type=32, resource_name="tuned", configs=[config]
+        )
+        await talk.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
+    await talk.say(joining("tuned", "m", "orders"))
+    for name, value in (
+        ("consumer.heartbeat.interval.ms", "4999"),
+        ("consumer.heartbeat.interval.ms", "15001"),
+        ("consumer.session.timeout.ms", "44999"),
+        ("consumer.session.timeout.ms", "60001"),
+        ("consumer.nonsense", "1"),
+        ("consumer.heartbeat.interval.ms", "7000"),
+    ):
+        await tune(name, value)
+    await talk.quietly_until("tuned", "m", lambda answer: answer.heartbeat_interval_ms == 7000)
+
+
 async def moving_to_the_new_protocol(talk: ConsumerTalk) -> None:
     await talk.begin("moving")
     old = await talk.join("moving")
@@ -281,6 +312,7 @@ SCENARIOS: list[ConsumerScenario] = [
     offsets_with_epochs,
     administration,
     patterns,
+    settings_of_a_group,
     moving_to_the_new_protocol,
     classic_members_of_consumer_groups,
 ]
@@ -303,3 +335,60 @@ def test_barnabas_answers_as_apache_kafka_does(
     theirs, ours = (asyncio.run(listen(address, scenario)) for address in addresses)
     for (label, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
         assert our_answer == their_answer, label
+
+
+# -- what they leave in the log -------------------------------------------------------------------------
+
+WRITTEN = "written"
+TIMES = re.compile(r"(timestamp|metadata_hash|version)=-?\d+")
+
+
+async def everything_that_writes(talk: ConsumerTalk) -> None:
+    await talk.begin(WRITTEN)
+    old = await talk.join(WRITTEN)
+    assignment = b"\0\0\0\0\0\1\0\6orders\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\2\xff\xff\xff\xff"
+    await talk.sync(WRITTEN, old, {old.member_id: assignment})
+    await talk.say(
+        joining(WRITTEN, "a", "orders", instance_id="one", rack_id="here", server_assignor="range")
+    )
+    await talk.ask(LeaveGroupRequest(WRITTEN, members=[MemberIdentity(old.member_id)]), 5)
+    await talk.say(beat(WRITTEN, "a", 2, instance_id="one"))
+    await talk.say(beat(WRITTEN, "a", -2, instance_id="one"))
+    await talk.say(joining(WRITTEN, "b", "orders", "bills", instance_id="one"))
+    await talk.stay(WRITTEN, "b", instance_id="one")
+    regex = {"subscribed_topic_names": [], "subscribed_topic_regex": "bil.*"}
+    await talk.say(joining(WRITTEN, "c", **regex))
+    await talk.quietly_until(WRITTEN, "c", lambda answer: answer.member_epoch > 4)
+    await talk.stay(WRITTEN, "b", instance_id="one")
+    await talk.stay(WRITTEN, "b", instance_id="one")
+    await talk.nod(WRITTEN, "c")
+    await talk.say(beat(WRITTEN, "c", -1))
+
+
+async def written(address: str) -> list[str]:
+    """The records of one group, in the order of the log; those of one step have none of their own in Kafka."""
+    talk = ConsumerTalk(address)
+    await everything_that_writes(talk)
+    names = {await talk.topic_id(name): name.encode() for name in ("orders", "bills")}
+    found = []
+    for record in await records_of_groups(address):
+        key = decode_key(GROUP_RECORDS, record.key)
+        if WRITTEN not in (getattr(key, "group", None), getattr(key, "group_id", None)):
+            continue
+        value = None if record.value is None else decode_value(GROUP_RECORDS, key, record.value)
+        for field in ("topic_partitions", "assigned_partitions", "partitions_pending_revocation"):
+            getattr(value, field, []).sort(key=lambda topic: names[topic.topic_id])
+        text = TIMES.sub(r"\1=?", f"{key} -> {value}")
+        for topic_id, name in names.items():
+            text = text.replace(repr(topic_id), repr(name))
+        found.append(talk._plain(text))
+    talk.close()
+    return found
+
+
+def test_the_records_are_the_same(addresses: tuple[str, str]) -> None:
+    theirs, ours = (asyncio.run(written(address)) for address in addresses)
+    # Kafka writes an empty generation when a group is first heard of.
+    theirs = [record for record in theirs if "generation=0" not in record]
+    assert sorted(ours) == sorted(theirs)
+    assert len(ours) > 30

@@ -23,13 +23,13 @@ NO_PATTERN = ""
 class MemberState(IntEnum):
     """The numbers are those of the records."""
 
-    STABLE = 1
+    STABLE = 0
     """It has what it can have of its target."""
 
-    UNREVOKED = 2
+    UNREVOKED = 1
     """It has to give something up first."""
 
-    UNRELEASED = 3
+    UNRELEASED = 2
     """Others still have something that it shall get."""
 
     UNKNOWN = 127
