@@ -51,6 +51,8 @@ class EmbeddedCluster:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(2, brokers)),
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": str(min(2, brokers)),
         }
 
     def __enter__(self) -> Self:
