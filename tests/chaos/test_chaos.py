@@ -10,15 +10,16 @@ from tests.chaos.loads import IdempotentLoad, Load, TransactionalLoad
 from tests.chaos.matrix import run_one
 from tests.zookeeper import require_zookeeper
 
-# The coordinator first: on a cluster whose brokers have all been replaced before, a transactional producer was twice
-# seen to stand still for a minute (librdkafka's socket timeout) and then to go on. Known, not yet explained.
 SELECTION: tuple[tuple[str, type[Load]], ...] = (
-    ("kill the coordinator", TransactionalLoad),
     ("kill the leader", IdempotentLoad),
-    ("restart the leader", IdempotentLoad),
+    ("restart the controller", TransactionalLoad),
     ("power off for the leader", IdempotentLoad),
+    ("kill the coordinator", TransactionalLoad),
+    ("restart the leader", IdempotentLoad),
     ("pause the controller", IdempotentLoad),
     ("freeze the leader's link to ZooKeeper", TransactionalLoad),
+    ("fill a disk", TransactionalLoad),
+    ("kill two leaders at once", IdempotentLoad),
 )
 SLACK = 3.0  # tests share their machine; `make chaos` has it for itself
 _BY_NAME = {fault.name: fault for fault in FAULTS}
@@ -36,5 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
     ("name", "load"), SELECTION, ids=[f"{name}, {load.__name__}" for name, load in SELECTION]
 )
 def test_nothing_acknowledged_is_lost_when_we(cluster: ChaosCluster, name: str, load: type[Load]) -> None:
-    number = 1 + [*map(tuple, SELECTION)].index((name, load))
-    assert run_one(cluster, _BY_NAME[name], load, number, SLACK).problem == ""
+    number, fault = 1 + SELECTION.index((name, load)), _BY_NAME[name]
+    if not fault.is_possible(cluster):
+        pytest.skip("only root can mount a small disk")
+    assert run_one(cluster, fault, load, number, SLACK).problem == ""
