@@ -95,6 +95,15 @@ class ConsumerTalk(Talk):
     async def describe(self, *groups: str) -> Any:
         return await self.ask(ConsumerGroupDescribeRequest(group_ids=list(groups)), 1)
 
+    async def describe_shares(self, group: str) -> None:
+        """Which of two topics a member keeps depends on their random ids: their names are left out."""
+        answer = await self._connections[0].send(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
+        for member in answer.groups[0].members:
+            for assignment in (member.assignment, member.target_assignment):
+                for topic in assignment.topic_partitions:
+                    topic.topic_name = ""
+        self.heard.append((f"{len(self.heard)}: shares of {group}", self._comparable(answer)))
+
     def _plain(self, text: str) -> str:
         plain = super()._plain(text)
         return _RANDOM.sub(lambda found: self._names.setdefault(found[0], f"#{len(self._names)}"), plain)

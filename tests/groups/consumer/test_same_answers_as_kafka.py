@@ -105,14 +105,14 @@ async def handing_over(talk: ConsumerTalk) -> None:
     await talk.begin("two", topics=("orders", "bills"))
     await talk.say(joining("two", "a", "orders", "bills"))
     await talk.say(joining("two", "b", "orders", "bills"))
-    await talk.describe("two")
+    await talk.describe_shares("two")
     await talk.nod("two", "b")
     await talk.nod("two", "a")  # told to give up half
     await talk.nod("two", "b")
-    await talk.describe("two")
+    await talk.describe_shares("two")
     await talk.stay("two", "a")  # has given it up
     await talk.nod("two", "b")
-    await talk.describe("two")
+    await talk.describe_shares("two")
     await talk.nod("two", "a")
     await talk.say(beat("two", "a", 1))
     await talk.say(joining("two", "c", "orders", "bills"))
@@ -121,7 +121,7 @@ async def handing_over(talk: ConsumerTalk) -> None:
     await talk.stay("two", "a")
     await talk.stay("two", "a")
     await talk.nod("two", "c")
-    await talk.describe("two")
+    await talk.describe_shares("two")
 
 
 async def static_members(talk: ConsumerTalk) -> None:

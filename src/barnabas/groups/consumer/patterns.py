@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import re2  # type: ignore[import-untyped] # it has no types; `compile_pattern` is the only user
+import re2
 
 from barnabas.clock import Clock
 from barnabas.errors import ErrorCode, KafkaError
