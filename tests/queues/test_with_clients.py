@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from barnabas.testing import EmbeddedBroker
@@ -169,6 +169,48 @@ def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: Embedded
     assert again.value() == b"job"
     quick.close()
     slow.close()
+
+
+def test_a_group_that_reads_committed_records_sees_no_others(broker: EmbeddedBroker) -> None:
+    bootstrap, topic = broker.bootstrap_servers, broker.create_topic()
+    set_group(
+        bootstrap, f"{topic}-crew", share_auto_offset_reset="earliest", share_isolation_level="read_committed"
+    )
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(PATIENCE_S)
+    for number in range(6):
+        producer.begin_transaction()
+        for _ in range(20):
+            producer.produce(topic, f"{number}")
+        assert producer.flush(PATIENCE_S) == 0
+        if number % 2:
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
+    taken = take(consumer, 60, accept)
+    assert [message.value() for message in taken] == [b"1"] * 20 + [b"3"] * 20 + [b"5"] * 20
+    producer.commit_transaction(PATIENCE_S)
+    assert [message.value() for message in take(consumer, 1, accept)] == [b"open"]
+    consumer.close()
+
+
+def test_a_group_goes_on_behind_records_that_were_deleted(broker: EmbeddedBroker) -> None:
+    bootstrap, topic = broker.bootstrap_servers, broker.create_topic()
+    set_group(bootstrap, f"{topic}-crew", share_auto_offset_reset="earliest")
+    publish(bootstrap, topic, [str(number) for number in range(20)])
+    consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
+    first = take(consumer, 20, lambda message: AcknowledgeType.RELEASE)
+    assert len(first) >= 20
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
+        done.result(PATIENCE_S)
+    again = take(consumer, 5, accept)
+    assert {message.value() for message in again} >= {b"15", b"16", b"17", b"18", b"19"}
+    consumer.close()
 
 
 def test_a_delayed_record_waits_for_its_time_in_share_groups_only(tmp_path: Path) -> None:

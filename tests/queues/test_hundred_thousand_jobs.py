@@ -1,0 +1,135 @@
+"""A task queue with workers that crash, dawdle, reject, give back and renew: no job is lost, none is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.queue_status import describe_queue
+from barnabas.cli.redriving import read_letters
+from barnabas.client.cluster import Client
+from barnabas.client.sharing.consumer import ShareConsumer
+from barnabas.client.sharing.taken import Answer
+from barnabas.testing import EmbeddedBroker
+from tests.queues.job_worker import GIVEN_BACK_OF_100, LOCK_SECONDS, REJECTED_OF_100, is_dead_letter
+from tests.queues.test_with_clients import publish, set_group
+
+JOBS = 100_000
+WORKERS = 3
+PATIENCE_S = 240.0
+SETTINGS = {"group.share.min.record.lock.duration.ms": "1000"}
+GROUP, DEAD = "crew", "dlq.jobs"
+
+
+class Worker:
+    """Started anew whenever it has crashed, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str, mishaps: Path) -> None:
+        self.done: list[int] = []
+        self.unsure: list[int] = []
+        self.crashes = 0
+        self._command = [
+            sys.executable,
+            "-m",
+            "tests.queues.job_worker",
+            bootstrap,
+            GROUP,
+            topic,
+            str(mishaps),
+        ]
+        self._stopped = False
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+
+    def _run(self) -> None:
+        while True:
+            self._read()
+            self._process.wait()
+            if self._stopped:
+                return
+            self.crashes += 1
+            self._process = self._start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            word, number = line.split()
+            (self.done if word == "done" else self.unsure).append(int(number))
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._process.terminate()
+        self._thread.join()
+
+
+async def work_slowly(bootstrap: str, topic: str, done: list[int]) -> None:
+    """One more worker, which takes few jobs at a time and renews their locks before it is done with them."""
+    async with Client(bootstrap) as client, ShareConsumer(client, GROUP, [topic]) as consumer:
+        for _ in range(5):
+            taken = await consumer.take(20)
+            taken = [one for one in taken if not is_dead_letter(int(one.record.value or b""))]
+            begun = time.monotonic()
+            while taken and time.monotonic() - begun < LOCK_SECONDS * 1.2:
+                await consumer.renew(taken)
+                await asyncio.sleep(LOCK_SECONDS / 8)
+            for one in taken:
+                consumer.answer(one, Answer.ACCEPT)
+            refused = {offset for refusal in await consumer.flush() for offset in refusal.offsets}
+            done += [int(one.record.value or b"") for one in taken if one.offset not in refused]
+
+
+async def until_all_is_done(bootstrap: str, topic: str) -> list[int]:
+    """Wait until the group has no job left; the numbers of its dead letters."""
+    async with Client(bootstrap) as client:
+        async with asyncio.timeout(PATIENCE_S):
+            while (await describe_queue(client, topic, GROUP))["lag"]:  # noqa: ASYNC110 (nobody tells us)
+                await asyncio.sleep(0.5)
+        letters = await read_letters(client, DEAD, lambda letter: True)
+    return [int(letter.value or b"") for letter in letters]
+
+
+async def drain(bootstrap: str, topic: str, slowly: list[int]) -> list[int]:
+    _, dead = await asyncio.gather(work_slowly(bootstrap, topic, slowly), until_all_is_done(bootstrap, topic))
+    return dead
+
+
+@pytest.mark.timeout(PATIENCE_S + 60)
+def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -> None:
+    with EmbeddedBroker(settings=SETTINGS) as broker:
+        bootstrap, topic = broker.bootstrap_servers, broker.create_topic(partitions=4)
+        broker.create_topic(DEAD, config={"errors.deadletterqueue.group.enable": "true"})
+        set_group(
+            bootstrap,
+            GROUP,
+            share_auto_offset_reset="earliest",
+            share_record_lock_duration_ms=str(int(LOCK_SECONDS * 1000)),
+            errors_deadletterqueue_topic_name=DEAD,
+            errors_deadletterqueue_copy_record_enable="true",
+        )
+        publish(bootstrap, topic, [str(number) for number in range(JOBS)])
+        workers = [Worker(bootstrap, topic, tmp_path) for _ in range(WORKERS)]
+        slowly: list[int] = []
+        try:
+            dead = asyncio.run(drain(bootstrap, topic, slowly))
+        finally:
+            for worker in workers:
+                worker.stop()
+    done = Counter(number for worker in workers for number in worker.done) + Counter(slowly)
+    unsure = {number for worker in workers for number in worker.unsure}
+    assert sum(worker.crashes for worker in workers) == JOBS // 10_000
+    assert not [number for number, times in done.items() if times > 1]
+    assert not done.keys() & set(dead)
+    assert done.keys() | set(dead) | unsure == set(range(JOBS))
+    given_up = {n for n in range(JOBS) if n % 100 in (REJECTED_OF_100, GIVEN_BACK_OF_100)}
+    assert given_up <= set(dead) | unsure
