@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import typer
@@ -33,8 +34,11 @@ from barnabas.protocol.messages.group_records import (
     GroupMetadataValue,
 )
 from barnabas.protocol.messages.groups import DescribedGroupMember
+from barnabas.protocol.messages.streams_group_records import StreamsGroupMetadataKey
 from barnabas.protocol.wire import ProtocolError
 from barnabas.types import TopicPartition
+
+STREAMS_PROTOCOL = "streams"
 
 
 class _Member(NamedTuple):
@@ -46,7 +50,7 @@ class _Member(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group of either protocol."""
+    """A group of any protocol whose members commit offsets."""
 
     coordinator: int
     state: str
@@ -82,13 +86,16 @@ async def describe_group(client: Client, name: str) -> dict[str, Any]:
 
 
 async def _find(client: Client, name: str) -> _Group:
-    """Every broker knows classic groups; what is none may be a consumer group."""
+    """Every broker knows classic groups; what is none may be a group of a newer protocol."""
     try:
         coordinator, classic = await groups.describe_group(client, name)
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return await _find_consumer_group(client, name, error)
+        for find in (_find_consumer_group, _find_streams_group):
+            with suppress(KafkaError):
+                return await find(client, name)
+        raise
     consumes = classic.protocol_type == CONSUMER_PROTOCOL
     members = [
         _Member(
@@ -105,11 +112,8 @@ async def _find(client: Client, name: str) -> _Group:
     )
 
 
-async def _find_consumer_group(client: Client, name: str, not_found: KafkaError) -> _Group:
-    try:
-        coordinator, group = await groups.describe_consumer_group(client, name)
-    except KafkaError:
-        raise not_found from None
+async def _find_consumer_group(client: Client, name: str) -> _Group:
+    coordinator, group = await groups.describe_consumer_group(client, name)
     members = [
         _Member(
             member.member_id,
@@ -125,6 +129,34 @@ async def _find_consumer_group(client: Client, name: str, not_found: KafkaError)
         for member in group.members
     ]
     return _Group(coordinator, group.group_state, "consumer", CONSUMER_PROTOCOL, group.assignor_name, members)
+
+
+async def _find_streams_group(client: Client, name: str) -> _Group:
+    """Members have tasks; shown are the partitions that these read."""
+    coordinator, group = await groups.describe_streams_group(client, name)
+    subtopologies = (group.topology.subtopologies or []) if group.topology is not None else []
+    inputs = {
+        one.subtopology_id: [*one.source_topics, *(topic.name for topic in one.repartition_source_topics)]
+        for one in subtopologies
+    }
+    known = await client.all_topics()
+    members = [
+        _Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            frozenset(
+                TopicPartition(topic, index)
+                for ids in member.assignment.active_tasks
+                for topic in inputs.get(ids.subtopology_id, [])
+                for index in ids.partitions
+                if topic in known and index in known[topic].partitions
+            ),
+        )
+        for member in group.members
+    ]
+    return _Group(coordinator, group.group_state, STREAMS_PROTOCOL, STREAMS_PROTOCOL, "sticky", members)
 
 
 def _assigned(member: DescribedGroupMember) -> Iterator[TopicPartition]:
@@ -254,7 +286,7 @@ def _generation_rows(record: ConsumedRecord, name: str) -> Iterator[dict[str, An
 
 
 def _tells_why(key: object, name: str) -> bool:
-    """A classic group has one record for each generation, a consumer group one for each epoch."""
+    """A classic group has one record for each generation, others have one for each epoch."""
     if isinstance(key, GroupMetadataKey):
         return key.group == name
-    return isinstance(key, ConsumerGroupMetadataKey) and key.group_id == name
+    return isinstance(key, (ConsumerGroupMetadataKey, StreamsGroupMetadataKey)) and key.group_id == name

@@ -26,6 +26,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
+from barnabas.protocol.messages.streams import DescribedGroup as DescribedStreamsGroup
+from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.schema import Message
 from barnabas.types import TopicPartition
 
@@ -71,6 +73,18 @@ async def describe_consumer_group(client: Client, group: str) -> tuple[int, Desc
         raise_for(described.error_code, described.error_message or group)
 
     request = ConsumerGroupDescribeRequest(group_ids=[group])
+    coordinator, response = await ask_coordinator(client, group, request, check)
+    return coordinator, response.groups[0]
+
+
+async def describe_streams_group(client: Client, group: str) -> tuple[int, DescribedStreamsGroup]:
+    """The same for a group of Kafka Streams (KIP-1071)."""
+
+    def check(response: Any) -> None:
+        described: DescribedStreamsGroup = response.groups[0]
+        raise_for(described.error_code, described.error_message or group)
+
+    request = StreamsGroupDescribeRequest(group_ids=[group])
     coordinator, response = await ask_coordinator(client, group, request, check)
     return coordinator, response.groups[0]
 

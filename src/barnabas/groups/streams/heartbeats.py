@@ -9,6 +9,7 @@ step towards its target. All of it becomes records; the group itself changes whe
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -160,13 +161,11 @@ class Heartbeat:
         group = self._group
         validated = configured.topology.epoch if configured.is_ready else NOT_VALIDATED
         configs = self._kind.assignment_configs(group.group_id)
-        news = {
-            change: change is not None,
-            "the topics of the topology have changed": configured.metadata_hash != group.metadata_hash,
-            "the topics fit the topology now, or no longer": validated != group.validated_epoch,
-            "the settings of the assignment have changed": configs != group.assignment_configs,
-        }
-        reasons = [reason for reason, holds in news.items() if reason is not None and holds]
+        reasons = [change] if change is not None else []
+        if group.topology is not None:
+            reasons += self._news(configured, validated, configs)
+        elif not reasons:  # whoever makes a group is reason enough
+            reasons = ["the group has a topology again"]
         if not reasons:
             return group.epoch
         epoch, facts = group.epoch + 1, (configured.metadata_hash, validated, configs)
@@ -174,6 +173,16 @@ class Heartbeat:
         logger.info("group %s enters epoch %d: %s", group.group_id, epoch, why)
         self._step.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
         return epoch
+
+    def _news(
+        self, configured: ConfiguredTopology, validated: int, configs: Mapping[str, str]
+    ) -> Iterator[str]:
+        if configured.metadata_hash != self._group.metadata_hash:
+            yield "the topics of the topology have changed"
+        if validated != self._group.validated_epoch:
+            yield "the topics do not fit the topology" if validated == NOT_VALIDATED else "the topics fit now"
+        if configs != self._group.assignment_configs:
+            yield "the settings of the assignment have changed"
 
     def _target(self, member: StreamsMember, configured: ConfiguredTopology, epoch: int) -> Target:
         group = self._group
