@@ -120,12 +120,20 @@ def _line(outcome: Outcome) -> str:
 def as_markdown(outcomes: list[Outcome]) -> str:
     """In the order of the faults' list, whatever the order of the runs was."""
     order = {fault.name: number for number, fault in enumerate(FAULTS)}
-    lines = ["| fault | load | acknowledged | longest gap | verdict |", "|---|---|---:|---:|---|"]
-    for outcome in sorted(outcomes, key=lambda outcome: (order[outcome.fault], outcome.load)):
-        load = "transactional" if "Transactional" in outcome.load else "idempotent"
-        verdict = outcome.problem.partition("\n")[0] or "as promised"
-        lines.append(f"| {outcome.fault} | {load} | {outcome.records} | {outcome.gap:.1f} s | {verdict} |")
+    lines = [
+        "| fault | load | acknowledged | longest gap | allowed | verdict |",
+        "|---|---|---:|---:|---:|---|",
+    ]
+    in_order = sorted(outcomes, key=lambda outcome: (order[outcome.fault], outcome.load))
+    lines += [_row(outcome, FAULTS[order[outcome.fault]].allowed_gap) for outcome in in_order]
     return "\n".join(lines) + "\n"
+
+
+def _row(outcome: Outcome, allowed_gap: float | None) -> str:
+    load = "transactional" if "Transactional" in outcome.load else "idempotent"
+    allowed = "" if allowed_gap is None else f"{allowed_gap:g} s"
+    verdict = outcome.problem.partition("\n")[0] or "good"
+    return f"| {outcome.fault} | {load} | {outcome.records} | {outcome.gap:.1f} s | {allowed} | {verdict} |"
 
 
 if __name__ == "__main__":
