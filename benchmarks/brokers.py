@@ -92,6 +92,10 @@ class Broker:
         return self._process.port
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 

@@ -1,5 +1,6 @@
 """The load generators against a broker: what they count must be what the broker got."""
 
+import os
 import sys
 
 import pytest
@@ -88,3 +89,12 @@ def test_commits_and_settling_groups_are_counted_when_the_coordinator_answers(
     assert client("loadgen", "--api", "commit", "--groups", 3, *options)["requests"] == 100
     settling_options = ("--port", barnabas.port, "--group", "settling", "--topic", barnabas_topic)
     assert client("settling", *settling_options, "--members", 5, "--groups", 2)["ms"] > 0
+
+
+def test_members_of_a_consumer_group_settle_and_send_heartbeats(barnabas: EmbeddedBroker) -> None:
+    topic = barnabas.create_topic(partitions=5)
+    wait_for_coordinators(barnabas.port, topic, 1)
+    options = ("--port", barnabas.port, "--topic", topic, "--partitions", 5, "--members", 4)
+    assert client("consumer_members", "join", "--group", "joined", *options)["ms"] > 0
+    stay = ("--group", "stays", "--heartbeats", 40, "--pid", os.getpid())
+    assert client("consumer_members", "stay", *options, *stay)["rate"] > 0
