@@ -17,10 +17,12 @@ from barnabas.server.broker import Broker
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
+from barnabas.types import TopicPartition
 
 T = TypeVar("T")
 
 SESSION_TIMEOUT = 0.8
+LOG_DIRS = ("/data/one", "/data/two")
 SETTINGS = {
     "barnabas.acks.all.fsync": "auto",
     "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
@@ -37,7 +39,7 @@ _configs: dict[int, BrokerConfig] = {}
 
 def config_of(number: int) -> BrokerConfig:
     if number not in _configs:
-        own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": "/data"}
+        own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
         _configs[number] = BrokerConfig.load(SETTINGS | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
     return _configs[number]
 
@@ -178,6 +180,15 @@ class Machine:
             self._loop.continue_process(self.broker.process)
             if self.session is not None:
                 self.session.thaw()
+
+    def move_to_dir(self, partition: TopicPartition, folder: str) -> None:
+        """Ask the broker to put its replica into another log dir; KafkaError when it cannot."""
+        assert self.broker is not None
+        self.broker.process.run(self.broker.moves.move, partition, folder)
+
+    @property
+    def moves_replicas(self) -> bool:
+        return self.broker is not None and any(self.broker.logs.moves)
 
     async def kill(self, *, power: bool = False) -> None:
         """The process dies; with the power, also what was not synced."""

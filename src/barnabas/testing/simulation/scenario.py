@@ -15,7 +15,7 @@ from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import KafkaError
-from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker
+from barnabas.testing.simulation.brokers import LOG_DIRS, SESSION_TIMEOUT, Machine, SimulatedBroker
 from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violation, Writer
 from barnabas.testing.simulation.invariants import Invariants, contents, memory
 from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualLoop
@@ -94,6 +94,7 @@ class Story:
             (1, self._expire_session),
             (2, self._change_network),
             (2, self._move),
+            (3, self._move_to_other_dir),
         )
 
     # -- running ------------------------------------------------------------------------------------
@@ -295,6 +296,18 @@ class Story:
         except (KafkaError, TimeoutError) as error:
             self._note(f"which fails: {error}")
 
+    async def _move_to_other_dir(self) -> None:
+        machine = self._pick(up=True)
+        if machine is None or not machine.serves or machine.is_stopped:
+            return
+        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        folder = self._chance.choice(LOG_DIRS)
+        self._note(f"{place} of broker {machine.number} is to lie in {folder}")
+        try:
+            machine.move_to_dir(place, folder)
+        except KafkaError as error:
+            self._note(f"which fails: {error}")
+
     # -- the end ------------------------------------------------------------------------------------
 
     async def _mend(self) -> None:
@@ -314,6 +327,9 @@ class Story:
         finite = self._tasks[: len(self._with_an_end())]
         await self._until(lambda: all(task.done() for task in finite), "all is written")
         await self._until(self._all_ends_equal, "all replicas have the same end")
+        await self._until(
+            lambda: not any(machine.moves_replicas for machine in self._machines), "all replicas have moved"
+        )
 
     def _all_in_sync(self) -> bool:
         topic = self._image().topics[TOPIC]
