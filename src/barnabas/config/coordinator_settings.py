@@ -37,7 +37,7 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             "The longest session timeout that a classic member may ask for."),
     Setting("group.max.size", Kind.INT, str(MAX_INT), "Members that a classic group may have.", AtLeast(1)),
     Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
-            "Assignors of consumer groups on this side; the first is the default."),
+            "Assignors of consumer groups on this side; the first is the default.", ListOf("uniform", "range")),
     Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
             "Which way a group may move between the classic and the consumer protocol while it has members.",
             OneOf("disabled", "downgrade", "upgrade", "bidirectional", ignore_case=True)),

@@ -195,7 +195,7 @@ class GroupCoordinator:
         """Topics were created or deleted, or have other partitions or racks. No hashing, no record here: a
         group finds out what that means for it with its next heartbeat."""
         gone = set(deleted)
-        self.topics.forget(gone)
+        self.topics.changed(gone)
         for _, shard in self.runtime.shards():
             shard.topics_changed(gone.union(changed), gone)
         if gone:

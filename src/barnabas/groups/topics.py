@@ -24,12 +24,20 @@ class Topics:
 
     def __init__(self, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
         self._image = image
+        self._names_version: int | None = None
         self._hashes: dict[str, tuple[TopicState, bytes]] = {}
 
     @property
     def version(self) -> int:
         """Rises with every change of the metadata."""
         return self._image().offset
+
+    @property
+    def names_version(self) -> int:
+        """The version since which there are the same topics, as far as we have followed them."""
+        if self._names_version is None:
+            self._names_version = self.version
+        return self._names_version
 
     def names(self) -> list[str]:
         return list(self._image().topics)
@@ -77,9 +85,10 @@ class Topics:
         self._hashes[name] = (state, value)
         return value
 
-    def forget(self, names: Iterable[str]) -> None:
-        """These topics are gone."""
-        for name in names:
+    def changed(self, deleted: Iterable[str]) -> None:
+        """Topics have come, grown or gone, these among them."""
+        self._names_version = self.version
+        for name in deleted:
             self._hashes.pop(name, None)
 
 

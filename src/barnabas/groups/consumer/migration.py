@@ -16,6 +16,7 @@ from functools import partial
 
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.awaited import Awaited, Deadline
 from barnabas.groups.classic import ClassicGroup, State
 from barnabas.groups.classic_kind import ClassicGroups
 from barnabas.groups.consumer.embedded import (
@@ -213,6 +214,8 @@ class Migration:
     ) -> None:
         """The record is in the log: from now on this is the group."""
         self._context.groups[classic.group_id] = classic
+        for awaited in (Awaited.INITIAL_DELAY, Awaited.JOIN, Awaited.SYNC):  # from when it was one before
+            self._context.deadlines.cancel(Deadline(awaited, classic.group_id))
         for member in classic.members.values():
             self._kind.expect_nothing(classic.group_id, member.member_id)
             self._classic.phases.expect_heartbeat(classic, member)
