@@ -156,9 +156,9 @@ class ReplicaMoves:
     async def _read(self, log: Log, offset: int) -> bytes:
         broker = self._broker
         if broker.page_cache.is_cold(log, offset):
-            warmed = asyncio.get_running_loop().create_future()
-            broker.page_cache.warm([(log, offset, READ_BYTES)], lambda: warmed.set_result(None))
-            await warmed
+            warmed = asyncio.Event()
+            broker.page_cache.warm([(log, offset, READ_BYTES)], warmed.set)
+            await warmed.wait()
         if not log.log_start_offset <= offset <= log.log_end_offset:
             return b""
         found = log.read(offset, READ_BYTES, log.log_end_offset)
