@@ -157,7 +157,8 @@ def test_what_is_released_comes_back_and_what_is_given_up_becomes_a_dead_letter(
         assert reason in headers["__dlq.errors.message"]
 
 
-def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: EmbeddedBroker, topic: str) -> None:
+def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic()  # of one partition, which both members read
     bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
     set_group(bootstrap, group, share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
     publish(bootstrap, topic, ["job"])
@@ -195,6 +196,19 @@ def test_a_group_that_reads_committed_records_sees_no_others(broker: EmbeddedBro
     assert [message.value() for message in taken] == [b"1"] * 20 + [b"3"] * 20 + [b"5"] * 20
     producer.commit_transaction(PATIENCE_S)
     assert [message.value() for message in take(consumer, 1, accept)] == [b"open"]
+    consumer.close()
+
+
+def test_a_group_that_began_at_the_end_misses_nothing_while_it_has_no_members(broker: EmbeddedBroker) -> None:
+    bootstrap, topic = broker.bootstrap_servers, broker.create_topic()
+    publish(bootstrap, topic, ["before"])
+    consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
+    shares = broker.broker.coordinators.share_partitions
+    wait_until(lambda: list(consumer.poll(0.2)) == [] and any(led.share for led in shares))
+    consumer.close()
+    publish(bootstrap, topic, ["meanwhile"])
+    consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
+    assert [message.value() for message in take(consumer, 1, accept)] == [b"meanwhile"]
     consumer.close()
 
 

@@ -304,6 +304,10 @@ class SharePartition:
     def is_stored(self) -> bool:
         return not self._writing and not self._unwritten
 
+    def store_start(self) -> None:
+        """Where the window starts is to be stored even if nothing happens to its records."""
+        self._unwritten.append(Change())
+
     def take_write(self) -> Write | None:
         """What to store now; None while a write is under way, or there is nothing to store."""
         if self._writing or not self._unwritten:

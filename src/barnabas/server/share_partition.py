@@ -110,6 +110,10 @@ class LedSharePartition:
             return
         self.state_epoch = stored.state_epoch
         self.share = SharePartition(first, stored.batches, self.settings())
+        if stored.start_offset == NO_OFFSET:
+            # The next leader, or the next member, would find another "latest" and skip what has come since.
+            self.share.store_start()
+            self._store()
         self._see_to_dead_letters()
         self.wake()
 
