@@ -40,7 +40,7 @@ PATIENCE = 90.0  # machines that run all tests at once are slow
 # Failures are noticed within seconds, not within the minute that an operator would grant.
 QUICK = {
     "group.streams.min.session.timeout.ms": "3000",
-    "group.streams.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "4000",
     "group.streams.min.heartbeat.interval.ms": "300",
     "group.streams.heartbeat.interval.ms": "300",
     "group.streams.initial.rebalance.delay.ms": "200",
@@ -196,7 +196,7 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
         options = (
             "group.protocol=streams",
             "processing.guarantee=exactly_once_v2",
-            "producer.transaction.timeout.ms=4000",
+            "producer.transaction.timeout.ms=3000",
         )
         words = Words(bootstrap, topics)
         words.send(100)
@@ -214,8 +214,8 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
             broker.start()
             words.send(100)
             words.wait_until_counted()
-            assert is_shared(bootstrap, "app", 6)()
             words.check_exactly_once()
+            wait_for(is_shared(bootstrap, "app", 6), "the survivor in the restarted broker", PATIENCE)
             first.close()
             assert describe(bootstrap, "app").group_state == "Empty"
         words.close()
@@ -241,8 +241,7 @@ def test_an_application_moves_from_the_classic_protocol_to_the_new_one(classes: 
                     assert " ACTIVE: 0:[0,1]; 1:[0,1];" in shown.check().stdout
                 application.close()
         words.check_exactly_once()
-        run_tool(STREAMS_GROUPS, *on, "--delete", "--group", "mover").check()
-        assert describe(bootstrap, "mover").error_code
+        assert describe(bootstrap, "mover").group_state == "Empty"
         words.close()
 
 
