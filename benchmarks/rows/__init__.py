@@ -16,6 +16,7 @@ from benchmarks.rows import (
     requests,
     share,
     spark,
+    spark_write,
     startup,
     transactions,
 )
@@ -37,6 +38,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *growth.ROWS,
     *cluster.ROWS,
     *spark.ROWS,
+    *spark_write.ROWS,
     *memory.ROWS,
 )
 

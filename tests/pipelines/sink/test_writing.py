@@ -1,30 +1,41 @@
-"""DataFrames become topics: batch jobs and queries, read back by confluent-kafka."""
+"""DataFrames become topics: batch jobs and queries in Spark, read back by confluent-kafka."""
 
+import os
+import shutil
+import signal
 from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.sink.reading import read_committed
 
+pytestmark = pytest.mark.timeout(600)  # Spark on a machine with much else to do
+
+Options = dict[str, str]
+
 
 @pytest.fixture
-def target(request: pytest.FixtureRequest, broker: EmbeddedBroker) -> Iterator[dict[str, str]]:
+def target(broker: EmbeddedBroker) -> Options:
     """Options that write to a topic of the test's own, with three partitions."""
-    topic = request.node.name.replace("[", "-").replace("]", "")[:200]
-    broker.create_topic(topic, partitions=3)
+    topic = broker.create_topic(partitions=3)
     return {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}
 
 
-def write(frame: DataFrame, options: dict[str, str], **more: str) -> None:
-    frame.write.format("barnabas").options(**options, **more).mode("append").save()
+def write(frame: DataFrame, options: Options, **more: str) -> None:
+    frame.write.format("barnabas").options(**{**options, **more}).mode("append").save()
 
 
-def values(options: dict[str, str]) -> list[str]:
-    found = read_committed(options["kafka.bootstrap.servers"], options["topic"])
-    return [message.value().decode() for message in found]
+def messages(options: Options, topic: str | None = None) -> list[Any]:
+    return read_committed(options["kafka.bootstrap.servers"], topic or options["topic"])
+
+
+def values(options: Options) -> list[str]:
+    return [message.value().decode() for message in messages(options)]
 
 
 def numbers(spark: SparkSession, count: int, tasks: int = 2) -> DataFrame:
@@ -33,10 +44,146 @@ def numbers(spark: SparkSession, count: int, tasks: int = 2) -> DataFrame:
     )
 
 
+# -- jobs ---------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-@pytest.mark.parametrize("count", [10, 50_000])
-def test_a_job_writes_every_row_once(
-    spark: SparkSession, target: dict[str, str], delivery: str, count: int
-) -> None:
+@pytest.mark.parametrize("count", [10, 50_000])  # handed to the driver; in transactions of the tasks
+def test_a_job_writes_every_row_once(spark: SparkSession, target: Options, delivery: str, count: int) -> None:
     write(numbers(spark, count), target, delivery=delivery)
     assert Counter(values(target)) == Counter(str(number) for number in range(count))
+
+
+def test_a_job_writes_all_the_columns_that_sparks_own_sink_takes(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topics = [broker.create_topic(partitions=3) for _ in range(2)]
+    frame = spark.sql(
+        f"""select 'k' key, cast('a' as binary) value, '{topics[0]}' topic, 2 partition,
+                   array(named_struct('key', 'h', 'value', cast('x' as binary))) headers, 1 other
+            union all select null, null, '{topics[1]}', null, null, 2"""
+    )
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.compression.type": "lz4"}
+    write(frame, options)
+    (first,) = messages(options, topics[0])
+    assert (first.key(), first.value(), first.partition(), first.headers()) == (b"k", b"a", 2, [("h", b"x")])
+    (second,) = messages(options, topics[1])
+    assert (second.key(), second.value(), second.headers()) == (None, None, None)
+
+
+def test_a_job_that_fails_leaves_nothing(spark: SparkSession, target: Options) -> None:
+    frame = numbers(spark, 30_000).selectExpr(
+        "key", "if(value = '29999', raise_error('poison'), value) value"
+    )
+    with pytest.raises(PySparkException, match="poison"):
+        write(frame, target, handedOverBytes="0")
+    assert values(target) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "text"),
+    [
+        ("value", {"topicc": "t"}, "unknown option 'topicc' of the sink; did you mean 'topic'"),
+        ("value", {"kafka.ackss": "1"}, "did you mean 'kafka.acks'"),
+        ("id", {}, "there is no column 'value'"),
+        ("id value", {}, "column 'value' must be of type string or binary, not bigint: cast it first"),
+        ("cast(id as string) value", {"delivery": "twice"}, "'delivery' must be one of exactly-once"),
+        ("cast(id as string) value, 9 partition", {}, "which has partitions 0 to 2"),
+    ],
+)
+def test_what_cannot_be_written_is_told_in_one_sentence(
+    spark: SparkSession, target: Options, columns: str, options: Options, text: str
+) -> None:
+    frame = spark.range(3).selectExpr(
+        "id", "cast(id as string) value" if columns == "value" else "id as other"
+    )
+    if columns not in ("value", "id"):
+        frame = spark.range(3).selectExpr(*columns.split(", "))
+    with pytest.raises(PySparkException) as caught:
+        write(frame, target, **options)
+    assert text in str(caught.value)
+
+
+# -- queries --------------------------------------------------------------------------------------------------
+
+
+class Query:
+    """Text files to a topic; every file is a batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path, target: Options) -> None:
+        self._spark, self._folder, self._target = spark, folder, target
+        self._files = 0
+        (folder / "in").mkdir()
+
+    def add(self, *lines: str) -> None:
+        part = self._folder / f"{self._files:03}.txt"
+        part.write_text("\n".join(lines) + "\n")
+        part.rename(self._folder / "in" / part.name)
+        self._files += 1
+
+    @property
+    def checkpoint(self) -> Path:
+        return self._folder / "checkpoint"
+
+    def run(self, expression: str = "value", **more: str) -> None:
+        """To the end of what is there, or until it fails."""
+        stream = self._spark.readStream.schema("value string").option("maxFilesPerTrigger", 1)
+        rows = stream.text(str(self._folder / "in")).repartition(2).selectExpr(f"{expression} value")
+        options = {"checkpointLocation": str(self.checkpoint), **self._target, **more}
+        writer = rows.writeStream.format("barnabas").options(**options).trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    def forget_last_commit(self) -> None:
+        """As if the driver had died after the sink's commit and before Spark's own."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path, target: Options) -> Query:
+    return Query(spark, tmp_path, target)
+
+
+@pytest.mark.parametrize("handed_over", ["0", "65536"], ids=["transactions", "handed over"])
+def test_a_query_goes_on_where_it_was_and_writes_no_batch_twice(
+    query: Query, target: Options, handed_over: str
+) -> None:
+    query.add("a1", "a2", "a3")
+    query.add("b1", "b2", "b3")
+    query.run(handedOverBytes=handed_over)
+    query.forget_last_commit()
+    query.run(handedOverBytes=handed_over)
+    query.add("c1", "c2")
+    query.run(handedOverBytes=handed_over)
+    assert sorted(values(target)) == ["a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2"]
+
+
+def test_a_query_with_a_new_checkpoint_at_the_old_place_starts_anew(query: Query, target: Options) -> None:
+    query.add("a")
+    query.run()
+    shutil.rmtree(query.checkpoint)
+    query.run()
+    assert values(target) == ["a", "a"]
+
+
+def test_a_worker_that_is_killed_in_a_task_leaves_nothing_behind(
+    spark: SparkSession, query: Query, target: Options, tmp_path: Path
+) -> None:
+    flag = tmp_path / "poison"
+    flag.touch()
+
+    def die(value: str) -> str:
+        if value == "b2" and flag.exists():
+            flag.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    spark.udf.register("die", die)
+    query.add("a1", "a2")
+    query.add("b1", "b2", "b3")
+    with pytest.raises(PySparkException):
+        query.run("die(value)", handedOverBytes="0")
+    query.run("die(value)", handedOverBytes="0")
+    assert sorted(values(target)) == ["a1", "a2", "b1", "b2", "b3"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,11 @@ from barnabas.records.columnar.encode import BadRowError, Encoder, Target
 
 GATHERED_BYTES = 4 * 1024 * 1024
 """Rows that are encoded together: enough that each of many partitions gets a batch worth its header."""
+
+
+DEFAULT_LIMIT = 1_048_588  # Kafka's message.max.bytes
+LIMIT_SECONDS = 60.0
+_limits: dict[tuple[int, str], tuple[int, float]] = {}
 
 
 class RowEncoder:
@@ -81,17 +87,14 @@ class RowEncoder:
 
 
 async def _largest_batch(client: Client, topic: str) -> int:
-    """The topic's max.message.bytes, if we may know it."""
-    known: dict[str, int] = _limits.setdefault(id(client), {})
-    if topic not in known:
+    """The topic's max.message.bytes, if we may know it; looked up now and then, because it may be changed."""
+    known = _limits.get((os.getpid(), topic))
+    if known is None or known[1] < time.monotonic():
         try:
             settings = await describe_configs(client, TOPIC, topic)
             value = next((one.value for one in settings if one.name == "max.message.bytes"), None)
         except KafkaError:
             value = None
-        known[topic] = int(value or DEFAULT_LIMIT)
-    return known[topic]
-
-
-DEFAULT_LIMIT = 1_048_588  # Kafka's message.max.bytes
-_limits: dict[int, dict[str, Any]] = {}
+        known = (int(value or DEFAULT_LIMIT), time.monotonic() + LIMIT_SECONDS)
+        _limits[os.getpid(), topic] = known
+    return known[0]

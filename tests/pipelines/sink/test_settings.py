@@ -1,0 +1,60 @@
+"""What the options of a sink mean, before Spark is asked anything."""
+
+import pytest
+from pyspark.sql.types import StructType
+
+from barnabas.pipelines.options import OptionError
+from barnabas.pipelines.sink.settings import SinkSettings, read_settings
+from barnabas.records.compression import Codec
+
+SCHEMA = StructType().add("value", "string").add("timestamp", "timestamp")
+GIVEN = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "orders"}
+
+
+def settings(*, is_streaming: bool = True, **options: str) -> SinkSettings:
+    return read_settings({**GIVEN, **options}, SCHEMA, is_streaming=is_streaming)
+
+
+def test_a_query_that_could_not_be_known_again_is_refused() -> None:
+    with pytest.raises(OptionError, match="'checkpointLocation' or 'sinkId'"):
+        settings()
+    assert settings(is_streaming=False).sink == ""
+    assert settings(delivery="at-least-once").sink == ""
+
+
+def test_a_sink_is_known_by_its_checkpoint_or_by_its_own_name() -> None:
+    first = settings(checkpointLocation="/data/a")
+    assert first.sink == settings(checkpointLocation="/data/a/").sink
+    assert first.sink != settings(checkpointLocation="/data/b").sink
+    assert settings(checkpointLocation="/data/a", sinkId="mine").sink == "mine"
+
+
+def test_the_settings_of_kafkas_producer_are_understood() -> None:
+    given = {
+        "kafka.compression.type": "lz4",
+        "kafka.acks": "1",
+        "kafka.max.request.size": "5000",
+        "sinkId": "s",
+    }
+    found = settings(**given)
+    assert (found.codec, found.acks, found.largest_batch) == (Codec.LZ4, 1, 5000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("kafka.acks", "2", "'kafka.acks' must be one of all, -1, 0, 1"),
+        ("kafka.compression.type", "rar", "'kafka.compression.type' must be one of"),
+        ("kafka.max.request.size", "0", "must be a whole number above zero"),
+        ("handedOverBytes", "-1", "must be at least 0"),
+        ("tornBatch", "guess", "must be one of fail, skip, rerun"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(name: str, value: str, text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        settings(sinkId="s", **{name: value})
+
+
+def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None:
+    assert settings(sinkId="s").columns == ("value",)
+    assert settings(sinkId="s", includeTimestamp="true").columns == ("value", "timestamp")
