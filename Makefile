@@ -27,7 +27,7 @@ SEEDS ?= 1-1000
 CHAOS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode demo serve test simulate check format docs chaos bench java java-if-possible pins clean
+.PHONY: help setup bytecode kernels demo serve test simulate check format docs chaos bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,13 +47,22 @@ $(STAMP): requirements/dev.txt pyproject.toml
 bytecode: $(STAMP)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.server.main'
 
-demo: bytecode  ## a short tour: an embedded broker and a real client
+# Loops that numba compiles, and the bytecode of what Spark's workers import: otherwise the first query waits for both.
+KERNELS_STAMP := $(VENV)/.kernels
+kernels: $(KERNELS_STAMP)
+$(KERNELS_STAMP): $(STAMP) $(wildcard src/barnabas/records/columnar/*.py)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m barnabas.records.columnar
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c \
+	    'import barnabas.pipelines.source.rows, pyspark.sql.streaming.python_streaming_source_runner, pyspark.worker'
+	@touch $@
+
+demo: bytecode kernels  ## a short tour: an embedded broker and a real client
 	$(BIN)/python -m barnabas.demo
 
 serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)
 
-test: bytecode java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
+test: bytecode kernels java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest $(TEST) || { \
 	    echo "Some tests failed. Those that start JVMs and clusters share this machine: once more, these alone."; \
 	    $(BIN)/pytest --last-failed --last-failed-no-failures=none; }
@@ -79,7 +88,7 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--seed 7 --minutes 10")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
-bench: bytecode $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
 java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark

@@ -1,0 +1,22 @@
+"""Every option of the data source is on its page, with its default and meaning."""
+
+from barnabas.pipelines.client_settings import UNDERSTOOD
+from barnabas.pipelines.option_catalogue import OPTIONS
+from tests.kafka_jars import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "pipelines" / "source.md"
+
+
+def test_the_page_of_the_source_names_every_option() -> None:
+    lines = PAGE.read_text().splitlines()
+    for option in OPTIONS:
+        if "source" in option.sides:
+            default = f"`{option.default}`" if option.default else ""
+            assert f"| `{option.name}` | {default} | {option.meaning} |" in lines
+
+
+def test_the_page_of_the_source_names_every_setting_of_the_client() -> None:
+    lines = PAGE.read_text().splitlines()
+    for name, meaning in UNDERSTOOD.items():
+        if "(sink)" not in meaning:
+            assert f"| `kafka.{name}` | {meaning} |" in lines
