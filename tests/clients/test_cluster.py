@@ -188,7 +188,12 @@ def test_a_leader_that_is_cut_off_from_zookeeper_is_fenced_and_comes_back(fault:
 
 
 @pytest.mark.slow
-def test_a_group_goes_on_when_its_coordinator_dies(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize(
+    "protocol", [{"session.timeout.ms": 10_000}, {"group.protocol": "consumer"}], ids=["classic", "consumer"]
+)
+def test_a_group_goes_on_when_its_coordinator_dies(
+    cluster: EmbeddedCluster, protocol: dict[str, object]
+) -> None:
     topic = new_topic(cluster)
     consumer = Consumer(
         {
@@ -196,7 +201,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(cluster: EmbeddedCluster) -> 
             "group.id": "workers",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 10_000,
+            **protocol,
         }
     )
     consumer.subscribe([topic])

@@ -83,10 +83,15 @@ class Advance:
 
     # -- the target ---------------------------------------------------------------------------------
 
+    @property
+    def needs_target(self) -> bool:
+        """There is none yet for the present epoch."""
+        return self._group.assignment_epoch < self.epoch
+
     def update_target(self, assignors: list[str], interval_ms: int) -> None:
-        """Compute the target for the present epoch, unless that is done, or the last one is too young."""
+        """Compute the target for the present epoch, unless the last one is too young."""
         group, now_ms = self._group, self._context.clock.now_ms()
-        if group.assignment_epoch >= self.epoch or not may_assign(group, interval_ms, now_ms):
+        if not may_assign(group, interval_ms, now_ms):
             return
         members = self._members()
         name = preferred_assignor(members.values(), assignors)

@@ -72,15 +72,14 @@ class ClassicMembers:
         described = _described(before, joining, subscription)
         if described is not before:
             step.records.append(member_record(group.group_id, described))
-        self._advance(
-            group,
-            joining,
-            subscription,
-            Advance(self._context, group, before, described, step),
-            before,
-            replaced,
-            step,
-        )
+        advance = Advance(self._context, group, before, described, step)
+        resubscribed = self._update_epoch(group, joining, before, advance, step)
+        owned = self._owned(subscription)
+        if self._parts.migration.can_go_back_with(group, replaced):
+            after = self._go_back(group, advance, owned, resubscribed, step)
+        else:
+            after = self._stay(group, joining, advance, owned, resubscribed)
+        step.answer(joining.respond, _join_response(after))
 
     def _check_join(self, group: ConsumerGroup, joining: Joining, member_id: str) -> None:
         settings, request = self._context.settings, joining.request
@@ -116,50 +115,48 @@ class ClassicMembers:
             return ConsumerMember(member_id=member_id)
         return replace_static(group, known, member_id, step)
 
-    def _advance(
-        self,
-        group: ConsumerGroup,
-        joining: Joining,
-        subscription: ConsumerProtocolSubscription,
-        advance: Advance,
-        before: ConsumerMember,
-        replaced: ConsumerMember | None,
-        step: Step,
-    ) -> None:
+    def _update_epoch(
+        self, group: ConsumerGroup, joining: Joining, before: ConsumerMember, advance: Advance, step: Step
+    ) -> bool:
+        """Has the member another subscription than before?"""
         described = advance.after
         pattern = self._parts.resolving.update(group, before, described, step)
-        resubscribed = (
-            described.subscribed_topic_names != before.subscribed_topic_names or pattern.has_changed
-        )
-        reason = f"{described.member_id} joined with the classic protocol" if resubscribed else ""
-        advance.update_epoch(joining.because(reason) if reason else "")
-        goes_back = self._parts.migration.can_go_back_with(group, replaced)
-        rebalance = group.assignment_epoch < advance.epoch
-        if not goes_back:
+        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
+        resubscribed = names_changed or pattern.has_changed
+        reason = joining.because(f"{described.member_id} joined with the classic protocol")
+        advance.update_epoch(reason if resubscribed else "")
+        return resubscribed
+
+    def _stay(
+        self, group: ConsumerGroup, joining: Joining, advance: Advance, owned: Reported, resubscribed: bool
+    ) -> ConsumerMember:
+        if advance.needs_target:
             interval_ms = self._kind.assignment_interval_ms(group.group_id)
             advance.update_target(self._context.settings.assignors, interval_ms)
-        after = described
-        if not goes_back or not rebalance:
-            after = advance.reconcile(self._owned(subscription), subscription_changed=resubscribed)
-        if goes_back:
-            self._parts.migration.go_back(
-                group, step, "the last consumer member was replaced", joining=after, rebalance=rebalance
-            )
-        else:
-            self._expect(group, after, joining)
-        step.answer(joining.respond, _join_response(after))
+        member = advance.reconcile(owned, subscription_changed=resubscribed)
+        deadlines, group_id = self._context.deadlines, group.group_id
+        deadlines.cancel(Deadline(Awaited.JOIN, group_id, member.member_id))
+        self._kind.expect_heartbeat(group_id, member.member_id, joining.timeouts.session_ms)
+        deadlines.set(Deadline(Awaited.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms)
+        return member
+
+    def _go_back(
+        self, group: ConsumerGroup, advance: Advance, owned: Reported, resubscribed: bool, step: Step
+    ) -> ConsumerMember:
+        """It takes the place of the last member of the new protocol: the group is a classic one again."""
+        rebalance = advance.needs_target
+        member = advance.after
+        if not rebalance:
+            member = advance.reconcile(owned, subscription_changed=resubscribed)
+        reason = "the last consumer member was replaced"
+        self._parts.migration.go_back(group, step, reason, joining=member, rebalance=rebalance)
+        return member
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> Reported:
         found = (
             (self._context.topics.find(one.topic), one.partitions) for one in subscription.owned_partitions
         )
         return [(topic.topic_id, indexes) for topic, indexes in found if topic is not None]
-
-    def _expect(self, group: ConsumerGroup, member: ConsumerMember, joining: Joining) -> None:
-        deadlines, group_id = self._context.deadlines, group.group_id
-        deadlines.cancel(Deadline(Awaited.JOIN, group_id, member.member_id))
-        self._kind.expect_heartbeat(group_id, member.member_id, joining.timeouts.session_ms)
-        deadlines.set(Deadline(Awaited.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms)
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 

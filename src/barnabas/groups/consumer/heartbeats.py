@@ -66,7 +66,9 @@ class Heartbeats:
         pattern = self._resolving.update(group, before, described, step)
         resubscribed = names_changed or pattern.has_changed
         advance.update_epoch(_reason(before, described, client, names_changed or pattern.counts_now))
-        advance.update_target(self._context.settings.assignors, self._kind.assignment_interval_ms(group_id))
+        if advance.needs_target:
+            interval_ms = self._kind.assignment_interval_ms(group_id)
+            advance.update_target(self._context.settings.assignors, interval_ms)
         after = advance.reconcile(reported, subscription_changed=resubscribed)
         self._kind.expect_heartbeat(group_id, member_id)
         step.answer(respond, self._response(request, before, after))
