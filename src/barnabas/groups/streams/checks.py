@@ -5,10 +5,9 @@ from __future__ import annotations
 from barnabas.cluster.names import INTERNAL_TOPICS, why_name_is_illegal
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
+from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS
 from barnabas.groups.streams.topology import check_topology
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatTopology
-
-NO_TIMEOUT = -1
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
@@ -74,7 +73,7 @@ def _check_names(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == NO_TIMEOUT:
+    if request.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     for name, tasks in (
         ("ActiveTasks", request.active_tasks),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from barnabas.groups.streams.sizing import (
     PartitionCounts,
+    Problem,
     Status,
     TopicsUnfitError,
     decide_partitions,
@@ -59,7 +60,7 @@ class ConfiguredTopology:
     metadata_hash: int
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
     missing: tuple[InternalTopic, ...] = ()
-    problem: TopicsUnfitError | None = None
+    problem: Problem | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -71,11 +72,11 @@ def configure(topology: Topology, existing: PartitionCounts, metadata_hash: int)
     try:
         subtopologies, missing = _configure(topology, existing)
     except TopicsUnfitError as unfit:
-        return ConfiguredTopology(topology, metadata_hash, problem=unfit)
+        return ConfiguredTopology(topology, metadata_hash, problem=unfit.problem)
     problem = None
     if missing:
         detail = f"Internal topics are missing: {summary([topic.name for topic in missing])}"
-        problem = TopicsUnfitError(Status.MISSING_INTERNAL_TOPICS, detail)
+        problem = Problem(Status.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology, metadata_hash, subtopologies, missing, problem)
 
 

@@ -22,7 +22,7 @@ from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.endpoints import partitions_by_endpoint
 from barnabas.groups.streams.group import NOT_VALIDATED, StreamsGroup
-from barnabas.groups.streams.members import Endpoint, MemberState, StreamsMember
+from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS, Endpoint, MemberState, StreamsMember
 from barnabas.groups.streams.reconciliation import Target, reconcile
 from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
 from barnabas.groups.streams.sizing import Status
@@ -97,7 +97,9 @@ class Heartbeat:
         return replace(
             member,
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms
+            if timeout_ms == UNKNOWN_TIMEOUT_MS
+            else timeout_ms,
             topology_epoch=member.topology_epoch if topology is None else topology.epoch,
             client_id=self._client.client_id,
             client_host=self._client.host,

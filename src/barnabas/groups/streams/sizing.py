@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
@@ -29,13 +30,19 @@ class Status(IntEnum):
     ASSIGNMENT_DELAYED = 5
 
 
+class Problem(NamedTuple):
+    """What is in the way: members are told, and wait until somebody mends it."""
+
+    status: Status
+    detail: str
+
+
 class TopicsUnfitError(Exception):
-    """The topics of the cluster do not fit the topology: members are told, and wait until somebody mends it."""
+    """The topics of the cluster do not fit the topology."""
 
     def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)
-        self.status = status
-        self.detail = detail
+        self.problem = Problem(status, detail)
 
 
 def decide_partitions(topology: Topology, existing: PartitionCounts) -> dict[str, int]:
