@@ -108,7 +108,7 @@ async def drain(bootstrap: str, topic: str, slowly: list[int]) -> list[int]:
 def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -> None:
     with EmbeddedBroker(settings=SETTINGS) as broker:
         bootstrap, topic = broker.bootstrap_servers, broker.create_topic(partitions=4)
-        broker.create_topic(DEAD, config={"errors.deadletterqueue.group.enable": "true"})
+        broker.create_topic(DEAD, configs={"errors.deadletterqueue.group.enable": "true"})
         set_group(
             bootstrap,
             GROUP,

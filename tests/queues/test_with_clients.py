@@ -157,6 +157,25 @@ def test_what_is_released_comes_back_and_what_is_given_up_becomes_a_dead_letter(
         assert reason in headers["__dlq.errors.message"]
 
 
+def test_dead_letters_that_could_not_be_written_before_a_restart_are_written_after_it(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        broker.create_topic("jobs")
+        settings = {"share_auto_offset_reset": "earliest", "errors_deadletterqueue_topic_name": "dlq.jobs"}
+        set_group(broker.bootstrap_servers, "crew", **settings)
+        publish(broker.bootstrap_servers, "jobs", ["bad", "worse"])
+        consumer = share_consumer(broker.bootstrap_servers, "crew", "jobs")
+        assert len(take(consumer, 2, lambda message: AcknowledgeType.REJECT)) == 2
+        consumer.close()
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        broker.create_topic("dlq.jobs", configs={"errors.deadletterqueue.group.enable": "true"})
+        consumer = share_consumer(broker.bootstrap_servers, "crew", "jobs")
+        publish(broker.bootstrap_servers, "jobs", ["good"])
+        assert [message.value() for message in take(consumer, 1, accept)] == [b"good"]
+        letters = read_all(broker.bootstrap_servers, "dlq.jobs", 2)
+        assert {dict(letter.headers())["__dlq.errors.offset"] for letter in letters} == {b"0", b"1"}
+        consumer.close()
+
+
 def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()  # of one partition, which both members read
     bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
