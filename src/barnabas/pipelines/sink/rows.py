@@ -15,6 +15,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.metadata import Topic
 from barnabas.client.transactional import patiently
 from barnabas.errors import KafkaError
+from barnabas.pipelines.sink.protocol import SinkError
 from barnabas.pipelines.sink.settings import SinkSettings
 from barnabas.records.columnar.blocks import Block
 from barnabas.records.columnar.encode import BadRowError, Encoder, Target
@@ -25,7 +26,7 @@ GATHERED_BYTES = 4 * 1024 * 1024
 
 DEFAULT_LIMIT = 1_048_588  # Kafka's message.max.bytes
 LIMIT_SECONDS = 60.0
-_limits: dict[tuple[int, str], tuple[int, float]] = {}
+_limits: dict[tuple[int, int, str], tuple[int, float]] = {}
 
 
 class RowEncoder:
@@ -83,12 +84,17 @@ class RowEncoder:
         return self._targets[topic]
 
     async def _find(self, topic: str) -> Topic:
-        return (await self._client.topics([topic], create=True))[topic]
+        try:
+            return (await self._client.topics([topic], create=True))[topic]
+        except KafkaError as error:
+            # The client has been patient with a topic that is being created; one that is not there stays away.
+            raise SinkError(f"rows cannot be written to topic {topic!r}: {error.message}") from error
 
 
 async def _largest_batch(client: Client, topic: str) -> int:
     """The topic's max.message.bytes, if we may know it; looked up now and then, because it may be changed."""
-    known = _limits.get((os.getpid(), topic))
+    key = (os.getpid(), id(client), topic)
+    known = _limits.get(key)
     if known is None or known[1] < time.monotonic():
         try:
             settings = await describe_configs(client, TOPIC, topic)
@@ -96,5 +102,5 @@ async def _largest_batch(client: Client, topic: str) -> int:
         except KafkaError:
             value = None
         known = (int(value or DEFAULT_LIMIT), time.monotonic() + LIMIT_SECONDS)
-        _limits[os.getpid(), topic] = known
+        _limits[key] = known
     return known[0]
