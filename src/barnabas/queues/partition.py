@@ -347,6 +347,13 @@ class SharePartition:
             if change.done is not None:
                 change.done(error)
 
+    def give_up(self, error: KafkaError) -> None:
+        """Nothing will be stored any more: whoever waits for that is told why."""
+        waiting, self._unwritten = self._unwritten, []
+        for change in waiting:
+            if change.done is not None:
+                change.done(error)
+
     def _confirm(self, run: Run) -> None:
         if run.first < self.start_offset:
             return  # the log's start has passed it

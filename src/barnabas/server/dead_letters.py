@@ -68,6 +68,7 @@ class DeadLetters:
                 continue
             pause = FIRST_PAUSE_S
             await led.buried(first, last)
+        self._broker.coordinators.share_partitions.forget_if_unused(led)
 
     async def _write(self, led: LedSharePartition, run: Run, first: int, last: int) -> int:
         """Write the dead letters of some records; up to where that was done."""

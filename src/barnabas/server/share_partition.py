@@ -148,6 +148,8 @@ class LedSharePartition:
             self._timer = None
         if self._delays is not None:
             self._delays.stop()
+        if self.share is not None:
+            self.share.give_up(self.error)
         self.wake()
 
     # -- waiting ------------------------------------------------------------------------------------

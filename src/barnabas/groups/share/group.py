@@ -25,6 +25,8 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
         self.protocol_type = "share"
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.states = StatePartitions()
+        self._in_order: tuple[int, StatePartitions] | None = None
+        self._complete: tuple[int, frozenset[str], StatePartitions] | None = None
 
     @property
     def state(self) -> GroupState:
@@ -59,24 +61,35 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
 
     @property
     def has_unassigned(self) -> bool:
-        """Has state been created for subscribed partitions since the last assignment?"""
+        """Has state been created for subscribed partitions since the last assignment?
+
+        Most heartbeats find everything as the last one did, which is remembered: the question costs all members.
+        """
         if not self.members:
+            return False
+        seen = self._in_order
+        if seen is not None and seen[0] == self.assignment_epoch and seen[1] is self.states:
             return False
         assigned: dict[Uuid, set[int]] = {}
         for target in self.targets.values():
             for topic, indexes in target.items():
                 assigned.setdefault(topic, set()).update(indexes)
-        return any(
+        found = any(
             assigned.get(topic, set()) != partitions
             for topic, partitions in self.assignable(self.subscribed_topics()).items()
         )
+        self._in_order = None if found else (self.assignment_epoch, self.states)
+        return found
 
     def without_state(
         self, topics: Topics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
     ) -> dict[Uuid, NamedPartitions]:
         """Subscribed partitions for which state is to be created now; `is_begun`: somebody is about it."""
+        seen, wanted = self._complete, frozenset(names)
+        if seen is not None and seen[:2] == (topics.version, wanted) and seen[2] is self.states:
+            return {}
         found: dict[Uuid, NamedPartitions] = {}
-        for name in names:
+        for name in wanted:
             topic = topics.find(name)
             if topic is None:
                 continue
@@ -87,6 +100,8 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
             missing = frozenset(range(topic.partitions)) - known
             if missing:
                 found[topic.topic_id] = NamedPartitions(name, missing)
+        if not found and not self.states.initializing:
+            self._complete = (topics.version, wanted, self.states)
         return found
 
 
