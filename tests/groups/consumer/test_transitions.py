@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.errors import ErrorCode
 from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.consumer.embedded import read_assignment
 from barnabas.groups.consumer.member import MemberState
 from barnabas.groups.modern import GroupState
 from barnabas.types import TopicPartition
@@ -16,6 +17,7 @@ from tests.groups.consumer.simulation import (
     told,
     topic_id,
 )
+from tests.groups.conversations import join_request
 from tests.groups.simulation import GROUP
 
 ORDERS, BILLS = topic_id("orders"), topic_id("bills")
@@ -330,6 +332,23 @@ def test_a_classic_group_becomes_a_consumer_group_and_back(simulation: ConsumerS
     replayed = simulation.replayed().groups[GROUP]
     assert isinstance(replayed, ClassicGroup)
     assert set(replayed.members) == {member}
+
+
+def test_a_classic_process_behind_the_last_new_instance_makes_the_group_classic_again() -> None:
+    simulation = ConsumerSimulation({"orders": 4, "bills": 2}, initial_rebalance_delay_ms=0)
+    simulation.joins("new", "orders", instance_id="one")
+    simulation.beats("new", -2, instance_id="one")
+    answer = simulation.join(join_request(GROUP, instance="one"))
+    group = simulation.group
+    assert isinstance(group, ClassicGroup)
+    assert answer.response.member_id in group.members
+    assert answer.response.generation_id == group.generation == 2
+    assert (group.state, group.static_members) == (State.STABLE, {"one": answer.response.member_id})
+    synced = simulation.sync(answer.response.member_id, 2)
+    assert read_assignment(synced.response.assignment).assigned_partitions[0].partitions == [0, 1, 2, 3]
+    replayed = simulation.replayed().groups[GROUP]
+    assert isinstance(replayed, ClassicGroup)
+    assert set(replayed.members) == set(group.members)
 
 
 def test_a_policy_can_forbid_to_change_the_protocol() -> None:
