@@ -16,6 +16,7 @@ SLOW_FOLDERS = (
     "clients",
     "cluster",
     "replication",
+    "pipelines",
     "simulation",
     "chaos",
     "perf",
