@@ -79,6 +79,13 @@ class Application:
     def said(self) -> str:
         return self._output.read_text()
 
+    def knows(self, *instances: str) -> bool:
+        """Has it heard where others answer queries, and what they have?"""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"?")
+        self._process.stdin.flush()
+        return all(instance in self.said for instance in instances)
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -201,11 +208,15 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
         words = Words(bootstrap, topics)
         words.send(100)
         with (
-            Application(classes, bootstrap, "app", topics, *options) as first,
-            Application(classes, bootstrap, "app", topics, *options) as second,
+            Application(classes, bootstrap, "app", topics, *options, "application.server=one:1") as first,
+            Application(classes, bootstrap, "app", topics, *options, "application.server=two:2") as second,
         ):
             wait_for(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
             assert sum(len(ids.partitions) for ids in standbys(bootstrap, "app")) == 3
+            hosts = [
+                f"HostInfo{{host='{name}', port={port}}} reads 3" for name, port in (("one", 1), ("two", 2))
+            ]
+            wait_for(lambda: first.knows(*hosts), f"both endpoints: {hosts}", PATIENCE)
             words.send(100)
             second.kill()
             words.send(100)

@@ -18,7 +18,7 @@ import org.apache.kafka.streams.kstream.Produced;
  * Counts words: lines are split, repartitioned by word, and counted in a store with a changelog.
  *
  * Arguments: bootstrap servers, application id, input topic, output topic, and any settings as key=value. Prints each
- * state of the application, and what its threads have; ends in an orderly way when its standard input ends.
+ * state of the application, and which instances it knows for each byte of its standard input; ends with that.
  */
 public class WordCount {
     public static void main(String[] args) throws IOException {
@@ -45,8 +45,8 @@ public class WordCount {
         streams.setStateListener((now, before) -> System.out.println("state " + now));
         streams.start();
         while (System.in.read() >= 0) {
-            for (var thread : streams.metadataForLocalThreads()) {
-                System.out.printf("threads active %d standby %d%n", thread.activeTasks().size(), thread.standbyTasks().size());
+            for (var instance : streams.metadataForAllStreamsClients()) {
+                System.out.printf("%s reads %d%n", instance.hostInfo(), instance.topicPartitions().size());
             }
         }
         // With the classic protocol an instance would stay a member until its session is over.
