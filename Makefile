@@ -25,9 +25,10 @@ TEST  ?=
 BENCH ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels demo serve test simulate check format docs chaos bench java java-if-possible pins clean
+.PHONY: help setup bytecode kernels demo tour serve test simulate check format docs chaos bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +57,11 @@ $(KERNELS_STAMP): $(STAMP) $(wildcard src/barnabas/records/columnar/*.py)
 	    'import barnabas.pipelines.source.rows, pyspark.sql.streaming.python_streaming_source_runner, pyspark.worker'
 	@touch $@
 
-demo: bytecode kernels  ## a short tour: an embedded broker and a real client
-	$(BIN)/python -m barnabas.demo
+demo: bytecode kernels  ## a shop, its log and three pipelines on Spark, checked (DEMO_SECONDS=60)
+	DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/python -m barnabas.demo
+
+tour: bytecode  ## a short tour of the broker itself, with a real client
+	$(BIN)/python -m barnabas.demo.tour
 
 serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)

@@ -14,6 +14,7 @@ from barnabas.cluster.zookeeper_types import ZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log_dir import FolderInUseError
+from barnabas.pipelines.errors import PipelineError
 
 FAILED = 1
 WRONG_USE = 2
@@ -31,8 +32,18 @@ ADVICE = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
 
+_OF_SPARK = {"pyspark", "py4j", "pyarrow", "numba", "pandas", "yaml"}
+
 # Their texts say everything.
-_PLAIN = (NoZooKeeperError, BrokerDidNotStartError, NothingToAdoptError, NoPlanError, DamagedMetadataError)
+_PLAIN = (
+    NoZooKeeperError,
+    ZooKeeperError,
+    BrokerDidNotStartError,
+    NothingToAdoptError,
+    NoPlanError,
+    DamagedMetadataError,
+    PipelineError,
+)
 
 
 def explain(error: Exception) -> tuple[str, int] | None:
@@ -43,7 +54,7 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return _explain_no_connection(error), FAILED
     if isinstance(error, UnsupportedApiError):
         return f"{error}. A newer broker may know it.", FAILED
-    if isinstance(error, ZooKeeperError):
+    if isinstance(error, _PLAIN):
         return str(error), FAILED
     if isinstance(error, KafkaError):
         advice = ADVICE.get(error.code)
@@ -52,8 +63,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
         return f"{error}.", FAILED
-    if isinstance(error, _PLAIN):
-        return str(error), FAILED
+    if isinstance(error, ModuleNotFoundError):
+        return _explain_missing_library(error)
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
     return None
@@ -65,6 +76,12 @@ def _explain_no_connection(error: CannotConnectError) -> str:
         f"Is it running? `barnabas serve --data DIR --listen {error.address.split(',')[0]}` starts one.\n"
         "Somewhere else? Say where with --bootstrap-server HOST:PORT or BARNABAS_BOOTSTRAP."
     )
+
+
+def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:
+    if error.name is not None and error.name.split(".")[0] in _OF_SPARK:
+        return f"Pipelines run on Spark, and {error.name} is missing: pip install 'barnabas[spark]'", FAILED
+    return None
 
 
 def _explain_os_error(error: OSError) -> str:

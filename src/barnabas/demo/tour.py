@@ -1,6 +1,6 @@
-"""`make demo`: a short tour with a broker in this process and a real client.
+"""`make tour`: a short tour of the broker itself, in this process, with a real client.
 
-python -m barnabas.demo
+python -m barnabas.demo.tour
 """
 
 from __future__ import annotations

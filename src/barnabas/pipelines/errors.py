@@ -28,7 +28,10 @@ def words_of(error: BaseException) -> str:
     kept: list[str] = []
     lines = str(error).strip().splitlines()
     for line in lines:
-        if _STACK_LINE.match(line) or line.startswith(_PYTHON_STACK):
+        if _STACK_LINE.match(line):
+            break
+        if _PYTHON_STACK in line:
+            kept.append(line.replace(_PYTHON_STACK, "").rstrip())
             break
         kept.append(line.rstrip())
     kept += _end_of_python_stack(lines)
@@ -38,7 +41,7 @@ def words_of(error: BaseException) -> str:
 
 def _end_of_python_stack(lines: list[str]) -> list[str]:
     """The last words of a Python worker, whose whole traceback Spark puts into its own message."""
-    starts = [index for index, line in enumerate(lines) if line.startswith(_PYTHON_STACK)]
+    starts = [index for index, line in enumerate(lines) if _PYTHON_STACK in line]
     if not starts:
         return []
     said = [line for line in lines[starts[-1] + 1 :] if line.strip() and not line.startswith((" ", "\t"))]

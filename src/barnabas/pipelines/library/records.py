@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 class Generated(NamedTuple):
     """One record. `time` is the moment of which it tells, in milliseconds; it arrives in the order of generation."""
 
+    topic: str
+    """By the template's setting that names it, such as `activity.topic`."""
     key: str | None
     value: bytes | None
     time: int
-    topic: str = ""
-    """Which of the template's topics, by its setting; empty for the only one."""
 
 
 def as_json(document: dict[str, Any]) -> bytes:

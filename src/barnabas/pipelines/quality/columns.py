@@ -14,6 +14,9 @@ from pyspark.sql import functions as F
 from barnabas.pipelines.definitions.settings import QualityRule
 from barnabas.pipelines.quality.observation import OBSERVATION
 
+CORRUPT = "_corrupt_record"
+"""Where the source puts a value that does not fit its schema."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -38,25 +41,30 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
 
 def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:
     """Records for the dead-letter topic: the original key and value where the dataset has them, else the row as JSON,
-    with the reasons and the origin in headers, under the names that Kafka Connect uses for its own."""
+    with the reasons and the origin in headers."""
     columns = rejected.columns
-    original = "value" in columns and dict(rejected.dtypes)["value"] in ("binary", "string")
     row = F.to_json(F.struct(*(name for name in columns if name != "reasons")))
-    value = F.col("value") if original else row
-    key = F.col("key") if "key" in columns else F.lit(None)
+    originals = [name for name in (CORRUPT, "_value", "value") if name in columns]
+    values = [F.col(name).cast("binary") for name in originals if _is_bytes(rejected, name)]
+    keys = [F.col(name).cast("binary") for name in ("_key", "key") if name in columns]
     return rejected.select(
-        key.cast("binary").alias("key"),
-        value.cast("binary").alias("value"),
+        F.coalesce(*keys, F.lit(None).cast("binary")).alias("key"),
+        F.coalesce(*values, row.cast("binary")).alias("value"),
         F.array(*_headers(dataset, columns)).alias("headers"),
     )
 
 
+def _is_bytes(frame: DataFrame, name: str) -> bool:
+    return dict(frame.dtypes)[name] in ("binary", "string")
+
+
 def _headers(dataset: str, columns: Sequence[str]) -> list[Column]:
-    facts = {
-        "errors.dataset": F.lit(dataset),
-        "errors.reason": F.concat_ws("; ", "reasons"),
-        **{f"errors.{name}": F.col(name) for name in ("topic", "partition", "offset") if name in columns},
-    }
+    """`_topic` and so on is how the source names the record's own columns beside fields of a typed value."""
+    facts = {"errors.dataset": F.lit(dataset), "errors.reason": F.concat_ws("; ", "reasons")}
+    for name in ("topic", "partition", "offset"):
+        for column in (f"_{name}", name):
+            if column in columns:
+                facts.setdefault(f"errors.{name}", F.col(column))
     return [
         F.struct(F.lit(name).alias("key"), fact.cast("string").cast("binary").alias("value"))
         for name, fact in facts.items()

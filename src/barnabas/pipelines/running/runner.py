@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,6 +32,9 @@ from barnabas.pipelines.running.starting import Starter, refresh_view
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5  # between two looks at the queries: a person does not see more
+START_ATTEMPTS = 5  # on a machine on which Python does not start in Spark's ten seconds
+START_SECONDS = 15.0
+STOP_SECONDS = 10.0
 LAG_SECONDS = 2.0  # between two questions to the broker
 Watcher = Callable[[list[FlowProgress]], None]
 
@@ -52,11 +56,13 @@ class Runner:
         self.flows: dict[str, FlowProgress] = {}
         self._watcher = watcher
         self._stopping = threading.Event()
-        self._plan = Plan()
+        self.plan = Plan()
         self._planner: Planner | None = None
         self._broker: BrokerChecks | None = None
         self._lag_asked = 0.0
         self._running: dict[str, StreamingQuery] = {}
+        self._every: str | None = None
+        self._attempts: Counter[str] = Counter()
         send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener)
         self._starter = Starter(self.session, files.name, storage_of(files), send)
 
@@ -69,14 +75,14 @@ class Runner:
         graph = load_graph(self.files, self.session)
         self._planner = Planner(self.files, graph, self.session)
         try:
-            self._plan = self._planner.plan()
+            self.plan = self._planner.plan()
             if ask_broker:
                 self._ask_broker()
         except BaseException:
             self.undo()
             raise
-        self.flows = {query.name: FlowProgress(query.name) for query in self._plan.streams}
-        return self._plan
+        self.flows = {query.name: FlowProgress(query.name) for query in self.plan.streams}
+        return self.plan
 
     def undo(self) -> None:
         """After `prepare`: leave everything as it was."""
@@ -86,7 +92,7 @@ class Runner:
 
     def run_once(self) -> None:
         """Everything that is there now: tables before what reads them, views after their tables."""
-        for level in self._plan.levels():
+        for level in self.plan.levels():
             self._start_all((query for query in level if query.streaming), every=None)
             self._watch_until_ended()
             for query in level:
@@ -102,7 +108,7 @@ class Runner:
 
     def start(self) -> None:
         """Begin to run all streams; `watch` or `look` must follow, to see how they do."""
-        self._start_all(self._plan.streams, every=self.files.settings.trigger)
+        self._start_all(self.plan.streams, every=self.files.settings.trigger)
 
     def run_continuously(self) -> None:
         self.start()
@@ -110,13 +116,13 @@ class Runner:
         refreshed = time.monotonic()
         while not self._stopping.wait(LOOK_SECONDS):
             self.look()
-            if self._plan.views and time.monotonic() - refreshed >= refresh:
+            if self.plan.views and time.monotonic() - refreshed >= refresh:
                 self.refresh_views()
                 refreshed = time.monotonic()
         self.close()
 
     def refresh_views(self) -> None:
-        for query in self._plan.views:
+        for query in self.plan.views:
             self._refresh(query)
 
     def stop(self) -> None:
@@ -126,7 +132,7 @@ class Runner:
     def close(self) -> None:
         """Stop what still runs. State and offsets are kept: the next run goes on from here."""
         for query in self._running.values():
-            query.stop()
+            _stop_between_batches(query)
         self._running.clear()
         if self._broker is not None:
             self._broker.close()
@@ -156,12 +162,12 @@ class Runner:
         self.look()
 
     def _ask_broker(self) -> None:
-        topics = {topic for query in self._plan.queries for topic in topics_read(query.frame)}
+        topics = {topic for query in self.plan.queries for topic in topics_read(query.frame)}
         made = [topic.name for topic in self.files.settings.topics]
         if (
             not topics
             and not made
-            and not any(isinstance(query.target, ToSink) for query in self._plan.queries)
+            and not any(isinstance(query.target, ToSink) for query in self.plan.queries)
         ):
             return
         self._broker = BrokerChecks(self.files.bootstrap)
@@ -169,12 +175,26 @@ class Runner:
         self._broker.make_missing(self.files.settings.topics)
 
     def _start_all(self, queries: Iterable[Planned], every: str | None) -> None:
+        self._every = every
         for query in queries:
-            try:
-                self._running[query.name] = self._starter.start(query, every)
-            except PySparkException as error:
-                self.close()
-                raise PipelineError(f"The flow {query.name} could not be started.", error) from error
+            self._start(query, every)
+            self._await_beginning(query)
+
+    def _start(self, query: Planned, every: str | None) -> None:
+        try:
+            self._running[query.name] = self._starter.start(query, every)
+        except PySparkException as error:
+            self.close()
+            raise PipelineError(f"The flow {query.name} could not be started.", error) from error
+
+    def _await_beginning(self, query: Planned) -> None:
+        """One after another: each source starts a Python of its own, and Spark gives up on one after ten seconds."""
+        running = self._running[query.name]
+        deadline = time.monotonic() + START_SECONDS
+        while running.isActive and running.lastProgress is None and time.monotonic() < deadline:
+            if running.status["message"].startswith(("Processing", "Waiting", "Getting")):
+                return
+            time.sleep(LOOK_SECONDS / 5)
 
     def _watch_until_ended(self) -> None:
         while self.look():
@@ -184,6 +204,8 @@ class Runner:
     def _end_of(self, name: str, query: StreamingQuery) -> None:
         self._running.pop(name)
         error = query.exception()
+        if error is not None and "connect back" in str(error) and self._may_start_again(name):
+            return
         if error is not None:
             self.close()
             raise PipelineError(
@@ -191,9 +213,17 @@ class Runner:
                 error,
             )
 
+    def _may_start_again(self, name: str) -> bool:
+        self._attempts[name] += 1
+        if self._attempts[name] > START_ATTEMPTS:
+            return False
+        logger.warning("%s: Python did not start in time; trying again", name)
+        self._start(next(query for query in self.plan.queries if query.name == name), self._every)
+        return True
+
     def _refresh(self, query: Planned) -> None:
         try:
-            for table in self._plan.tables:
+            for table in self.plan.tables:
                 self.session.catalog.refreshTable(table)
             refresh_view(query)
             self.session.catalog.refreshTable(query.name)
@@ -216,3 +246,11 @@ class Runner:
 def _leave_errors_to_us() -> None:
     """PySpark logs every error that it raises, with the JVM's stack; ours are caught, and told in a sentence."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+
+
+def _stop_between_batches(query: StreamingQuery) -> None:
+    """A stop in the middle of our own writers makes Spark print a stack overflow; a pause in its work comes soon."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    query.stop()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -13,9 +11,8 @@ from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.durations import interval_of
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.writing import lake_writer
-from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToSink, ToTable
-
-WriteBatch = Callable[[DataFrame, int], None]
+from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToTable
+from barnabas.pipelines.running.upserts import Upserts
 
 
 class Starter:
@@ -52,19 +49,9 @@ class Starter:
         if isinstance(target, ToAlarms):
             log = BatchLog(HadoopFolder(self._session, f"{self._storage}/alarms/{query.name}"))
             return writer.foreachBatch(Watch(target.rules, log, self._send))
-        if query.mode == "update":
-            return writer.foreachBatch(_upsert(target))
+        if query.mode == "update" and target.format == "barnabas":
+            return writer.foreachBatch(Upserts(query.name, target.options))
         return writer.format(target.format).options(**target.options)
-
-
-def _upsert(target: ToSink) -> WriteBatch:
-    """Rows that have changed, by key. Spark lets no Python sink take `update`, so each batch is written by itself: at
-    least once, and because a row replaces the one before it with the same key, a repeated batch changes nothing."""
-
-    def write(frame: DataFrame, batch: int) -> None:
-        frame.write.format(target.format).options(**target.options).mode("append").save()
-
-    return write
 
 
 def refresh_view(query: Planned) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from barnabas.pipelines.library.records import Generated, as_json, delayed
 
+TOPIC = "activity.topic"
 PAGES = (
     "/",
     "/shoes",
@@ -34,8 +35,8 @@ def records(seed: int, start: int, per_second: float, bad_share: float = 0.0) ->
     chance = random.Random(seed)
     for time, event in delayed(_events(chance, start, per_second), chance, LATE_SHARE, LONGEST_DELAY):
         if bad_share and chance.random() < bad_share:
-            yield Generated(None, BAD_VALUE, time)
-        yield Generated(event["visitor"], as_json(event), time)
+            yield Generated(TOPIC, None, BAD_VALUE, time)
+        yield Generated(TOPIC, event["visitor"], as_json(event), time)
 
 
 def _events(chance: random.Random, start: int, per_second: float) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,0 +1,1 @@
+"""Orders that learn who their customers are."""

@@ -1,0 +1,59 @@
+"""Orders with the facts of their customers, from a table that a compacted topic keeps."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.active()
+
+BROKER = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers"))}
+ORDER = "order BIGINT, customer STRING, amount DOUBLE, time BIGINT"
+CUSTOMER = "name STRING, city STRING, level STRING"
+
+dp.create_sink(
+    "enriched_topic", "barnabas", {**BROKER, "topic": f"{spark.conf.get('enrich.orders')}.enriched"}
+)
+
+
+@dp.temporary_view
+def orders() -> DataFrame:
+    raw = (
+        spark.readStream.format("barnabas")
+        .options(**BROKER)
+        .option("subscribe", spark.conf.get("enrich.orders"))
+        .option("startingOffsets", "earliest")
+        .option("value.format", "json")
+        .schema(f"{ORDER}, _corrupt_record STRING, _topic STRING, _partition INT, _offset BIGINT")
+        .load()
+    )
+    return raw.withColumn("time", F.timestamp_millis("time"))
+
+
+@dp.temporary_view
+def customers() -> DataFrame:
+    """The last row of each key; a null value has taken a key out. Read anew for each micro-batch, so that changes
+    count from the next one on; a table of more than some hundred thousand rows wants a stream-stream join instead."""
+    raw = (
+        spark.read.format("barnabas")
+        .options(**BROKER)
+        .option("subscribe", spark.conf.get("enrich.customers"))
+        .option("columns", "key,value,offset")
+        .load()
+    )
+    latest = raw.groupBy(F.col("key").cast("string").alias("customer")).agg(
+        F.max_by("value", "offset").alias("value")
+    )
+    facts = F.from_json(F.col("value").cast("string"), CUSTOMER)
+    return (
+        latest.where("value IS NOT NULL")
+        .select("customer", facts.alias("facts"))
+        .select("customer", "facts.*")
+    )
+
+
+@dp.append_flow(name="enriched", target="enriched_topic")
+def enriched() -> DataFrame:
+    """Orders of customers that the table does not know go on without their facts."""
+    joined = spark.readStream.table("orders").join(spark.read.table("customers"), "customer", "left")
+    row = F.struct("order", "customer", "amount", "time", "name", "city", "level")
+    return joined.select(F.col("order").cast("string").alias("key"), F.to_json(row).alias("value"))

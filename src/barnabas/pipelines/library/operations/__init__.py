@@ -1,0 +1,1 @@
+"""Operations data of a shop's services: requests, hosts and log lines."""

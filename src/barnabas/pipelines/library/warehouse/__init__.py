@@ -1,0 +1,1 @@
+"""Any topic as a table of Parquet files by the hour."""

@@ -1,0 +1,29 @@
+"""Every record of the topics, as it is, in folders by the hour of its timestamp."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.active()
+
+
+@dp.table(partition_cols=["date", "hour"])
+def events() -> DataFrame:
+    """To load typed columns instead, give the source `value.format` and `value.schema`."""
+    raw = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", spark.conf.get("barnabas.bootstrap.servers"))
+        .option("subscribe", spark.conf.get("warehouse.topics"))
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    return raw.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        F.col("key").cast("string").alias("key"),
+        F.col("value").cast("string").alias("value"),
+        F.to_date("timestamp").alias("date"),
+        F.hour("timestamp").alias("hour"),
+    )

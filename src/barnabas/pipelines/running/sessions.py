@@ -1,0 +1,40 @@
+"""The Spark session of `barnabas pipeline` and of the demo: quiet, and without a catalog that outlives it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.session import session_builder
+
+# For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
+CATALOG_SETTINGS = ("spark.sql.catalogImplementation", "spark.sql.warehouse.dir", "spark.hadoop.javax.jdo.")
+QUIET = Path(__file__).with_name("log4j2.properties")
+
+
+@contextmanager
+def pipeline_session(
+    name: str, configuration: Mapping[str, str], *, master: str = "local[*]"
+) -> Iterator[SparkSession]:
+    """A session with the pipeline's settings, for as long as the `with` block runs."""
+    catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
+    settings = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
+        **{key: value for key, value in configuration.items() if _for_session(key)},
+        "spark.sql.warehouse.dir": catalog,
+    }
+    session = session_builder(name, master=master, settings=settings).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        shutil.rmtree(catalog, ignore_errors=True)
+
+
+def _for_session(name: str) -> bool:
+    return name.startswith("spark.") and not name.startswith(CATALOG_SETTINGS)

@@ -1,0 +1,52 @@
+"""Rows that replace the ones before them with the same key, written to a topic by the driver.
+
+Spark lets no Python sink take the output mode `update`, so these go by `foreachBatch`. What changes in a micro-batch of
+an aggregation are its groups: few rows, which one producer writes in less time than Spark plans a write in. A batch
+that is run again writes the same values to the same keys: at least once is as good as once here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+
+from barnabas.client.producer import Producer
+from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.options import Options
+
+
+class Upserts:
+    """What `foreachBatch` calls for one flow; `options` are those of the sink."""
+
+    def __init__(self, flow: str, options: Mapping[str, str]) -> None:
+        checked = Options(options, "sink")
+        self._flow = flow
+        self._topic = checked.text("topic")
+        self._connection = checked.client_settings().link
+        self._link: BrokerLink | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        rows = frame.collect()
+        if not rows:
+            return
+        missing = {"key", "value"} - set(frame.columns)
+        if missing:
+            raise PipelineError(f"{self._flow} is written by key: it wants the columns key and value.")
+        if self._link is None:
+            # The thread of this query calls for as long as it runs, so the link is this thread's alone.
+            self._link = BrokerLink(**self._connection)
+        self._link.run(self._write(self._link, rows))
+
+    async def _write(self, link: BrokerLink, rows: Sequence[Row]) -> None:
+        async with Producer(link.client) as producer:
+            for row in rows:
+                topic = self._topic or row["topic"]
+                await producer.enqueue(topic, _bytes(row["value"]), _bytes(row["key"]))
+            await producer.flush()
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
