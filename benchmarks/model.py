@@ -59,6 +59,11 @@ def nothing_to_prepare(session: Session) -> None:
     """For rows whose every measurement starts from an empty topic."""
 
 
+def nothing_is_missing() -> str | None:
+    """For rows that need no more than the others."""
+    return None
+
+
 @dataclass(frozen=True)
 class Row:
     name: str
@@ -67,6 +72,8 @@ class Row:
     metrics: tuple[Metric, ...]
     targets: tuple[Target, ...] = ()
     prepare: Callable[[Session], None] = nothing_to_prepare
+    # Why this row cannot be measured on this machine, if so: something that it compares with is not installed.
+    missing: Callable[[], str | None] = nothing_is_missing
     # One unmeasured run first, for compilers and caches. Pointless where a process is started anew.
     warm_up: bool = True
     # A figure that cannot vary between rounds, such as the memory at the end of the whole run.

@@ -37,6 +37,8 @@ def lines(results: list[RowResult]) -> Iterator[Line]:
 
 
 def _lines_of(result: RowResult) -> Iterator[Line]:
+    if result.left_out is not None:
+        yield Line(result.row.title, "", f"left out: {result.left_out}", "", "", "")
     for where, why in result.failures.items():
         yield Line(result.row.title, "", f"{where}: failed", "", "", why.strip().splitlines()[0][:80])
     shown = set()

@@ -14,6 +14,8 @@ class RowResult:
     # subject -> metric -> one value per round
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    # Why nothing was measured, which is no failure.
+    left_out: str | None = None
 
     def add(self, subject: str, figures: dict[str, float]) -> None:
         for metric, value in figures.items():
@@ -36,7 +38,10 @@ def measure_rows(rows: Iterable[Row], session: Session, rounds: int, progress: P
 
 
 def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> RowResult:
-    result = RowResult(row)
+    result = RowResult(row, left_out=row.missing())
+    if result.left_out is not None:
+        progress(f"{row.title}: left out, {result.left_out}")
+        return result
     progress(f"{row.title}: preparing")
     try:
         row.prepare(session)

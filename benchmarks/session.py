@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.brokers import Broker, apache_kafka, barnabas
 from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
+from benchmarks.rabbitmq import RabbitMq
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
@@ -46,6 +47,7 @@ class Session:
         self._profile_to = profile_to
         self._brokers: dict[str, Broker] = {}
         self._clusters: dict[str, Cluster] = {}
+        self._rabbitmq: RabbitMq | None = None
         self._numbers = itertools.count(1)
         self._kept: dict[tuple[str, str], str] = {}
 
@@ -82,6 +84,12 @@ class Session:
         if key in _KAFKA_SETTINGS:
             return KafkaCluster(key, folder)
         return BarnabasCluster(key, folder, _SETTINGS[key])
+
+    def rabbitmq(self) -> RabbitMq:
+        """A RabbitMQ, which runs until the row ends."""
+        if self._rabbitmq is None:
+            self._rabbitmq = RabbitMq(self._scratch / f"rabbitmq-{next(self._numbers)}").start()
+        return self._rabbitmq
 
     def new_name(self) -> str:
         """Of a topic that no measurement has used."""
@@ -132,6 +140,12 @@ class Session:
             self._brokers.pop(key).stop()
         for key in list(self._clusters):
             self._clusters.pop(key).stop()
+        self._stop_rabbitmq()
+
+    def _stop_rabbitmq(self) -> None:
+        if self._rabbitmq is not None:
+            self._rabbitmq.stop()
+            self._rabbitmq = None
 
     def __enter__(self) -> "Session":
         return self
@@ -143,3 +157,4 @@ class Session:
             broker.stop()
         for cluster in self._clusters.values():
             cluster.stop()
+        self._stop_rabbitmq()
