@@ -51,12 +51,13 @@ class Written(WriterCommitMessage):
 
 
 def driver_for(settings: SinkSettings, sink: str) -> tuple[BrokerLink, SinkDriver]:
-    """This process's, kept from batch to batch."""
+    """This process's, kept from batch to batch; that of a job, which has no name of its own, is not."""
     link = link_to(**settings.client.link)
     key = (os.getpid(), id(link), sink)
-    if key not in _drivers:
-        _drivers[key] = SinkDriver(link.client, sink)
-    return link, _drivers[key]
+    driver = _drivers.get(key) or SinkDriver(link.client, sink)
+    if sink == settings.sink:
+        _drivers[key] = driver
+    return link, driver
 
 
 def _context() -> TaskContext:
