@@ -4,7 +4,8 @@ Each broker has a session. A session can be cut and healed; one that stays cut f
 broker counts as gone, and if it was the controller, another one is elected. The broker notices by its own clock.
 A broker whose process is stopped (`freeze`) notices when it goes on.
 
-What a broker is told, it is told in the context in which its session was made: a simulator knows by that whose work it is.
+What a broker is told, it is told in the context in which its session was made: by that a simulator knows whose work it
+is.
 """
 
 from __future__ import annotations
