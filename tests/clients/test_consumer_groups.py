@@ -218,7 +218,9 @@ def test_kafka_dump_log_reads_the_records_of_consumer_groups(tmp_path: Path) -> 
             worker.leave()
     logs = [path for path in tmp_path.glob("__consumer_offsets-*/*.log") if path.stat().st_size]
     assert len(logs) == 1
-    dumped = run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(logs[0])).check()
+    dumped = run_tool(
+        "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(logs[0])
+    ).check()
     keys = [document for document in concatenated(dumped.stdout) if "type" in document]
     found = {key["type"] for key in keys}
     assert {"3", "5", "6", "7", "8", "16"} <= {str(one) for one in found}, dumped.stdout[:2000]
