@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.demo.checking import Check, all_checks
-from barnabas.demo.feeding import SPEED, Feeder
+from barnabas.demo.feeding import Feeder
 from barnabas.demo.results import Results
 from barnabas.demo.screen import Screen
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
@@ -41,20 +42,19 @@ RESULTS = (
     "operations.alarms",
 )
 DRAIN_SECONDS = 120.0
+LOG = Path(tempfile.gettempdir()) / f"barnabas-demo-{os.getpid()}.log"
 SEED = 2026
 
 
 def main() -> int:
     seconds = float(os.environ.get("DEMO_SECONDS", "60"))
     console = Console(highlight=False)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("barnabas.pipelines.alarms").setLevel(logging.ERROR)  # the screen shows alarms
     console.rule("[bold]Barnabas: a shop, its log, and three pipelines on Spark")
+    _send_errors_to(LOG)
     with tempfile.TemporaryDirectory(prefix="barnabas-demo-") as folder, EmbeddedBroker() as broker:
         for topic in TOPICS.values():
             broker.create_topic(topic, partitions=3)
-        start = int((time.time() - seconds * SPEED) * 1000)
-        feeder = Feeder(broker.bootstrap_servers, TOPICS, start, SEED)
+        feeder = Feeder(broker.bootstrap_servers, TOPICS, seconds, SEED)
         screen = Screen(console)
         feeder.start()
         console.print(
@@ -66,6 +66,15 @@ def main() -> int:
     return 0 if all(check.good for check in checks) else 1
 
 
+def _send_errors_to(path: Path) -> None:
+    """What the JVM, its Python workers and libraries print would tear the tables apart; it is kept for who asks."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(log, 2)
+    os.close(log)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+
+
 def _run(seconds: float, folder: Path, servers: str, feeder: Feeder, screen: Screen) -> list[Check]:
     settings = {
         BOOTSTRAP: servers,
@@ -75,13 +84,15 @@ def _run(seconds: float, folder: Path, servers: str, feeder: Feeder, screen: Scr
     }
     sparks = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     with pipeline_session("barnabas demo", sparks) as session:
-        runners = [_start(name, folder, settings, session, screen) for name in TEMPLATES]
+        runners = [_prepare(name, folder, settings, session, screen) for name in TEMPLATES]
         results = Results(servers, RESULTS)
+        starting = ThreadPoolExecutor(1).submit(_start_all, runners)
         try:
             with screen:
-                while time.monotonic() - screen.began < seconds:
+                while time.monotonic() - screen.began < seconds or not starting.done():
                     time.sleep(LOOK_SECONDS)
                     _look(runners, feeder, results, screen)
+                starting.result()
                 feeder.stop()
                 for runner in runners:
                     runner.finish(DRAIN_SECONDS)
@@ -94,14 +105,19 @@ def _run(seconds: float, folder: Path, servers: str, feeder: Feeder, screen: Scr
             results.close()
 
 
-def _start(
+def _prepare(
     name: str, folder: Path, settings: Mapping[str, str], session: SparkSession, screen: Screen
 ) -> Runner:
     copy_template(name, folder / name)
     runner = Runner(read_pipeline(folder / name, settings), session, alarm_listener=screen.hear)
     runner.prepare()
-    runner.start()
     return runner
+
+
+def _start_all(runners: list[Runner]) -> None:
+    """One after another, while the screen shows what the first ones find."""
+    for runner in runners:
+        runner.start()
 
 
 def _look(runners: list[Runner], feeder: Feeder, results: Results, screen: Screen) -> None:
@@ -131,7 +147,10 @@ def _summarize(console: Console, checks: list[Check], screen: Screen, feeder: Fe
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        code = main()
     except (PipelineError, RuntimeError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {error}\n{LOG} has the details.")
         sys.exit(1)
+    else:
+        LOG.unlink(missing_ok=True)
+        sys.exit(code)

@@ -17,17 +17,21 @@ OPERATIONS_RATE = 500
 SPEED = 60  # an hour of the shop passes in a minute
 BAD_SHARE = 0.0005
 TICK = 0.02  # seconds
+SLACK = 600  # seconds
 PATIENCE = 30.0
 
 
 class Feeder:
     """Writes until it is stopped, and counts what the broker has acknowledged."""
 
-    def __init__(self, servers: str, topics: Mapping[str, str], start: int, seed: int) -> None:
+    def __init__(self, servers: str, topics: Mapping[str, str], seconds: float, seed: int) -> None:
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "compression.type": "lz4"}
         self._producer = Producer(settings)
+        self._seconds = seconds
+        # The shop's last event is a little before now: a broker takes no records from the future.
+        start = int((time.time() - seconds * (SPEED - 1) - SLACK) * 1000)
         self._topics = topics
         self._sources = (
             (ACTIVITY_RATE, activity.records(seed, start, ACTIVITY_RATE / SPEED, BAD_SHARE)),
@@ -54,7 +58,7 @@ class Feeder:
     def _run(self) -> None:
         began = time.monotonic()
         sent = [0] * len(self._sources)
-        while not self._stop.wait(TICK):
+        while not self._stop.wait(TICK) and time.monotonic() - began < self._seconds:
             elapsed = time.monotonic() - began
             for index, (rate, source) in enumerate(self._sources):
                 due = int(elapsed * rate) - sent[index]

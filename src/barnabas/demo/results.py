@@ -8,56 +8,63 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Results:
-    """Follows topics from their beginning in a thread of its own."""
+    """Follows topics from their beginning in a thread of its own; at the end it reads them once more, whole."""
 
     def __init__(self, servers: str, topics: Iterable[str]) -> None:
-        from confluent_kafka import Consumer, TopicPartition
-
+        self._servers = servers
         self.latest: dict[str, dict[str, Any]] = {topic: {} for topic in topics}
         self.counts: dict[str, int] = dict.fromkeys(self.latest, 0)
         """Records in each topic that were read."""
-        self._consumer = Consumer(
-            {"bootstrap.servers": servers, "group.id": "demo", "enable.auto.commit": False}
-        )
-        listed = self._consumer.list_topics(timeout=PATIENCE).topics
-        self._places = [
-            TopicPartition(topic, index, 0) for topic in self.latest for index in listed[topic].partitions
-        ]
-        self._consumer.assign(self._places)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="results", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="results", daemon=True)
         self._thread.start()
 
     def read_to_the_end(self) -> None:
-        """Return when everything that is in the topics now was read; RuntimeError if that takes too long."""
-        ends = {
-            (place.topic, place.partition): self._consumer.get_watermark_offsets(place, timeout=PATIENCE)[1]
-            for place in self._places
-        }
+        """Forget what was seen and read everything that is there; RuntimeError if that takes too long."""
+        self.close()
+        for topic in self.latest:
+            self.latest[topic], self.counts[topic] = {}, 0
+        consumer, partitions = self._open()
         deadline = time.monotonic() + PATIENCE
-        while any(self._position(place) < ends[place.topic, place.partition] for place in self._places):
+        ended: set[tuple[str | None, int | None]] = set()
+        while len(ended) < partitions:
             if time.monotonic() > deadline:
                 raise RuntimeError("the results could not be read to their end")
-            time.sleep(0.05)
+            for message in consumer.consume(500, 0.5):
+                if message.error() is None:
+                    self._take(message)
+                else:
+                    ended.add((message.topic(), message.partition()))
+        consumer.close()
 
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-        self._consumer.close()
 
-    def _position(self, place: Any) -> int:
-        (found,) = self._consumer.position([place])
-        return max(0, int(found.offset))
+    def _open(self) -> tuple[Any, int]:
+        """A consumer at the beginning of all partitions that tells when it is at their end, and how many they are."""
+        from confluent_kafka import Consumer, TopicPartition
 
-    def _run(self) -> None:
+        settings = {"bootstrap.servers": self._servers, "group.id": "demo", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "enable.partition.eof": True})
+        listed = consumer.list_topics(timeout=PATIENCE).topics
+        places = [
+            TopicPartition(topic, index, 0) for topic in self.latest for index in listed[topic].partitions
+        ]
+        consumer.assign(places)
+        return consumer, len(places)
+
+    def _follow(self) -> None:
+        consumer, _ = self._open()
         while not self._stop.is_set():
-            for message in self._consumer.consume(500, 0.2):
+            for message in consumer.consume(500, 0.2):
                 if message.error() is None:
                     self._take(message)
+        consumer.close()
 
     def _take(self, message: Any) -> None:
         topic, key, value = message.topic(), message.key(), message.value()

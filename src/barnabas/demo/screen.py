@@ -53,7 +53,7 @@ class Screen:
             self._console.print(self._headline(sent, results))
 
     def _headline(self, sent: int, results: Results) -> Text:
-        counted = sum(row["count"] for row in results.latest["activity.traffic"].values())
+        counted = sum(row["count"] for row in list(results.latest["activity.traffic"].values()))
         firing = len({event.id for event in self.alarms if event.status == "fired"})
         return Text(
             f"{time.monotonic() - self.began:4.0f} s  {sent:,} events written, {counted:,} of the shop counted, "
@@ -89,7 +89,7 @@ def _pages(results: Results) -> Table:
 
 def _searches(results: Results) -> Table:
     totals: dict[str, int] = defaultdict(int)
-    for row in results.latest["activity.searches"].values():
+    for row in list(results.latest["activity.searches"].values()):
         totals[row["term"]] += row["count"]
     table = _table("Top searches", "term", "searches")
     for term, count in sorted(totals.items(), key=lambda item: -item[1])[:ROWS]:
@@ -99,7 +99,7 @@ def _searches(results: Results) -> Table:
 
 def _services(results: Results) -> Table:
     latest: dict[str, dict[str, Any]] = {}
-    for row in results.latest["operations.services"].values():
+    for row in list(results.latest["operations.services"].values()):
         if row["minute"] >= latest.get(row["service"], {"minute": ""})["minute"]:
             latest[row["service"]] = row
     table = _table("Services", "service", "requests", "errors", "p50 ms", "p95 ms", "cpu %")

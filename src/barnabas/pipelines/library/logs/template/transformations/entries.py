@@ -12,7 +12,6 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 spark = SparkSession.active()
 
 BROKER = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers"))}
-LAST_LINES_MS = 5_000  # an entry that nothing follows is over after this time
 BEGINS = r"^\d{4}-\d\d-\d\dT[\d:.]+Z |^%"
 FORM = r"(?s)^(\S+) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)$"
 MASKS = {
@@ -31,11 +30,15 @@ JOINED = StructType(
 )
 
 
+def joined_row(key: Any, pending: Any) -> Row:
+    return Row(source=key[0], partition=pending[0], offset=pending[1], entry=pending[2])
+
+
 class JoinLines(StatefulProcessor):
-    """Keeps the entry of each file that may still go on, with the offset of its first line."""
+    """Keeps the entry of each file that may still go on, with the offset of its first line. It is over when the next
+    one begins. A timer could end it sooner, but a query with timers of the clock never ends when it is run once."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.handle = handle
         self.pending = handle.getValueState("pending", "partition LONG, offset LONG, entry STRING")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
@@ -44,20 +47,12 @@ class JoinLines(StatefulProcessor):
         for row in sorted(rows, key=lambda row: row["offset"]):
             if pending is None or row["begins"]:
                 if pending is not None:
-                    yield Row(key[0], *pending)
+                    yield joined_row(key, pending)
                 pending = (row["partition"], row["offset"], row["line"])
             else:
                 pending = (pending[0], pending[1], f"{pending[2]}\n{row['line']}")
         if pending is not None:
             self.pending.update(pending)
-            for timer in list(self.handle.listTimers()):
-                self.handle.deleteTimer(timer)
-            self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + LAST_LINES_MS)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        if self.pending.exists():
-            yield Row(key[0], *(self.pending.get() or ()))
-            self.pending.clear()
 
     def close(self) -> None:
         pass
@@ -92,7 +87,7 @@ def entries() -> DataFrame:
         line.alias("line"),
         line.rlike(BEGINS).alias("begins"),
     )
-    joined = lines.groupBy("source").transformWithState(JoinLines(), JOINED, "Append", "processingTime")
+    joined = lines.groupBy("source").transformWithState(JoinLines(), JOINED, "Append", "None")
     return joined.select(
         F.lit(spark.conf.get("logs.topic")).alias("topic"),
         "partition",
