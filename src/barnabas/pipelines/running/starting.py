@@ -10,6 +10,7 @@ from barnabas.pipelines.alarms.watching import Send, Watch
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.durations import interval_of
 from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.jvm import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToTable
 from barnabas.pipelines.running.upserts import Upserts
@@ -29,6 +30,9 @@ class Starter:
 
     def start(self, query: Planned, every: str | None) -> StreamingQuery:
         """Continuously, a micro-batch at most each `every`; None reads what there is and ends."""
+        # Spark looks for Python data sources in the session of the thread, which may be any.
+        java_class = SparkSession._get_j_spark_session_class(jvm_of(self._session))
+        java_class.setActiveSession(self._session._jsparkSession)
         writer = query.frame.writeStream.queryName(f"{self._pipeline}.{query.name}").outputMode(query.mode)
         writer = writer.option("checkpointLocation", self.checkpoint_of(query))
         chosen = query.trigger or every
