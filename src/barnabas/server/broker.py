@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import platform
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -14,12 +13,12 @@ from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.following import MetadataFollower
-from barnabas.cluster.image import EMPTY_IMAGE, Endpoint, MetadataImage, Resource, ResourceType
-from barnabas.cluster.membership import BrokerInfo, Coordination, LocalMembership
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
+from barnabas.cluster.membership import Coordination, LocalMembership
 from barnabas.cluster.peers import LocalPeers, NetworkPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.topic import LogConfig, topic_log_config
+from barnabas.config.topic import LogConfig
 from barnabas.config.validation import check_topic_configs
 from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
@@ -46,7 +45,6 @@ from barnabas.server.connection import Connection
 from barnabas.server.control import ClusterControl
 from barnabas.server.coordinators import Coordinators
 from barnabas.server.dispatch import Dispatcher
-from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.forwarding import to_controller
 from barnabas.server.handing_over import hand_over
@@ -54,11 +52,13 @@ from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
 from barnabas.server.local_requests import answer
+from barnabas.server.log_configs import LogConfigs
 from barnabas.server.lost_replicas import LostReplicas
 from barnabas.server.monitoring import Monitoring
 from barnabas.server.moving import ReplicaMoves
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
+from barnabas.server.registration import Registration
 from barnabas.server.socket_server import SocketServer
 from barnabas.types import TopicPartition, Uuid, new_uuid, uuid_to_text
 
@@ -68,12 +68,10 @@ logger = logging.getLogger(__name__)
 FLUSH_THREADS = 4
 DISK_THREADS = 4
 HOUSEKEEPING_SECONDS = 1.0
-REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
 # How long a stopping broker waits for what is in flight, and how long when nobody has taken over: what waits for other
 # replicas then may wait in vain.
 IN_FLIGHT_SECONDS = 10.0
 LEFT_ALONE_SECONDS = 1.0
-KEPT_LOG_CONFIGS = 1000
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
@@ -112,21 +110,19 @@ class Broker:
             slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
         )
         self.sockets = self._socket_server()
+        self._log_configs = LogConfigs(config)
         self.logs = LogManager(self.files, config.log_dirs, self.clock, config)
         self.replicas = ReplicaManager(
-            self.node_id, self.logs, self._log_config, self.topic_metrics.of, BrokerView(self)
+            self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, BrokerView(self)
         )
         self.monitoring = self._monitoring()
         self.cleaning = Cleaning(self)
         self.moves = ReplicaMoves(self)
         self._fsync: str = config["barnabas.acks.all.fsync"]
-        self._rejoining: asyncio.Task[None] | None = None
         self._lost_replicas = LostReplicas(self)
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
-        self._default_log_config = topic_log_config(config, {})
-        self._log_configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
         self._housekeeper: asyncio.TimerHandle | None = None
         self._left_dirs: set[str] = set()
         self.on_all_dirs_failed: Callable[[], None] = lambda: None
@@ -177,16 +173,14 @@ class Broker:
         await self._start_controller()
         # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
         found = await self.in_thread(lambda: self.logs.load(self._expected_log))
-        await self._join(clean=Stop.CRASHED not in found.stops.values())
+        await self._registration.join(clean=Stop.CRASHED not in found.stops.values())
         self.logs.loss_is_told()
         self._start_replication()
         self.coordinators = Coordinators(self)
         self.coordinators.start()
         self.controller.on_commit.append(self._apply)
         self._lost_replicas.tell()
-        self._membership.on_fenced(self._fenced)
-        if self._membership.is_fenced:
-            self._fenced()
+        self._registration.watch()
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._keep_house()
@@ -242,10 +236,11 @@ class Broker:
         self._control = ClusterControl(
             self.controller, self._membership, lambda: self.policy, self._found_cluster, self._balance_seconds
         )
+        self._registration = Registration(self, self._membership)
         self._has_coordination = True
         await self.metadata.start()
         self._control.start()
-        self._use(await self.metadata.until(lambda image: bool(image.cluster_id)))
+        self.use(await self.metadata.until(lambda image: bool(image.cluster_id)))
         self.logs.claim(self.cluster_id, self.node_id)
 
     # What a simulated broker has in another form.
@@ -273,8 +268,7 @@ class Broker:
         self.fetchers.stop()
         self.isr_changes.stop()
         self._lost_replicas.stop()
-        if self._rejoining is not None:
-            self._rejoining.cancel()
+        self._registration.stop()
         if isinstance(self.peers, NetworkPeers):
             self.peers.close()
 
@@ -323,54 +317,6 @@ class Broker:
             return None
         return float(self.config["leader.imbalance.check.interval.seconds"])
 
-    async def _join(self, clean: bool) -> None:
-        """Be alive, and wait until the controller has registered us."""
-        info = BrokerInfo(
-            self.node_id,
-            host=self.config["barnabas.host"] or platform.node(),
-            rack=self.config["broker.rack"],
-            endpoints=tuple(
-                Endpoint(listener.name, *_registered_address(listener)) for listener in self.listeners
-            ),
-            features=SUPPORTED_FEATURES,
-            clean=clean,
-        )
-        self.broker_epoch = await self._membership.join(info)
-        while not self._is_registered(self.metadata.image):
-            try:
-                async with asyncio.timeout(REGISTRATION_SECONDS):
-                    await self.metadata.until(self._is_registered)
-            except TimeoutError:
-                logger.warning("no controller has registered this broker yet")
-                if self._membership.is_fenced:  # it never will: that session is gone
-                    self.broker_epoch = await self._membership.join(info)
-        self._use(self.metadata.image)
-
-    def _is_registered(self, image: MetadataImage) -> bool:
-        broker = image.brokers.get(self.node_id)
-        return broker is not None and broker.epoch >= self.broker_epoch
-
-    def _fenced(self) -> None:
-        """The session is lost: somebody else may lead by now. Reads go on; nothing is written or coordinated."""
-        logger.error(
-            "the session of this broker is lost: no records are accepted until it is registered again"
-        )
-        self.is_fenced = True
-        self.replicas.fence()
-        self.coordinators.follow()
-        if self._rejoining is None:
-            self._rejoining = asyncio.ensure_future(self._rejoin())
-
-    async def _rejoin(self) -> None:
-        while True:
-            await self._join(clean=True)  # the process lived on, and has lost nothing
-            if not self._membership.is_fenced:
-                break
-        self.is_fenced = False
-        self._rejoining = None
-        self.replicas.unfence()
-        self.coordinators.follow()
-
     # -- metadata -----------------------------------------------------------------------------------
 
     async def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
@@ -378,14 +324,15 @@ class Broker:
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
         before = self.image
-        self._use(image)
+        self.use(image)
         self.replicas.apply(image, deltas)
         if self.replicas.is_awaiting_room:
             self._lost_replicas.tell()
         self.coordinators.applied(before, deltas)
         self.monitoring.follow(before, deltas)
 
-    def _use(self, image: MetadataImage) -> None:
+    def use(self, image: MetadataImage) -> None:
+        """Take over what the cluster says; its partitions come apart."""
         if image.configs is not self.image.configs:
             self.image = image
             self._use_dynamic_config()
@@ -400,10 +347,9 @@ class Broker:
         if dynamic == self._dynamic:
             return  # those of a topic have changed
         self._dynamic = dynamic
-        self._log_configs.clear()
         self.config = self.static_config.with_dynamic(*dynamic)
+        self._log_configs.use(self.config)
         self._fsync = self.config["barnabas.acks.all.fsync"]
-        self._default_log_config = topic_log_config(self.config, {})
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
         self._use_replication_settings()
         self.sockets.use_limits(limits_from(self.config))
@@ -427,18 +373,6 @@ class Broker:
             check_topic_configs=check_topic_configs,
         )
 
-    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        """Topics with the same settings, most of them with none of their own, share one config."""
-        overrides = image.topic_configs(topic)
-        if not overrides:
-            return self._default_log_config
-        key = frozenset(overrides.items())
-        if (known := self._log_configs.get(key)) is None:
-            if len(self._log_configs) >= KEPT_LOG_CONFIGS:
-                self._log_configs.clear()
-            known = self._log_configs[key] = topic_log_config(self.config, overrides)
-        return known
-
     def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
         """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
         topic = self.image.topics.get(place.topic)
@@ -448,7 +382,7 @@ class Broker:
             return None
         if self.node_id not in topic.partitions[place.partition].replicas:
             return None  # it has moved away while we were not there
-        return self._log_config(self.image, place.topic)
+        return self._log_configs.of(self.image, place.topic)
 
     async def _allocate_producer_ids(self) -> range:
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
@@ -572,8 +506,3 @@ def _replica_fetches(config: BrokerConfig) -> FetchSettings:
         config["replica.fetch.max.bytes"],
         config["replica.fetch.backoff.ms"] / 1000,
     )
-
-
-def _registered_address(listener: Listener) -> tuple[str, int]:
-    """What other brokers are told; a listener on all interfaces needs advertised.listeners for that."""
-    return listener.advertised_address or (listener.host or "127.0.0.1", listener.port)

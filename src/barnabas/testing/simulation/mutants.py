@@ -47,7 +47,7 @@ def every_stop_counts_as_clean() -> Iterator[None]:
     def clean(*arguments: Any, **named: Any) -> BrokerInfo:
         return BrokerInfo(*arguments, **{**named, "clean": True})
 
-    with patch("barnabas.server.broker.BrokerInfo", clean):
+    with patch("barnabas.server.registration.BrokerInfo", clean):
         yield
 
 

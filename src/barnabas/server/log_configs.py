@@ -1,0 +1,31 @@
+"""The settings of each topic's logs. Topics with the same settings, most of them with none of their own, share one."""
+
+from __future__ import annotations
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig, topic_log_config
+
+MOST_KEPT = 1000
+
+
+class LogConfigs:
+    def __init__(self, config: BrokerConfig) -> None:
+        self.use(config)
+
+    def use(self, config: BrokerConfig) -> None:
+        """The broker's settings, which are the defaults of the topics', have changed."""
+        self._config = config
+        self._default = topic_log_config(config, {})
+        self._known: dict[frozenset[tuple[str, str]], LogConfig] = {}
+
+    def of(self, image: MetadataImage, topic: str) -> LogConfig:
+        overrides = image.topic_configs(topic)
+        if not overrides:
+            return self._default
+        key = frozenset(overrides.items())
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            known = self._known[key] = topic_log_config(self._config, overrides)
+        return known

@@ -1,0 +1,100 @@
+"""This broker as a member of its cluster: it joins, is cut off, and joins again.
+
+    joining --registered by the controller--> in service --session lost--> fenced --registered again--> in service
+
+While it is fenced somebody else may lead what it led: reads go on, nothing is written or coordinated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+from typing import TYPE_CHECKING
+
+from barnabas.cluster.image import Endpoint, MetadataImage
+from barnabas.cluster.membership import BrokerInfo, Membership
+from barnabas.server.features import SUPPORTED_FEATURES
+from barnabas.server.listener import Listener
+
+if TYPE_CHECKING:
+    from barnabas.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
+
+
+class Registration:
+    def __init__(self, broker: Broker, membership: Membership) -> None:
+        self._broker = broker
+        self._membership = membership
+        self._rejoining: asyncio.Task[None] | None = None
+
+    async def join(self, *, clean: bool) -> None:
+        """Be alive, and wait until the controller has registered us."""
+        broker, info = self._broker, self._info(clean)
+        broker.broker_epoch = await self._membership.join(info)
+        while not self._is_registered(broker.metadata.image):
+            try:
+                async with asyncio.timeout(REGISTRATION_SECONDS):
+                    await broker.metadata.until(self._is_registered)
+            except TimeoutError:
+                logger.warning("no controller has registered this broker yet")
+                if self._membership.is_fenced:  # it never will: that session is gone
+                    broker.broker_epoch = await self._membership.join(info)
+        broker.use(broker.metadata.image)
+
+    def watch(self) -> None:
+        """Look out for the loss of our session from now on."""
+        self._membership.on_fenced(self._fenced)
+        if self._membership.is_fenced:
+            self._fenced()
+
+    def stop(self) -> None:
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+
+    def _info(self, clean: bool) -> BrokerInfo:
+        broker = self._broker
+        return BrokerInfo(
+            broker.node_id,
+            host=broker.config["barnabas.host"] or platform.node(),
+            rack=broker.config["broker.rack"],
+            endpoints=tuple(
+                Endpoint(listener.name, *_registered_address(listener)) for listener in broker.listeners
+            ),
+            features=SUPPORTED_FEATURES,
+            clean=clean,
+        )
+
+    def _is_registered(self, image: MetadataImage) -> bool:
+        known = image.brokers.get(self._broker.node_id)
+        return known is not None and known.epoch >= self._broker.broker_epoch
+
+    def _fenced(self) -> None:
+        logger.error(
+            "the session of this broker is lost: no records are accepted until it is registered again"
+        )
+        broker = self._broker
+        broker.is_fenced = True
+        broker.replicas.fence()
+        broker.coordinators.follow()
+        if self._rejoining is None:
+            self._rejoining = asyncio.ensure_future(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        while True:
+            await self.join(clean=True)  # the process lived on, and has lost nothing
+            if not self._membership.is_fenced:
+                break
+        broker = self._broker
+        broker.is_fenced = False
+        self._rejoining = None
+        broker.replicas.unfence()
+        broker.coordinators.follow()
+
+
+def _registered_address(listener: Listener) -> tuple[str, int]:
+    """What other brokers are told; a listener on all interfaces needs advertised.listeners for that."""
+    return listener.advertised_address or (listener.host or "127.0.0.1", listener.port)
