@@ -43,6 +43,10 @@ class Workbench:
 
     def __post_init__(self) -> None:
         copy_template(self.template, self.folder)
+        self.reload()
+
+    def reload(self) -> None:
+        """After the folder's files were changed."""
         self.files = read_pipeline(self.folder, {BOOTSTRAP: self.servers, **self.settings})
 
     def generate(self, count: int, seed: int = 7, per_second: float = 20.0) -> list[Generated]:
