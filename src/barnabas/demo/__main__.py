@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
@@ -105,9 +105,7 @@ def _run(seconds: float, folder: Path, servers: str, feeder: Feeder, screen: Scr
             results.close()
 
 
-def _prepare(
-    name: str, folder: Path, settings: Mapping[str, str], session: SparkSession, screen: Screen
-) -> Runner:
+def _prepare(name: str, folder: Path, settings: Mapping[str, str], session: Any, screen: Screen) -> Runner:
     copy_template(name, folder / name)
     runner = Runner(read_pipeline(folder / name, settings), session, alarm_listener=screen.hear)
     runner.prepare()

@@ -21,6 +21,7 @@ from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
+DEAD_LETTERS = ".dead_letters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ class Plan:
 
     @property
     def streams(self) -> list[Planned]:
-        return [query for query in self.queries if query.streaming]
+        """What people wait for first, dead letters last: starting takes a while."""
+        streams = [query for query in self.queries if query.streaming]
+        return sorted(streams, key=lambda query: query.name.endswith(DEAD_LETTERS))
 
     @property
     def views(self) -> list[Planned]:
@@ -192,7 +195,7 @@ class Planner:
             topic = self._files.settings.dead_letters.topic
             options = {"kafka.bootstrap.servers": self._files.bootstrap, "topic": topic}
             letters = dead_letters(dataset, checked.rejected)
-            self._add(Planned(f"{flow}.dead_letters", letters, ToSink("barnabas", options), lambda: letters))
+            self._add(Planned(f"{flow}{DEAD_LETTERS}", letters, ToSink("barnabas", options), lambda: letters))
         return checked.kept
 
     def _publish(self, output: Output, frames: dict[str, DataFrame]) -> None:
