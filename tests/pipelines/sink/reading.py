@@ -1,12 +1,31 @@
-"""What a consumer that is not ours finds in a topic."""
+"""Topics, and what a consumer that is not ours finds in them."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.client.cluster import Client
+from barnabas.client.transactional import Transactions
+
+
+def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+
+def open_transactions(bootstrap: str, sink: str) -> list[str]:
+    async def ongoing() -> list[str]:
+        async with Client(bootstrap) as client:
+            return await Transactions(client).ongoing()
+
+    return [name for name in asyncio.run(ongoing()) if name.startswith(f"{sink}-")]
 
 
 def read_committed(bootstrap: str, topic: str, *, timeout: float = 60.0) -> list[Any]:
@@ -52,7 +71,7 @@ def _read(consumer: Any, waiting: dict[int, int], deadline: float) -> list[Any]:
         assert time.monotonic() < deadline, (
             f"partitions {list(waiting)} do not end: a transaction is open in them"
         )
-        for message in consumer.consume(1000, 1.0):
+        for message in consumer.consume(1000, 0.1):
             if message.error() is None:
                 found.append(message)
             elif message.offset() >= waiting.get(message.partition(), 0):

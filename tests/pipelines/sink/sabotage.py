@@ -18,9 +18,13 @@ from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver
 from barnabas.pipelines.sink.state import SinkState
 
-PATIENCE = 60.0
+PATIENCE = 300.0  # for tests that fail: others wake it up, or kill it
 
 _installed: list[str] = []
+
+
+def flag_of(fault: str) -> Path:
+    return Path(fault.split(":", 2)[2])
 
 
 def wake_up_file(flag: Path) -> Path:
