@@ -23,13 +23,16 @@ def strict_broker() -> Iterator[EmbeddedBroker]:
 
 
 def encode(
-    broker: EmbeddedBroker, batches: Iterable[pa.RecordBatch], topic: str | None = None
+    broker: EmbeddedBroker,
+    batches: Iterable[pa.RecordBatch],
+    topic: str | None = None,
+    patience: float = 60.0,
 ) -> list[list[Block]]:
     columns = ("value",) if topic else ("value", "topic")
     settings = SinkSettings(ClientSettings(broker.bootstrap_servers), columns, topic)
 
     async def run() -> list[list[Block]]:
-        async with Client(broker.bootstrap_servers) as client:
+        async with Client(broker.bootstrap_servers, total_timeout=patience) as client:
             encoder, found = RowEncoder(client, settings, iter(batches)), []
             while (blocks := await encoder.next_blocks()) is not None:
                 found.append(blocks)
@@ -62,7 +65,7 @@ def test_batches_are_no_larger_than_the_topic_takes(strict_broker: EmbeddedBroke
 
 def test_a_topic_that_is_not_there_is_named(strict_broker: EmbeddedBroker) -> None:
     with pytest.raises(SinkError, match="rows cannot be written to topic 'missing'"):
-        encode(strict_broker, [pa.record_batch({"value": [b"v"]})], "missing")
+        encode(strict_broker, [pa.record_batch({"value": [b"v"]})], "missing", patience=0.5)
 
 
 def test_a_row_without_a_topic_is_refused(strict_broker: EmbeddedBroker) -> None:

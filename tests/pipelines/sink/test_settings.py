@@ -58,3 +58,26 @@ def test_a_value_that_cannot_be_is_named(name: str, value: str, text: str) -> No
 def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None:
     assert settings(sinkId="s").columns == ("value",)
     assert settings(sinkId="s", includeTimestamp="true").columns == ("value", "timestamp")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "text"),
+    [
+        ({"value": "string"}, {"kafka.ackss": "1"}, "did you mean 'kafka.acks'"),
+        ({"value": "string"}, {"delivery": "twice"}, "'delivery' must be one of exactly-once"),
+        ({"id": "string"}, {}, "there is no column 'value'"),
+        (
+            {"value": "long"},
+            {},
+            "column 'value' must be of type string or binary, not bigint: cast it first",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_told_in_one_sentence(
+    columns: dict[str, str], options: dict[str, str], text: str
+) -> None:
+    schema = StructType()
+    for name, kind in columns.items():
+        schema.add(name, kind)
+    with pytest.raises(ValueError, match=text):
+        read_settings({**GIVEN, **options}, schema, is_streaming=False)
