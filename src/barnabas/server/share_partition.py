@@ -2,8 +2,8 @@
 
     loading --(state read)--> active --(fenced: the leader, the state or the topic is another)--> gone
 
-Fetches that found nothing wait here. They are told when records come back, when there is room for more, or when the
-partition is gone; of new records the partition itself tells them.
+Fetches that found nothing wait here (`share_waiters`), for new records, for records that come back, for room for more,
+or until the partition is gone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from barnabas.clock import Timer
 from barnabas.errors import ErrorCode, KafkaError
@@ -26,6 +26,7 @@ from barnabas.replication.partition import Partition
 from barnabas.server.share_delays import Delays
 from barnabas.server.share_reading import Batches, aborted_spans, read_batches
 from barnabas.server.share_reset import first_offset
+from barnabas.server.share_waiters import Waiter, Waiters
 
 if TYPE_CHECKING:
     from barnabas.log.log import FileSlice
@@ -54,12 +55,6 @@ _FOR_CLIENTS = {
 }
 
 
-class Waiter(Protocol):
-    def share_changed(self) -> None:
-        """Called once: there may be something to take, or the partition is gone."""
-        ...
-
-
 class LedSharePartition:
     """One share group on one partition that this broker leads."""
 
@@ -75,7 +70,7 @@ class LedSharePartition:
         self.error: KafkaError | None = None
         """Why it could not be loaded, or is gone."""
         self._configs: object = None
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters = Waiters(self._has_news, self._broker.call_soon)
         self._timer: Timer | None = None
         self._armed_for = float("inf")
         self._load()
@@ -150,20 +145,36 @@ class LedSharePartition:
             self._delays.stop()
         if self.share is not None:
             self.share.give_up(self.error)
+        self.partition.unwatch(self)
         self.wake()
 
     # -- waiting ------------------------------------------------------------------------------------
 
     def watch(self, waiter: Waiter) -> None:
-        self._waiters[waiter] = None
+        self._waiters.add(waiter)
+        self.partition.watch(self)
 
     def unwatch(self, waiter: Waiter) -> None:
-        self._waiters.pop(waiter, None)
+        self._waiters.remove(waiter)
+
+    def partition_changed(self, new_bytes: int) -> None:
+        if self._waiters:
+            self.partition.watch(self)
+            self.wake()
 
     def wake(self) -> None:
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            waiter.share_changed()
+        self._waiters.wake()
+
+    def _has_news(self) -> bool:
+        """Is there something to take, or to say?"""
+        if not self.is_current:
+            return True
+        share = self.share
+        return (
+            share is not None
+            and share.can_acquire
+            and share.next_offset() < self.partition.log.high_watermark
+        )
 
     # -- records ------------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ from barnabas.queues.acquisition import Wanted
 from barnabas.queues.sessions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
 from barnabas.queues.states import AcquireMode
 from barnabas.queues.stored_state import ShareKey
-from barnabas.replication.partition import Partition
 from barnabas.server.fetch_sessions import LONGEST_WAIT_MS
 from barnabas.server.share_partition import LedSharePartition
 from barnabas.server.share_reading import Batches
@@ -138,7 +137,7 @@ class ShareFetching:
         self._max_bytes = min(message.max_bytes, broker.fetch_max_bytes)
         self._acknowledging = Acknowledging(broker, session.key, renewing=message.is_renew_ack)
         self._found: dict[Place, ShareFetchPartitionData] | None = None
-        self._watched: list[tuple[LedSharePartition, Partition]] = []
+        self._watched: list[LedSharePartition] = []
         self._timer: Timer | None = None
         self._scheduled = self._is_over = self._warmed = False
 
@@ -171,7 +170,7 @@ class ShareFetching:
         if led and not final and not data:
             self._watch(led)
             if before != [each.share.end if each.share is not None else 0 for _, each, _ in found]:
-                self.share_changed()  # all that was found must wait for its time: look on in a moment
+                self._look_on()  # all that was found must wait for its time
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
             for place, _ in led:  # a new session hears of all its partitions
@@ -185,7 +184,7 @@ class ShareFetching:
         led: list[tuple[Place, LedSharePartition]] = []
         places = list(self._session.places)
         turn = self._message.share_session_epoch % len(places) if places else 0
-        lost = {Place(*each.key[1:]): each.error for each, _ in self._watched if each.error is not None}
+        lost = {Place(*each.key[1:]): each.error for each in self._watched if each.error is not None}
         for place in places[turn:] + places[:turn]:
             try:
                 if (error := lost.get(place)) is not None:
@@ -275,20 +274,18 @@ class ShareFetching:
     def _watch(self, led: list[tuple[Place, LedSharePartition]]) -> None:
         for _, each in led:
             each.watch(self)
-            each.partition.watch(self)
-        self._watched = [(each, each.partition) for _, each in led]
+        self._watched = [each for _, each in led]
 
-    def partition_changed(self, new_bytes: int) -> None:
-        self.share_changed()
-
-    def share_changed(self) -> None:
-        # Several partitions become news one after the other: answer them together.
-        if not self._scheduled and not self._is_over:
+    def _look_on(self) -> None:
+        if not self._scheduled:
             self._scheduled = True
             self._broker.call_soon(self._retry)
 
     def _retry(self) -> None:
         self._scheduled = False
+        self.share_changed()
+
+    def share_changed(self) -> None:
         if self._request.connection.closed:
             self._end()  # records must not be given to somebody who is gone
         elif not self._is_over:
@@ -307,9 +304,8 @@ class ShareFetching:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for led, partition in self._watched:
+        for led in self._watched:
             led.unwatch(self)
-            partition.unwatch(self)
         self._watched = []
 
     # -- answering ----------------------------------------------------------------------------------
