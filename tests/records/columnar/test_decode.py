@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.records.batch import TimestampType, iterate_headers, write_crc
 from barnabas.records.builder import build_batch, rebuild_batch
+from barnabas.records.columnar import plan
 from barnabas.records.columnar.decode import BITS, decode
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.records.compression import Codec
@@ -138,6 +139,19 @@ def test_only_offsets_of_the_range_are_given() -> None:
     assert [record.offset for record in columns_of(data, 12, 19)] == [12, 13, 14, 15, 16, 17, 18]
     assert plan_batches(memoryview(data), 12, 15).next_offset == 17
     assert plan_batches(memoryview(data), 12, 17).next_offset == 17
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_long_fetch_is_decoded_piece_by_piece(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [bytes(build_batch(EXAMPLES, base_offset=7 * index, compression=codec)) for index in range(9)]
+    data = b"".join(batches)
+    monkeypatch.setattr(plan, "PIECE_BYTES", 2 * len(build_batch(EXAMPLES)))
+    planned = plan_batches(memoryview(data), 0, FAR)
+
+    rows = [piece.rows for piece in decode(planned, EVERYTHING, 0, FAR)]
+    assert sum(rows) == 9 * len(EXAMPLES)
+    assert max(rows) == 2 * len(EXAMPLES)
+    assert columns_of(data) == plainly(data)
 
 
 def test_a_batch_that_compaction_has_thinned_keeps_its_offsets() -> None:

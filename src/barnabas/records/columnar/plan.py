@@ -19,9 +19,12 @@ from barnabas.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_right
 from barnabas.records.columnar.decode_kernels import COUNT, PLAN_WIDTH, SMALLEST_RECORD
 from barnabas.records.record import InvalidRecords, record_data
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one decoded piece: Arrow's offsets have 31 bits, and a small fetch may hold large compressed batches."""
+PIECE_BYTES = 2 * 1024 * 1024
+"""Of one decoded piece, unless a single batch is larger.
 
+A piece becomes one Arrow batch. Of this size it stays in the caches of the decoder, of the socket to Spark and of Spark
+itself, and both sides work at the same time; a whole fetch at once took up to twice as long.
+"""
 
 PlanRow: TypeAlias = tuple[int, int, int, int, int, int, int]
 
@@ -29,6 +32,10 @@ PlanRow: TypeAlias = tuple[int, int, int, int, int, int, int]
 class Batch(NamedTuple):
     start: int  # its first byte in what was fetched
     header: BatchHeader
+
+    @property
+    def end(self) -> int:
+        return self.start + self.header.size
 
 
 class Planned(NamedTuple):
@@ -81,13 +88,26 @@ def check_batch(batch: memoryview, header: BatchHeader) -> None:
 
 def open_pieces(planned: Planned) -> Iterator[Piece]:
     """Batches without compression stay where they are; the others are decompressed next to one another."""
-    if not planned.batches:
-        return
     if any(header.compression for _, header in planned.batches):
-        yield from _decompressed(planned)
-        return
-    rows = [_row(header, start + HEADER_SIZE, start + header.size) for start, header in planned.batches]
-    yield _piece(planned.records, rows, planned.batches)
+        return _decompressed(planned)
+    return _in_place(planned)
+
+
+def _in_place(planned: Planned) -> Iterator[Piece]:
+    held: list[Batch] = []
+    for batch in planned.batches:
+        if held and batch.end - held[0].start > PIECE_BYTES:
+            yield _uncompressed_piece(planned.records, held)
+            held = []
+        held.append(batch)
+    if held:
+        yield _uncompressed_piece(planned.records, held)
+
+
+def _uncompressed_piece(records: memoryview, batches: list[Batch]) -> Piece:
+    first, end = batches[0].start, batches[-1].end
+    rows = [_row(batch.header, batch.start - first + HEADER_SIZE, batch.end - first) for batch in batches]
+    return _piece(records[first:end], rows, batches)
 
 
 def _decompressed(planned: Planned) -> Iterator[Piece]:
@@ -98,14 +118,15 @@ def _decompressed(planned: Planned) -> Iterator[Piece]:
     for batch in planned.batches:
         start, header = batch
         data = record_data(planned.records[start : start + header.size], header)
-        if size and size + len(data) > MOST_BYTES:
+        if held and size + len(data) > PIECE_BYTES:
             yield _piece(b"".join(parts), rows, held)
             parts, rows, held, size = [], [], [], 0
         parts.append(data)
         rows.append(_row(header, size, size + len(data)))
         held.append(batch)
         size += len(data)
-    yield _piece(b"".join(parts), rows, held)
+    if held:
+        yield _piece(b"".join(parts), rows, held)
 
 
 def _row(header: BatchHeader, start: int, end: int) -> PlanRow:
