@@ -10,7 +10,7 @@ from barnabas.cli.main import app
 from tests.cli.conftest import Cli
 
 # These stream, or run until they are stopped; what they say about themselves is for people.
-WITHOUT_OUTPUT_OPTION = {"serve", "cluster start", "zookeeper start"}
+WITHOUT_OUTPUT_OPTION = {"serve", "cluster start", "zookeeper start", "pipeline run"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -37,6 +37,7 @@ def test_every_command_has_help_an_example_and_json(cli: Cli, path: tuple[str, .
 def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
     local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("zookeeper", "start")}
+    local |= {("pipeline", "init"), ("pipeline", "status")}
     for path, command in ALL:
         names = {name for option in command.params for name in option.opts}
         assert ("--bootstrap-server" in names) == (path not in local), path

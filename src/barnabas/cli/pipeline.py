@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.options import Output, OutputFormat, Settings, parse_settings
-from barnabas.cli.output import say, show_json, show_rows
+from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
     from barnabas.pipelines.definitions.files import PipelineFiles
@@ -22,10 +22,21 @@ app = typer.Typer(
 Folder = Annotated[
     Path, typer.Argument(metavar="[FOLDER]", help="The folder with spark-pipeline.yml [this one].")
 ]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="BARNABAS_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The brokers, instead of those that the pipeline's files name.",
+    ),
+]
 Master = Annotated[
     str,
     typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://..."),
 ]
+BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
 STATUS_COLUMNS = ("flow", "rows", "input_rate", "processed_rate", "lag", "batch_seconds", "state_rows")
 
 
@@ -36,6 +47,7 @@ def init(
         str,
         typer.Option("--template", "-t", help="activity, enrich, logs, operations or warehouse."),
     ] = "activity",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Make a pipeline from a template. It is yours then: change what you like.
 
@@ -48,6 +60,9 @@ def init(
     from barnabas.pipelines.definitions.templates import copy_template
 
     copy_template(template, folder)
+    if output is OutputFormat.JSON:
+        show_json({"folder": str(folder), "template": template})
+        return
     say(f"Made {folder} from the template {template}. Next:")
     say(f"    barnabas pipeline feed {folder} --records 10000    # data to try it with")
     say(f"    barnabas pipeline run {folder}")
@@ -71,6 +86,7 @@ def run(
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while it runs."),
     ] = None,
     master: Master = "local[*]",
+    brokers: Brokers = None,
     settings: Settings = None,
 ) -> None:
     """Run a pipeline: once over what there is, or with --continuous as long as records come.
@@ -83,11 +99,11 @@ def run(
 
       barnabas pipeline run clicks --continuous --metrics 127.0.0.1:9464
 
-      barnabas pipeline run clicks --every 30s --set barnabas.bootstrap.servers=broker:9092
+      barnabas pipeline run clicks --every 30s --bootstrap-server broker:9092
     """
     if continuous and every is not None:
         raise typer.BadParameter("--continuous and --every exclude each other")
-    files = _read(folder, settings)
+    files = _read(folder, settings, brokers)
     if spark:
         from barnabas.pipelines.running.sparks_runner import run_with_spark
 
@@ -103,6 +119,7 @@ def dry_run(
     folder: Folder = Path(),
     broker: Annotated[bool, typer.Option(help="Ask the broker whether the topics are there.")] = True,
     master: Master = "local[*]",
+    brokers: Brokers = None,
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -112,7 +129,7 @@ def dry_run(
 
       barnabas pipeline dry-run clicks
     """
-    files = _read(folder, settings)
+    files = _read(folder, settings, brokers)
     from barnabas.pipelines.running.runner import Runner
     from barnabas.pipelines.running.sessions import pipeline_session
 
@@ -160,7 +177,9 @@ def feed(
     template: Annotated[
         str | None, typer.Option("--template", "-t", help="Whose generator [the pipeline's name].")
     ] = None,
+    brokers: Brokers = None,
     settings: Settings = None,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write realistic records to the topics that a pipeline of the library reads; they are made if missing.
 
@@ -172,15 +191,17 @@ def feed(
 
     from barnabas.cli.pipeline_feed import feed_topics
 
-    files = _read(folder, settings)
+    files = _read(folder, settings, brokers)
     sent = asyncio.run(feed_topics(files, template or files.name, records, rate, seed))
-    say(f"Sent {records:,} records to {', '.join(sorted(sent))}.")
+    done = {"records": records, "topics": sorted(sent)}
+    show_done(output, f"Sent {records:,} records to {', '.join(sorted(sent))}.", done)
 
 
-def _read(folder: Path, settings: list[str] | None) -> PipelineFiles:
+def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> PipelineFiles:
     from barnabas.pipelines.definitions.files import read_pipeline
 
-    return read_pipeline(folder, parse_settings(settings))
+    given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    return read_pipeline(folder, {**given, **parse_settings(settings)})
 
 
 def _pause(every: str) -> float:
