@@ -17,6 +17,7 @@ from benchmarks.rows import (
     requests,
     share,
     spark,
+    spark_growth,
     spark_write,
     startup,
     transactions,
@@ -40,6 +41,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *growth.ROWS,
     *cluster.ROWS,
     *spark.ROWS,
+    *spark_growth.ROWS,
     *spark_write.ROWS,
     *memory.ROWS,
 )

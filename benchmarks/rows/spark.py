@@ -36,28 +36,30 @@ LATENCY_RATE, WARM_SECONDS, MEASURED_SECONDS = 1000, 30, 60
 Query = Callable[[Broker, str], None]
 
 
+def fill_events(session: Session, label: str, records: int, partitions: int, codec: str = "none") -> None:
+    """A topic of events, kept under the label."""
+    broker = session.broker("barnabas")
+    topic = session.fresh_topic(broker, partitions)
+    written = client(
+        "event_fill", "--port", broker.port, "--topic", topic, "--partitions", partitions,
+        "--records", session.scaled(records), "--codec", codec,
+    )  # fmt: skip
+    session.keep(broker, label, topic)
+    session.keep(broker, f"{label}-count", str(int(written["records"])))
+
+
 def prepare(codec: str) -> Callable[[Session], None]:
-    def fill(session: Session) -> None:
-        broker = session.broker("barnabas")
-        topic = session.fresh_topic(broker, PARTITIONS)
-        written = client(
-            "event_fill", "--port", broker.port, "--topic", topic, "--partitions", PARTITIONS,
-            "--records", session.scaled(EVENTS), "--codec", codec,
-        )  # fmt: skip
-        session.keep(broker, "events", topic)
-        session.keep(broker, "events-count", str(int(written["records"])))
-
-    return fill
+    return lambda session: fill_events(session, "events", EVENTS, PARTITIONS, codec)
 
 
-def timed(name: str, query: Query) -> Subject:
+def timed(name: str, query: Query, label: str = "events") -> Subject:
     """How many records a second a whole query reads, from plan to result."""
 
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
         began = time.perf_counter()
-        query(broker, session.kept(broker, "events"))
-        return {"rate": int(session.kept(broker, "events-count")) / (time.perf_counter() - began)}
+        query(broker, session.kept(broker, label))
+        return {"rate": int(session.kept(broker, f"{label}-count")) / (time.perf_counter() - began)}
 
     return Subject(name, measure)
 
