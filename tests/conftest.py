@@ -13,6 +13,7 @@ SLOW_FOLDERS = (
     "client",
     "handlers",
     "groups",
+    "queues",
     "clients",
     "cluster",
     "replication",
