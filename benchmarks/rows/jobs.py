@@ -14,8 +14,8 @@ from benchmarks.rabbitmq import RabbitMq
 from benchmarks.session import Session
 
 RABBITMQ, NO_FSYNC = "RabbitMQ", "Barnabas, fsync=never"
-_JOBS = 100_000
-_RATE, _TIMED_JOBS = 500, 6_000  # a rate that leaves every queue empty most of the time
+_JOBS = 50_000
+_RATE, _TIMED_JOBS = 500, 2_500  # a rate that leaves every queue empty most of the time
 
 _METRICS = (
     Metric("rate", "jobs/s"),

@@ -98,3 +98,11 @@ def test_members_of_a_consumer_group_settle_and_send_heartbeats(barnabas: Embedd
     assert client("consumer_members", "join", "--group", "joined", *options)["ms"] > 0
     stay = ("--group", "stays", "--heartbeats", 40, "--pid", os.getpid())
     assert client("consumer_members", "stay", *options, *stay)["rate"] > 0
+
+
+def test_every_job_of_a_task_queue_is_published_taken_and_acknowledged(barnabas: EmbeddedBroker) -> None:
+    options = ("--system", "barnabas", "--port", barnabas.port, "--queue", "job-figures", "--workers", 2)
+    figures = client("jobs", *options, "--jobs", 1500)
+    assert figures["jobs"] == 1500
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+    assert end_offset(barnabas, "job-figures") == 1500

@@ -1,5 +1,7 @@
 """The benchmark's arithmetic: a wrong verdict is worse than a slow broker."""
 
+from dataclasses import replace
+
 from benchmarks.brokers import noted_offset
 from benchmarks.figures import Figure
 from benchmarks.model import Metric, Row, Subject, Target
@@ -66,6 +68,16 @@ def test_a_subject_that_fails_is_reported_and_does_not_stop_the_others(
     result = measure_row(row, session_without_brokers, 3, lambda text: None)
     assert result.failures == {"Barnabas": "no broker"}
     assert len(result.values["Apache Kafka"]["rate"]) == 3
+
+
+def test_a_row_is_left_out_with_the_reason_when_something_is_not_installed(
+    session_without_brokers: Session,
+) -> None:
+    row = replace(row_of(), missing=lambda: "RabbitMQ is not installed")
+    result = measure_row(row, session_without_brokers, 3, lambda text: None)
+    (line,) = lines([result])
+    assert line.measured == "left out: RabbitMQ is not installed"
+    assert not line.verdict
 
 
 def test_the_checkpoint_of_the_cleaner_tells_how_far_a_log_is_compacted() -> None:
