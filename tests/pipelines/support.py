@@ -1,14 +1,17 @@
 """What tests of the data source share: topics with known records, and how to read them with either connector."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
 DEADLINE = 60.0
+# Spark waits ten seconds for a Python runner, whatever else the machine has to do.
+LATE_RUNNER = "connect back"
 NOW = int(time.time()) * 1000  # retention would remove what is older than a week
 
 
@@ -41,3 +44,28 @@ def dots(options: Mapping[str, str]) -> dict[str, str]:
         name.replace("_", ".") if name.startswith(("kafka_", "value_")) else name: value
         for name, value in options.items()
     }
+
+
+def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """A query that has run its first batch. It is started twice if its runner was late."""
+    query = start()
+    deadline = time.monotonic() + 2 * DEADLINE
+    while query.isActive and query.lastProgress is None:
+        assert time.monotonic() < deadline, "no batch came"
+        time.sleep(0.05)
+    error = query.exception()
+    if error is None:
+        return query
+    if LATE_RUNNER not in str(error):
+        raise error
+    return start()
+
+
+def run_to_end(start: Callable[[], StreamingQuery]) -> None:
+    """Everything that is available now. The query is started twice if its runner was late."""
+    try:
+        assert start().awaitTermination(int(DEADLINE) * 4)
+    except StreamingQueryException as error:
+        if LATE_RUNNER not in str(error):
+            raise
+        assert start().awaitTermination(int(DEADLINE) * 4)

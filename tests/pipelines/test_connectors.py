@@ -16,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spar
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
+from tests.pipelines.source.readers import batch_reader, rows_of
 from tests.pipelines.spark_jars import requires_connector
-from tests.pipelines.support import DEADLINE, NOW, produce, read, stream
+from tests.pipelines.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -73,8 +74,9 @@ def test_both_connectors_read_the_same_rows(spark: SparkSession, broker: Embedde
     theirs = read(spark, broker.bootstrap_servers, topic, source="kafka", includeHeaders="true")
 
     assert ours.schema == theirs.schema
-    assert rows(ours) == rows(theirs)
-    assert ours.count() == 120
+    found = rows(ours)
+    assert found == rows(theirs)
+    assert len(found) == 120
 
 
 @requires_connector
@@ -86,7 +88,8 @@ def test_both_read_a_compacted_and_a_transactional_topic_alike(spark: SparkSessi
         for index in range(3000):
             producer.produce(compacted, b"v%d" % index, key=b"key %d" % (index % 7))
         assert producer.flush(DEADLINE) == 0
-        wait_for(lambda: read(spark, address, compacted).count() < 1500, "the compaction")
+        reader = batch_reader(address, subscribe=compacted)
+        wait_for(lambda: len(rows_of(reader, reader.partitions())) < 1500, "the compaction")
         transactional = compacting.create_topic()
         produce_transactions(address, transactional)
         for topic in (compacted, transactional):
@@ -124,14 +127,13 @@ def test_a_stream_is_restarted_from_its_checkpoint(
 
     def run() -> list[bytes]:
         values = stream(spark, broker.bootstrap_servers, topic, source=source).load().select("value")
-        query = (
+        writer = (
             values.writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .option("path", str(tmp_path / "table"))
             .trigger(availableNow=True)
-            .start()
         )
-        assert query.awaitTermination(int(DEADLINE) * 4)
+        run_to_end(writer.start)
         return sorted(row.value for row in spark.read.parquet(str(tmp_path / "table")).collect())
 
     first, second = [b"%04d" % index for index in range(40)], [b"%04d" % index for index in range(40, 70)]
@@ -178,20 +180,14 @@ def test_typed_values_count_as_from_json_does(spark: SparkSession, broker: Embed
     assert sorted(with_bad.where("_corrupt_record IS NOT NULL").collect()) == [(0, "oops"), (1, '{"page":7')]
 
 
-def test_a_running_stream_takes_what_comes(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_a_running_stream_takes_what_comes(spark: SparkSession, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(partitions=2)
     values = stream(spark, broker.bootstrap_servers, topic, kafka_group_id="running").load()
-    query = (
-        values.writeStream.format("memory")
-        .queryName("running_stream")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
+    produce(broker.bootstrap_servers, topic, [b"0"] * 10, partition=0)
+    writer = values.writeStream.format("memory").queryName("running_stream")
+    query = started(writer.trigger(processingTime="0 seconds").start)
     try:
-        for number in range(3):
+        for number in range(1, 3):
             produce(broker.bootstrap_servers, topic, [b"%d" % number] * 10, partition=number % 2)
             wanted = 10 * (number + 1)
             wait_for(lambda wanted=wanted: spark.table("running_stream").count() == wanted, "the batch")  # type: ignore[misc]
@@ -213,9 +209,7 @@ def test_a_mistake_is_told_in_one_sentence(spark: SparkSession, broker: Embedded
 
 @requires_java
 @requires_connector
-def test_apache_kafka_is_read_as_sparks_connector_reads_it(
-    spark: SparkSession, kafka: ApacheKafka, tmp_path: Path
-) -> None:
+def test_apache_kafka_is_read_as_sparks_connector_reads_it(spark: SparkSession, kafka: ApacheKafka) -> None:
     address = kafka.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": address})
     names = ("everything", "transactions")
@@ -229,14 +223,8 @@ def test_apache_kafka_is_read_as_sparks_connector_reads_it(
         assert rows(ours) == rows(read(spark, address, topic, source="kafka", **options))
 
     frame = stream(spark, address, "everything", kafka_group_id="ours", maxOffsetsPerTrigger="50").load()
-    query = (
-        frame.writeStream.format("memory")
-        .queryName("from_apache_kafka")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(int(DEADLINE) * 4)
+    writer = frame.writeStream.format("memory").queryName("from_apache_kafka").trigger(availableNow=True)
+    run_to_end(writer.start)
     assert spark.table("from_apache_kafka").count() == 120
     consumer = Consumer({"bootstrap.servers": address, "group.id": "ours"})
     try:
