@@ -1,0 +1,39 @@
+"""A Spark of its own that copies a topic to Parquet in small batches, until somebody ends it.
+
+python -m tests.pipelines.endless_stream BOOTSTRAP TOPIC FOLDER
+"""
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from barnabas.pipelines.session import session_builder
+from tests.pipelines.support import stream
+
+RECORDS_PER_BATCH = 40
+
+
+def copying(
+    session: SparkSession, bootstrap: str, topic: str, folder: Path, limit: int = RECORDS_PER_BATCH
+) -> DataStreamWriter:
+    """The same query for whoever goes on with it."""
+    limited = stream(session, bootstrap, topic, maxOffsetsPerTrigger=str(limit))
+    return (
+        limited.load()
+        .select("value")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "table"))
+    )
+
+
+def main() -> None:
+    bootstrap, topic, folder = sys.argv[1:]
+    session = session_builder("endless stream", master="local[2]").getOrCreate()
+    copying(session, bootstrap, topic, Path(folder)).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

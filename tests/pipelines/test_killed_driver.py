@@ -1,0 +1,58 @@
+"""kill -9 of a streaming query's driver: the next one goes on from its checkpoint, and every record counts once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.testing import EmbeddedBroker
+from tests.kafka_jars import PROJECT_ROOT
+from tests.pipelines.endless_stream import RECORDS_PER_BATCH, copying
+from tests.pipelines.support import DEADLINE, produce, run_to_end
+
+pytestmark = pytest.mark.timeout(600)
+
+RECORDS = 2000
+BATCHES_BEFORE_THE_END = 3
+
+
+def test_a_killed_stream_goes_on_without_loss_or_repetition(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(partitions=2)
+    values = [b"%05d" % index for index in range(RECORDS)]
+    for partition in (0, 1):
+        produce(broker.bootstrap_servers, topic, values[partition::2], partition=partition)
+
+    kill_in_mid_stream(broker.bootstrap_servers, topic, tmp_path)
+    copied = committed_batches(tmp_path) * RECORDS_PER_BATCH
+    assert copied < RECORDS, "the stream was done before it was killed"
+    # What is left may come in larger batches: the checkpoint, not the limit, says where it begins.
+    rest = copying(spark, broker.bootstrap_servers, topic, tmp_path, RECORDS).trigger(availableNow=True)
+    run_to_end(rest.start)
+
+    assert sorted(row.value for row in spark.read.parquet(str(tmp_path / "table")).collect()) == values
+
+
+def kill_in_mid_stream(bootstrap: str, topic: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "tests.pipelines.endless_stream", bootstrap, topic, str(folder)]
+    with (folder / "log").open("wb") as log:
+        driver = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=log, stderr=log, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 3 * DEADLINE
+        while committed_batches(folder) < BATCHES_BEFORE_THE_END:
+            assert driver.poll() is None, (folder / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline, "no batch came"
+            time.sleep(0.02)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)  # with the JVM, which is its child
+        driver.wait(DEADLINE)
+
+
+def committed_batches(folder: Path) -> int:
+    return len([entry for entry in (folder / "checkpoint" / "commits").glob("*") if entry.name.isdigit()])
