@@ -167,7 +167,7 @@ async def deliveries(talk: ShareTalk) -> None:
             each for topic in answer.responses for part in topic.partitions for each in part.acquired_records
         ]
         said = [(each.first_offset, each.last_offset, [2]) for each in acquired]
-        answer = await talk.fetch("clumsy", epoch, *said)
+        answer = await talk.fetch("clumsy", epoch, *said, max_wait_ms=150)
 
 
 async def limits(talk: ShareTalk) -> None:
