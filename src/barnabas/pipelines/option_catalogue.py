@@ -66,7 +66,7 @@ OPTIONS: tuple[Option, ...] = (
         "sharedTaskRecords",
         SOURCE,
         "Partitions share a Spark task up to this many offsets together; 0 gives each its own.",
-        "20000",
+        "100000",
     ),
     # What rows look like.
     Option("includeHeaders", (*SOURCE, *SINK), "Whether there is a column `headers`.", "false"),
