@@ -1,7 +1,7 @@
 """Task queues: durable jobs, published with confirms and acknowledged one by one, beside RabbitMQ.
 
-RabbitMQ confirms a persistent message when the disk has it, or when it has been consumed. Barnabas always waits for the disk
-(`barnabas.acks.all.fsync=auto`, the default), which is the stricter promise; its figure without stands beside it.
+RabbitMQ confirms a persistent message when the disk has it, or when it has been consumed. Barnabas always waits for its
+disk (`barnabas.acks.all.fsync=auto`, the default), which is the stricter promise; its figure without stands beside it.
 """
 
 from collections.abc import Callable
