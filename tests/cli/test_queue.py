@@ -37,6 +37,14 @@ def test_a_job_that_was_accepted_is_not_given_out_again(cli: Cli, topic: str, gr
     assert not_done(cli, topic, group) == 0
 
 
+def test_a_new_group_begins_with_the_oldest_job_unless_it_is_told_otherwise(cli: Cli, topic: str) -> None:
+    cli.ok("queue", "publish", topic, "old")
+    number = next(_numbers)
+    assert take(cli, topic, f"new-{number}", "--then", "accept")[0]["value"] == "old"
+    cli.ok("configs", "set", "group", f"modern-{number}", "share.auto.offset.reset=latest")
+    assert cli("queue", "take", topic, "-g", f"modern-{number}", "-w", "300ms").code == 1
+
+
 def test_a_job_that_was_given_back_is_delivered_once_more(cli: Cli, topic: str, group: str) -> None:
     cli.ok("queue", "publish", topic, stdin="again\n")
     assert take(cli, topic, group, "--then", "release")[0]["deliveries"] == 1

@@ -104,7 +104,7 @@ def take(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Take jobs from a queue.
+    """Take jobs from a queue. A new group begins with the oldest job, unless its share.auto.offset.reset is set.
 
     Without --then and --exec the jobs are held for as long as the group's lock lasts (30 seconds unless
     share.record.lock.duration.ms says otherwise), and each comes with a receipt for `barnabas queue ack`.

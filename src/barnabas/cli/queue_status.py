@@ -25,7 +25,7 @@ NOT_STARTED = -1
 
 async def describe_queue(client: Client, topic: str, group: str) -> dict[str, Any]:
     partitions = sorted((await client.topics([topic]))[topic].partitions)
-    described = await _describe(client, group)
+    described = await describe_share_group(client, group)
     starts = await _starts(client, topic, group, partitions)
     ends = await end_offsets(client, [TopicPartition(topic, index) for index in partitions])
     rows = [_row(index, starts.get(index), ends[TopicPartition(topic, index)]) for index in partitions]
@@ -58,7 +58,7 @@ def _row(index: int, start: DescribeShareGroupOffsetsResponsePartition | None, e
     return {"partition": index, "start": offset, "end": end, "lag": lag}
 
 
-async def _describe(client: Client, group: str) -> DescribedGroup:
+async def describe_share_group(client: Client, group: str) -> DescribedGroup:
     def check(response: Any) -> None:
         described: DescribedGroup = response.groups[0]
         raise_for(described.error_code, described.error_message or group)

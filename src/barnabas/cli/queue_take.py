@@ -6,15 +6,20 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli.queue_status import describe_share_group
+from barnabas.client.admin import GROUP, ConfigChange, alter_configs, describe_configs
 from barnabas.client.backoff import Deadline
 from barnabas.client.sharing.consumer import ShareConsumer
 from barnabas.client.sharing.leases import new_lease, receipt_of
 from barnabas.client.sharing.taken import Answer, Refusal, Taken
+from barnabas.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
 
 DONE, BAD_DATA = 0, 65  # exit codes; 65 is EX_DATAERR of sysexits.h
+START = "share.auto.offset.reset"
+OF_THE_GROUP = 8  # the source of a setting, in DescribeConfigs
 RENEW_EVERY = 10.0  # seconds; a third of the usual lock
 
 
@@ -36,6 +41,7 @@ Row = dict[str, Any]
 
 
 async def take_jobs(client: Client, taking: Taking) -> tuple[list[Row], list[Refusal]]:
+    await _begin_with_the_oldest(client, taking.group)
     member_id = new_lease() if taking.is_lease else ""
     consumer = ShareConsumer(client, taking.group, [taking.topic], member_id)
     async with consumer if not taking.is_lease else _Left(consumer):
@@ -50,6 +56,18 @@ async def take_jobs(client: Client, taking: Taking) -> tuple[list[Row], list[Ref
     for row in rows:
         del row["taken"]
     return rows, consumer.refusals
+
+
+async def _begin_with_the_oldest(client: Client, group: str) -> None:
+    """Jobs that were there before the first worker are jobs as well; Kafka's default is to begin with the newest."""
+    try:
+        await describe_share_group(client, group)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        configs = await describe_configs(client, GROUP, group)
+        if not any(config.name == START and config.config_source == OF_THE_GROUP for config in configs):
+            await alter_configs(client, GROUP, group, [ConfigChange(START, "earliest")])
 
 
 class _Left:
