@@ -13,7 +13,14 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.session import session_builder
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
-CATALOG_SETTINGS = ("spark.sql.catalogImplementation", "spark.sql.warehouse.dir", "spark.hadoop.javax.jdo.")
+CATALOG_SETTINGS = (
+    "spark.driver.defaultJavaOptions",
+    "spark.sql.legacy.setCommandRejectsSparkCoreConfs",
+    "spark.sql.catalogImplementation",
+    "spark.sql.warehouse.dir",
+    "spark.hadoop.hive.metastore.",
+    "spark.hadoop.javax.jdo.",
+)
 QUIET = Path(__file__).with_name("log4j2.properties")
 
 
