@@ -1,0 +1,40 @@
+"""A broker that is gone for half a minute while a stream runs: the query waits, and goes on by itself."""
+
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.testing import EmbeddedBroker
+from tests.pipelines.support import DEADLINE, produce, started, stream
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SECONDS_AWAY = 30.0
+
+
+def test_a_stream_outlives_a_broker_that_is_away(spark: SparkSession) -> None:
+    with EmbeddedBroker() as broker:
+        topic = broker.create_topic(partitions=2)
+        first, second = [b"%03d" % index for index in range(50)], [b"%03d" % index for index in range(50, 90)]
+        produce(broker.bootstrap_servers, topic, first)
+        frame = stream(spark, broker.bootstrap_servers, topic).load().select("value")
+        query = started(frame.writeStream.format("memory").queryName("broker_away").start)
+        try:
+            broker.kill()
+            time.sleep(SECONDS_AWAY)  # not a wait for anything: this is what is tested
+            broker.start()
+            assert query.isActive, query.exception()
+            produce(broker.bootstrap_servers, topic, second, partition=1)
+            wait_for_rows(spark, len(first) + len(second))
+        finally:
+            query.stop()
+        found = sorted(row.value for row in spark.table("broker_away").collect())
+        assert found == first + second
+
+
+def wait_for_rows(spark: SparkSession, count: int) -> None:
+    deadline = time.monotonic() + 2 * DEADLINE
+    while spark.table("broker_away").count() < count:
+        assert time.monotonic() < deadline, "the stream did not go on"
+        time.sleep(0.2)
