@@ -22,8 +22,9 @@ from barnabas.records.record import InvalidRecords, record_data
 PIECE_BYTES = 2 * 1024 * 1024
 """Of one decoded piece, unless a single batch is larger.
 
-A piece becomes one Arrow batch. Of this size it stays in the caches of the decoder, of the socket to Spark and of Spark
-itself, and both sides work at the same time; a whole fetch at once took up to twice as long.
+A piece becomes one Arrow batch, and Spark begins with it while the next is decoded. Of 1, 2, 4 and 64 MiB this was the
+quickest or near it: lz4, whose fetches hold most, gained most (2 M records in 0.9 s, not 1.8, on a busy machine);
+the CPU time of uncompressed records did not change beyond the noise.
 """
 
 PlanRow: TypeAlias = tuple[int, int, int, int, int, int, int]
