@@ -1,0 +1,136 @@
+"""kill -9 of a process that runs templates, in the middle of their work; then they go on from their checkpoints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.library.activity import generator as activity
+from barnabas.pipelines.library.enrich import generator as enrich
+from barnabas.pipelines.library.logs import generator as logs
+from barnabas.pipelines.library.operations import generator as operations
+from barnabas.pipelines.library.records import Generated
+from barnabas.pipelines.library.warehouse import generator as warehouse
+from barnabas.testing import EmbeddedBroker
+from tests.kafka_jars import PROJECT_ROOT
+from tests.pipelines.library.workbench import Workbench
+
+PATIENCE = 240
+COUNT = 1_000
+PER_SECOND = 5.0  # all within the watermark: however the batches fall, nothing is late
+INPUTS = {
+    "activity": (activity.TOPIC,),
+    "operations": (operations.TOPIC,),
+    "logs": (logs.TOPIC,),
+    "warehouse": (warehouse.TOPIC,),
+    "enrich": (enrich.ORDERS, enrich.CUSTOMERS),
+}
+FIRST_RESULTS = {
+    "activity": "activity.traffic",
+    "operations": "operations.services",
+    "logs": "logs.info",
+    "enrich": "shop.orders.enriched",
+}
+
+Made = list[Generated]
+
+
+@pytest.mark.timeout(2 * PATIENCE + 60)
+@pytest.mark.parametrize(
+    "templates",
+    [
+        pytest.param(("activity", "warehouse"), id="activity and warehouse"),
+        pytest.param(("operations", "logs", "enrich"), id="the others", marks=pytest.mark.slow),
+    ],
+)
+def test_templates_go_on_after_kill_9_and_take_each_record_once(
+    spark: SparkSession, tmp_path: Path, templates: tuple[str, ...]
+) -> None:
+    with EmbeddedBroker() as broker:
+        benches = {name: Workbench(name, tmp_path / name, broker.bootstrap_servers) for name in templates}
+        made = {name: bench.generate(COUNT, per_second=PER_SECOND) for name, bench in benches.items()}
+        for name, bench in benches.items():
+            bench.create_inputs(*INPUTS[name])
+            bench.send(made[name][: COUNT // 2])
+        _run_and_kill(broker.bootstrap_servers, benches, made)
+        for name, bench in benches.items():
+            bench.run(spark)
+            CHECKS[name](bench, made[name])
+
+
+def _run_and_kill(servers: str, benches: dict[str, Workbench], made: dict[str, Made]) -> None:
+    folders = [str(bench.folder) for bench in benches.values()]
+    command = [sys.executable, "-m", "tests.pipelines.library.run_forever", servers, *folders]
+    running = subprocess.Popen(command, cwd=PROJECT_ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        for name, bench in benches.items():
+            _wait_for(_first_result(name, bench), running)
+        for name, bench in benches.items():
+            bench.send(made[name][COUNT // 2 :])  # so that something is under way
+        time.sleep(1.0)  # anywhere in their work will do: what is asserted holds at every moment
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+
+
+def _first_result(name: str, bench: Workbench) -> Callable[[], bool]:
+    if name == "warehouse":
+        return lambda: any((bench.folder / "warehouse").glob("date=*/hour=*/*.parquet"))
+    return lambda: bool(bench.read(FIRST_RESULTS[name]))
+
+
+def _wait_for(condition: Callable[[], bool], running: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert running.poll() is None, "the pipelines have ended by themselves"
+        assert time.monotonic() < deadline, "the pipelines wrote nothing in time"
+        time.sleep(0.2)
+
+
+def _check_activity(bench: Workbench, made: Made) -> None:
+    assert sum(row["count"] for row in bench.latest("activity.traffic").values()) == len(made)
+
+
+def _check_operations(bench: Workbench, made: Made) -> None:
+    assert sum(row["reports"] for row in bench.latest("operations.services").values()) == len(made)
+
+
+def _check_warehouse(bench: Workbench, made: Made) -> None:
+    table = pyarrow.dataset.dataset(
+        bench.folder / "warehouse", format="parquet", partitioning="hive"
+    ).to_table()
+    places = set(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    assert (table.num_rows, len(places)) == (len(made), len(made))
+
+
+def _check_enrich(bench: Workbench, made: Made) -> None:
+    orders = Counter(record.key for record in made if record.topic == enrich.ORDERS)
+    assert Counter(record.key for record in bench.read("shop.orders.enriched")) == orders
+
+
+def _check_logs(bench: Workbench, made: Made) -> None:
+    """Each entry once; test_logs says which."""
+    entries = Counter(
+        (row["partition"], row["offset"])
+        for level in ("error", "warn", "info", "debug")
+        for row in (json.loads(record.value or b"") for record in bench.read(f"logs.{level}"))
+    )
+    assert set(entries.values()) == {1}
+
+
+CHECKS = {
+    "activity": _check_activity,
+    "operations": _check_operations,
+    "logs": _check_logs,
+    "warehouse": _check_warehouse,
+    "enrich": _check_enrich,
+}
