@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.library.activity.generator import BAD_VALUE, TOPIC
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import START, Workbench
+
+pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 MINUTE = 60_000
 GAP = 15 * MINUTE
@@ -43,7 +46,7 @@ def test_every_event_is_counted_as_plain_python_counts_it(
 ) -> None:
     bench = Workbench("activity", tmp_path / "clicks", broker.bootstrap_servers)
     bench.create_inputs(TOPIC)
-    records = bench.generate(3_000, per_second=2.0)
+    records = bench.generate(1_500, per_second=1.0)
     events = [json.loads(record.value or b"") for record in records]
     # A last event, hours later, closes the visits before it; a broken one goes to the dead letters.
     end = max(event["time"] for event in events) + 3 * 3_600_000

@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import Workbench
+
+pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 
 def test_orders_get_the_facts_that_plain_python_would_give_them(

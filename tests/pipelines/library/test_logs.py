@@ -5,12 +5,15 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.library.logs.generator import SOURCES, TOPIC
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import START, Workbench
+
+pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 LEVELS = ("error", "warn", "info", "debug")
 MASKS = (

@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.alarms.state import Alarm, WindowValue
@@ -13,6 +14,8 @@ from barnabas.pipelines.library.operations.generator import TOPIC, Incident, rec
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import START, Workbench
+
+pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 MINUTE = 60_000
 INCIDENT = Incident("checkout", 5 * MINUTE, 10 * MINUTE)

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.dataset
+import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
@@ -12,6 +13,8 @@ from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import LakeWriter
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import HOUR, Workbench
+
+pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 
 def rows_in(folder: Path) -> list[tuple[str | None, str | None, int]]:
