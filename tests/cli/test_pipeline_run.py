@@ -1,0 +1,106 @@
+"""`barnabas pipeline run` and Spark's own runner as a user starts them: programs, each with a Spark of its own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+PROGRAMS = Path(sys.executable).parent
+PATIENCE = 240  # seconds for one run, on a busy machine
+RECORDS = 500
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(2 * PATIENCE + 60),
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark wants a Java"),
+]
+
+
+def environment() -> dict[str, str]:
+    """The programs of this Python first: Spark's script starts the `python3` that it finds."""
+    return {**os.environ, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    program, *arguments = command
+    return subprocess.run(
+        [str(PROGRAMS / program), *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture
+def make(cli: Cli, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of `activity` that reads a topic of its own from the broker at `servers`."""
+
+    def pipeline(topic: str, servers: str = cli.bootstrap) -> Path:
+        folder = tmp_path / "clicks"
+        cli.ok("pipeline", "init", str(folder), "--template", "activity")
+        spec = folder / "spark-pipeline.yml"
+        text = spec.read_text().replace("127.0.0.1:9092", servers)
+        spec.write_text(text.replace("activity.topic: shop.activity", f"activity.topic: {topic}"))
+        return folder
+
+    return pipeline
+
+
+def test_sparks_own_runner_runs_the_folder_as_it_is_and_runs_it_again(
+    cli: Cli, make: Callable[..., Path]
+) -> None:
+    folder = make("own-runner")
+    for _ in range(2):
+        cli.ok("pipeline", "feed", str(folder), "--records", str(RECORDS))
+        ended = run(folder, "spark-pipelines", "run")
+        assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-4000:]
+        assert "Run is COMPLETED" in ended.stdout + ended.stderr
+
+
+def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[..., Path]) -> None:
+    folder = make("our-runner")
+    cli.ok("pipeline", "feed", str(folder), "--records", str(RECORDS))
+    command = [str(PROGRAMS / "barnabas"), "pipeline", "run", str(folder), "--continuous"]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as running:
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while rows_of_traffic(cli, folder) < RECORDS:
+                assert running.poll() is None, "the run has ended by itself"
+                assert time.monotonic() < deadline, "the run has read nothing in time"
+                time.sleep(0.5)
+            running.send_signal(signal.SIGTERM)
+            _, said = running.communicate(timeout=PATIENCE)
+        finally:
+            running.kill()
+    assert (running.returncode, "flows are done" in said) == (0, True), said
+    assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["state"] == "stopped"
+
+
+def rows_of_traffic(cli: Cli, folder: Path) -> int:
+    status = cli.ok("pipeline", "status", str(folder), "-o", "json").json
+    return 0 if status is None else sum(row["rows"] for row in status["flows"] if row["name"] == "traffic")
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [(None, "There is no topic not-there at"), ("127.0.0.1:1", "No broker answers at 127.0.0.1:1.")],
+)
+def test_what_a_pipeline_cannot_read_is_said_in_a_sentence(
+    cli: Cli, make: Callable[..., Path], servers: str | None, sentence: str
+) -> None:
+    folder = make("not-there", servers or cli.bootstrap)
+    ended = run(folder, "barnabas", "pipeline", "run", "--master", "local[1]")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"\nError: {sentence}" in ended.stderr
+    assert not (folder / "storage").exists()
