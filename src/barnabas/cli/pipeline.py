@@ -135,7 +135,7 @@ def dry_run(
 
     with pipeline_session(files.name, files.configuration, master=master) as session:
         runner = Runner(files, session)
-        runner.prepare(ask_broker=broker)
+        runner.prepare(ask_broker=broker, make_topics=False)
         rows = _plan_rows(runner)
         runner.undo()
     show_rows(output, rows, ("flow", "kind", "mode", "writes_to", "columns"))
@@ -214,13 +214,15 @@ def _pause(every: str) -> float:
 
 
 def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
+    from barnabas.pipelines.running.planning import place_of
+
     plan = runner.plan
     return [
         {
             "flow": query.name,
             "kind": "stream" if query.streaming else "view",
             "mode": query.mode if query.streaming else "complete",
-            "writes_to": str(query.target),
+            "writes_to": place_of(query.target),
             "columns": query.frame.columns,
         }
         for query in plan.queries

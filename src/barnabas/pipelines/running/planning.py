@@ -53,6 +53,18 @@ class ToAlarms:
 Target = ToTable | ToLake | ToSink | ToAlarms
 
 
+def place_of(target: Target) -> str:
+    """For people: a folder, a topic. The options of a sink are not shown, because passwords are among them."""
+    if isinstance(target, ToTable):
+        return target.location
+    if isinstance(target, ToLake):
+        return target.lake.path
+    if isinstance(target, ToAlarms):
+        return "alarms"
+    named = target.options.get("topic") or target.options.get("path")
+    return target.format if named is None else f"{target.format}: {named}"
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """One query: a stream, or a view that is computed anew. `level` is one more than that of the tables it reads."""

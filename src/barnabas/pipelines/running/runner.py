@@ -66,8 +66,8 @@ class Runner:
         send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener)
         self._starter = Starter(self.session, files.name, storage_of(files), send)
 
-    def prepare(self, *, ask_broker: bool = True) -> Plan:
-        """Load, plan and check; with the broker, that its topics are there. Nothing is written."""
+    def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
+        """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
         _leave_errors_to_us()
         for name, value in self.files.configuration.items():
             if not name.startswith("spark.") or self.session.conf.isModifiable(name):
@@ -77,7 +77,7 @@ class Runner:
         try:
             self.plan = self._planner.plan()
             if ask_broker:
-                self._ask_broker()
+                self._ask_broker(make_topics)
         except BaseException:
             self.undo()
             raise
@@ -161,7 +161,7 @@ class Runner:
                 raise PipelineError(f"{self.files.name} did not finish within {timeout:g} s.")
         self.look()
 
-    def _ask_broker(self) -> None:
+    def _ask_broker(self, make_topics: bool) -> None:
         topics = {topic for query in self.plan.queries for topic in topics_read(query.frame)}
         made = [topic.name for topic in self.files.settings.topics]
         if (
@@ -172,7 +172,8 @@ class Runner:
             return
         self._broker = BrokerChecks(self.files.bootstrap)
         self._broker.require_topics(topics - set(made))
-        self._broker.make_missing(self.files.settings.topics)
+        if make_topics:
+            self._broker.make_missing(self.files.settings.topics)
 
     def _start_all(self, queries: Iterable[Planned], every: str | None) -> None:
         self._every = every
