@@ -43,6 +43,7 @@ def run_pipeline(
         runner = Runner(files, session, watcher=screen.show, alarm_listener=screen.hear)
         try:
             runner.prepare()
+            screen.show(list(runner.flows.values()))
             with _stopped_by_signals(runner), _served(files, runner, metrics):
                 _run(runner, continuous, pause)
         except PipelineError as error:
@@ -73,7 +74,8 @@ class _Screen:
         self._flows: list[FlowProgress] = []
         self._firing: dict[str, str] = {}
         self._live = Live(console=Console(stderr=True), transient=False) if sys.stderr.isatty() else None
-        self._told = self._written = time.monotonic()
+        self._told = time.monotonic()
+        self._written = 0.0  # at once: while flows start, how the last run ended is no news
 
     def __enter__(self) -> _Screen:
         if self._live is not None:
