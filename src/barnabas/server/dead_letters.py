@@ -50,9 +50,15 @@ class DeadLetters:
     def bury(self, led: LedSharePartition) -> None:
         """See to the records of a share partition that are dying, unless somebody is about it."""
         if led not in self._tasks and led.share is not None and led.share.dying():
-            task = asyncio.get_running_loop().create_task(self._work(led))
-            self._tasks[led] = task
-            task.add_done_callback(lambda task: self._tasks.pop(led, None))
+            self._tasks[led] = asyncio.get_running_loop().create_task(self._see_to(led))
+
+    async def _see_to(self, led: LedSharePartition) -> None:
+        try:
+            await self._work(led)
+        finally:
+            # Right after the last look at what is dying: what begins to die from now on needs a task of its own.
+            self._tasks.pop(led, None)
+        self._broker.coordinators.share_partitions.forget_if_unused(led)
 
     async def _work(self, led: LedSharePartition) -> None:
         pause = FIRST_PAUSE_S
@@ -68,7 +74,6 @@ class DeadLetters:
                 continue
             pause = FIRST_PAUSE_S
             await led.buried(first, last)
-        self._broker.coordinators.share_partitions.forget_if_unused(led)
 
     async def _write(self, led: LedSharePartition, run: Run, first: int, last: int) -> int:
         """Write the dead letters of some records; up to where that was done."""
