@@ -24,7 +24,12 @@ from tests.queues.test_with_clients import publish, set_group
 JOBS = 100_000
 WORKERS = 3
 PATIENCE_S = 240.0
-SETTINGS = {"group.share.min.record.lock.duration.ms": "1000"}
+# A partition may be assigned to members that have crashed and to nobody else, until they are missed: soon, here.
+SETTINGS = {
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "4000",
+    "group.share.min.heartbeat.interval.ms": "500",
+}
 GROUP, DEAD = "crew", "dlq.jobs"
 
 
@@ -113,6 +118,8 @@ def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -
             bootstrap,
             GROUP,
             share_auto_offset_reset="earliest",
+            share_session_timeout_ms="6000",
+            share_heartbeat_interval_ms="1000",
             share_record_lock_duration_ms=str(int(LOCK_SECONDS * 1000)),
             errors_deadletterqueue_topic_name=DEAD,
             errors_deadletterqueue_copy_record_enable="true",
