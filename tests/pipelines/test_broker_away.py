@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.support import DEADLINE, produce, started, stream
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 
 SECONDS_AWAY = 30.0
 

@@ -49,7 +49,7 @@ Made = list[Generated]
     "templates",
     [
         pytest.param(("activity", "warehouse"), id="activity and warehouse"),
-        pytest.param(("operations", "logs", "enrich"), id="the others", marks=pytest.mark.slow),
+        pytest.param(("operations", "logs", "enrich"), id="the others", marks=pytest.mark.extended),
     ],
 )
 def test_templates_go_on_after_kill_9_and_take_each_record_once(
