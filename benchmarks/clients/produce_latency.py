@@ -16,7 +16,7 @@ from benchmarks.clients.percentiles import summary
 _WARMUP_RECORDS = 2500  # connecting and fetching metadata are not produce latency
 
 
-def measure(bootstrap: str, topic: str, rate: int, seconds: float, acks: str) -> dict[str, float]:
+def measure(bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "1") -> dict[str, float]:
     latencies: list[float] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
