@@ -6,6 +6,8 @@ log gives. When it stops happening, the group settles: everything is assigned, a
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -15,6 +17,7 @@ from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.modern import GroupState
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatResponse
 from tests.groups.consumer.simulation import SESSION_MS, ConsumerSimulation, Held, told
+from tests.groups.consumer.talks import REBALANCE_MS
 from tests.groups.simulation import GROUP
 
 TOPICS = ("ants", "bees", "cats")
@@ -34,6 +37,7 @@ class Consumer:
         self.holds: Held = {}
         self.assigned: Held = {}
         self.is_member = False
+        self.has_missed_an_answer = False
 
     def hear(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code == ErrorCode.NOT_COORDINATOR:
@@ -89,13 +93,15 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
     def _beat(self, client: Consumer, *, deliver: bool = True) -> None:
         names, pattern = self.subscriptions[client.member_id]
-        fields = {"instance_id": client.instance_id}
+        fields: dict[str, Any] = {"instance_id": client.instance_id}
         if not client.is_member or client.epoch == 0:
             client.lose_everything()
             response = self.simulation.joins(
                 client.member_id, subscribed_topic_names=names, subscribed_topic_regex=pattern, **fields
             )
         else:
+            if client.has_missed_an_answer:  # as clients do: it tells everything, and is told everything
+                fields["rebalance_timeout_ms"] = REBALANCE_MS
             response = self.simulation.beats(
                 client.member_id,
                 client.epoch,
@@ -104,6 +110,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
                 subscribed_topic_regex=pattern,
                 **fields,
             )
+        client.has_missed_an_answer = not deliver
         if deliver:
             client.hear(response)
 
