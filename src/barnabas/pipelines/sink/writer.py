@@ -34,6 +34,9 @@ from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.columnar.blocks import Block
 
 SWEEP_SECONDS = 10.0
+# The other tasks of a job that failed may go on for a while: Spark gives a Python worker two seconds to end.
+STRAGGLERS_SECONDS = 3.0
+SWEEP_AGAIN_SECONDS = 0.25
 
 _drivers: dict[tuple[int, int, str], SinkDriver] = {}
 _swept: dict[str, float] = {}
@@ -139,7 +142,12 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._settings.is_exactly_once and self._task is not None:
             link, driver = driver_for(self._settings, self._sink)
-            link.run(driver.run(protocol.sweep(self._task.ticket.run)))
+            end = time.monotonic() + STRAGGLERS_SECONDS
+            while True:
+                link.run(driver.run(protocol.sweep(self._task.ticket.run)))
+                if time.monotonic() >= end:
+                    return
+                time.sleep(SWEEP_AGAIN_SECONDS)
 
 
 def _commit(
