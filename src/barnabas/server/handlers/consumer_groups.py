@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -23,9 +24,8 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     DescribedGroup,
 )
-from barnabas.server.gathering import Gathering
+from barnabas.server.describing import describe_each
 from barnabas.server.handlers.groups import client_of
-from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -69,16 +69,12 @@ def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
 def consumer_group_describe(
     broker: Broker, request: Request, message: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | None:
-    operations = ALL_OF_GROUP if message.include_authorized_operations else NOT_ASKED_FOR
-
-    def finish(groups: list[DescribedGroup]) -> None:
-        for group in groups:
-            group.authorized_operations = NOT_ASKED_FOR if group.error_code else operations
-        request.respond(ConsumerGroupDescribeResponse(groups=groups))
-
-    gathering = Gathering(len(message.group_ids), finish)
-    for number, group_id in enumerate(message.group_ids):
-        _describe(broker, group_id, gathering.part(number))
+    describe_each(
+        message.group_ids,
+        partial(_describe, broker),
+        lambda groups: request.respond(ConsumerGroupDescribeResponse(groups=groups)),
+        with_operations=message.include_authorized_operations,
+    )
     return None
 
 
