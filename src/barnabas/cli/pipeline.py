@@ -205,7 +205,7 @@ def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> Pipe
 
 
 def _pause(every: str) -> float:
-    from barnabas.pipelines.durations import seconds_of
+    from barnabas.durations import seconds_of
 
     try:
         return seconds_of(every)

@@ -121,7 +121,7 @@ def take(
       barnabas queue ack "$(barnabas queue take jobs -o json | jq -r '.[0].receipt')"
     """
     from barnabas.cli.queue_take import Taking, take_jobs
-    from barnabas.pipelines.durations import seconds_of
+    from barnabas.durations import seconds_of
 
     if run is not None and then is not None:
         raise typer.BadParameter("--exec answers by itself: leave out --then")

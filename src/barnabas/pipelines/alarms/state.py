@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.definitions.settings import AlarmRule
-from barnabas.pipelines.durations import seconds_of
 
 Phase = Literal["quiet", "pending", "firing"]
 

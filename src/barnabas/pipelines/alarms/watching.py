@@ -14,11 +14,12 @@ import msgspec
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import AlarmRule
-from barnabas.pipelines.durations import interval_of, seconds_of
 from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.intervals import interval_of
 
 Send = Callable[[Sequence[AlarmEvent]], None]
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.definitions.settings import AlarmRule, Settings
-from barnabas.pipelines.durations import seconds_of
 from barnabas.pipelines.errors import PipelineError
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")

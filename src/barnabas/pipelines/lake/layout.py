@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.durations import seconds_of
 
 HIDDEN = "_barnabas"
 """Spark, Hive, DuckDB and pyarrow leave folders alone whose names begin with an underscore."""

@@ -18,11 +18,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
-from barnabas.pipelines.durations import seconds_of
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import BrokerChecks
 from barnabas.pipelines.running.planning import Plan, Planned, Planner, ToSink, storage_of, topics_read

@@ -8,8 +8,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from barnabas.pipelines.alarms.watching import Send, Watch
 from barnabas.pipelines.batch_log import BatchLog
-from barnabas.pipelines.durations import interval_of
 from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.intervals import interval_of
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToTable

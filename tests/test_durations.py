@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.pipelines.durations import interval_of, seconds_of
+from barnabas.durations import seconds_of
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,3 @@ def test_a_length_of_time_is_understood_as_it_is_spoken(text: str, seconds: floa
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no length of time"):
         seconds_of(text)
-
-
-def test_spark_gets_milliseconds() -> None:
-    assert interval_of("30s") == "30000 milliseconds"

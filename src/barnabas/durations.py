@@ -18,8 +18,3 @@ def seconds_of(text: str) -> float:
         if unit is not None:
             return float(found[1]) * _SECONDS[unit]
     raise ValueError(f"{text!r} is no length of time; write for example 10s, 5 minutes or 2h")
-
-
-def interval_of(text: str) -> str:
-    """As Spark's SQL wants it, `"30s"` as `"30000 milliseconds"`."""
-    return f"{round(seconds_of(text) * 1000)} milliseconds"
