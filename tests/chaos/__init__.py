@@ -5,6 +5,8 @@ ports.py      ports that a broker finds again when it comes back
 disks.py      a small disk that can be filled
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 loads.py      producers that remember what was acknowledged, and how long they waited
+librdkafka.py what librdkafka writes, through confluent-kafka
+java.py       what Kafka's own clients write and read, as processes
 moves.py      a partition that moves
 faults.py     what is done to the cluster
 power.py      what a power cut does to files

@@ -6,6 +6,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.chaos import java
 from tests.chaos.cluster import PATIENCE, ChaosCluster, until
 from tests.chaos.loads import PARTITIONS, Load
 
@@ -14,6 +15,10 @@ def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
     found = read_all(cluster, topic)
     for partition in range(PARTITIONS):
         _check_partition(found[partition], load.acknowledged[partition], load, partition)
+    if load.client == java.CLIENT:
+        assert java.read_all(cluster.bootstrap_servers, topic) == found, (
+            "Kafka's consumer sees something else"
+        )
     until(lambda: replicas_are_equal(cluster, topic), "all replicas hold the same bytes")
 
 

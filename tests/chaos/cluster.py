@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
 from tests.chaos.disks import SmallDisk
+from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
-from tests.chaos.loads import begin_transactions
 from tests.chaos.ports import lasting_port
 
 READY = "Barnabas is ready on "

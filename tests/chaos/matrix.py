@@ -1,4 +1,4 @@
-"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10"`."""
+"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.chaos import java, librdkafka
 from tests.chaos.checks import check
 from tests.chaos.cluster import PATIENCE, ChaosCluster
 from tests.chaos.faults import FAULTS, Fault, Scene
-from tests.chaos.loads import PARTITIONS, IdempotentLoad, Load, TransactionalLoad
+from tests.chaos.loads import PARTITIONS, Load
 
-LOADS: tuple[type[Load], ...] = (IdempotentLoad, TransactionalLoad)
+LOADS: tuple[type[Load], ...] = (
+    librdkafka.IdempotentLoad,
+    librdkafka.TransactionalLoad,
+    java.IdempotentLoad,
+    java.TransactionalLoad,
+)
 
 
 class Outcome(NamedTuple):
-    fault: str
-    load: str
-    records: int
-    gap: float
+    fault: Fault
+    load: type[Load]
+    records: int = 0
+    gap: float = 0.0
     problem: str = ""
 
 
@@ -53,7 +59,7 @@ def run_one(
         problem = _too_long(fault, gap, slack)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-    return Outcome(fault.name, load_class.__name__, load.count, gap, problem)
+    return Outcome(fault, load_class, load.count, gap, problem)
 
 
 def _too_long(fault: Fault, gap: float, slack: float) -> str:
@@ -74,10 +80,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=45.0, help="no run begins after this time")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--only", default="", help="only faults whose name contains this")
+    parser.add_argument("--client", choices=("java", "librdkafka", "both"), default="both")
+    parser.add_argument("--load", choices=("idempotent", "transactional", "both"), default="both")
     parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
-    print(f"{'fault':40} {'load':20} {'records':>8} {'gap':>7}  problem", flush=True)
+    print(f"{'fault':40} {'client':10} {'load':13} {'records':>8} {'gap':>7}  problem", flush=True)
     with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
         outcomes = list(_run(options, Path(folder)))
     if options.table is not None:
@@ -90,21 +98,32 @@ def main(arguments: list[str]) -> int:
 def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
     """Most faults on one cluster after the other; those that need more brokers on a larger one."""
     wanted = [fault for fault in FAULTS if options.only in fault.name]
+    loads = [
+        load
+        for load in LOADS
+        if options.client in (load.client, "both") and options.load in (load.kind, "both")
+    ]
     deadline = time.monotonic() + 60 * options.minutes
     for brokers in sorted({max(fault.brokers, options.brokers) for fault in wanted}):
-        faults = [fault for fault in wanted if max(fault.brokers, options.brokers) == brokers]
+        runs = [
+            (fault, load)
+            for fault in wanted
+            if max(fault.brokers, options.brokers) == brokers
+            for load in loads
+        ]
+        random.Random(options.seed).shuffle(runs)
         with ChaosCluster(folder / f"{brokers}-brokers", brokers) as cluster:
-            yield from _run_all(cluster, faults, options.seed, deadline)
+            yield from _run_all(cluster, runs, deadline)
 
 
-def _run_all(cluster: ChaosCluster, faults: list[Fault], seed: int, deadline: float) -> Iterator[Outcome]:
-    runs = [(fault, load) for fault in faults for load in LOADS]
-    random.Random(seed).shuffle(runs)
+def _run_all(
+    cluster: ChaosCluster, runs: Sequence[tuple[Fault, type[Load]]], deadline: float
+) -> Iterator[Outcome]:
     for number, (fault, load) in enumerate(runs, 1):
         if time.monotonic() > deadline:
-            outcome = Outcome(fault.name, load.__name__, 0, 0.0, "not run: no time was left")
+            outcome = Outcome(fault, load, problem="not run: no time was left")
         elif not fault.is_possible(cluster):
-            outcome = Outcome(fault.name, load.__name__, 0, 0.0, "not run: only root can mount a small disk")
+            outcome = Outcome(fault, load, problem="not run: only root can mount a small disk")
         else:
             outcome = run_one(cluster, fault, load, number)
             cluster.make_whole()
@@ -113,27 +132,29 @@ def _run_all(cluster: ChaosCluster, faults: list[Fault], seed: int, deadline: fl
 
 
 def _line(outcome: Outcome) -> str:
-    shown = f"{outcome.fault:40} {outcome.load:20} {outcome.records:8d} {outcome.gap:6.1f}s"
+    load = outcome.load
+    shown = (
+        f"{outcome.fault.name:40} {load.client:10} {load.kind:13} {outcome.records:8d} {outcome.gap:6.1f}s"
+    )
     return f"{shown}  {outcome.problem}".rstrip()
 
 
 def as_markdown(outcomes: list[Outcome]) -> str:
     """In the order of the faults' list, whatever the order of the runs was."""
-    order = {fault.name: number for number, fault in enumerate(FAULTS)}
     lines = [
-        "| fault | load | acknowledged | longest gap | allowed | verdict |",
-        "|---|---|---:|---:|---:|---|",
+        "| fault | client | load | acknowledged | longest gap | allowed | verdict |",
+        "|---|---|---|---:|---:|---:|---|",
     ]
-    in_order = sorted(outcomes, key=lambda outcome: (order[outcome.fault], outcome.load))
-    lines += [_row(outcome, FAULTS[order[outcome.fault]].allowed_gap) for outcome in in_order]
-    return "\n".join(lines) + "\n"
+    in_order = sorted(outcomes, key=lambda outcome: (FAULTS.index(outcome.fault), LOADS.index(outcome.load)))
+    return "\n".join([*lines, *map(_row, in_order)]) + "\n"
 
 
-def _row(outcome: Outcome, allowed_gap: float | None) -> str:
-    load = "transactional" if "Transactional" in outcome.load else "idempotent"
-    allowed = "" if allowed_gap is None else f"{allowed_gap:g} s"
+def _row(outcome: Outcome) -> str:
+    fault, load = outcome.fault, outcome.load
+    allowed = "" if fault.allowed_gap is None else f"{fault.allowed_gap:g} s"
     verdict = outcome.problem.partition("\n")[0] or "good"
-    return f"| {outcome.fault} | {load} | {outcome.records} | {outcome.gap:.1f} s | {allowed} | {verdict} |"
+    told = f"{outcome.records} | {outcome.gap:.1f} s | {allowed} | {verdict}"
+    return f"| {fault.name} | {load.client} | {load.kind} | {told} |"
 
 
 if __name__ == "__main__":

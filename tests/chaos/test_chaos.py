@@ -4,22 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos import java, librdkafka
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import FAULTS
-from tests.chaos.loads import IdempotentLoad, Load, TransactionalLoad
+from tests.chaos.loads import Load
 from tests.chaos.matrix import run_one
 from tests.zookeeper import require_zookeeper
 
 SELECTION: tuple[tuple[str, type[Load]], ...] = (
-    ("kill the leader", IdempotentLoad),
-    ("restart the controller", TransactionalLoad),
-    ("power off for the leader", IdempotentLoad),
-    ("kill the coordinator", TransactionalLoad),
-    ("restart the leader", IdempotentLoad),
-    ("pause the controller", IdempotentLoad),
-    ("freeze the leader's link to ZooKeeper", TransactionalLoad),
-    ("fill a disk", TransactionalLoad),
-    ("kill two leaders at once", IdempotentLoad),
+    ("kill the leader", java.IdempotentLoad),
+    ("restart the controller", librdkafka.TransactionalLoad),
+    ("power off for the leader", librdkafka.IdempotentLoad),
+    ("kill the coordinator", java.TransactionalLoad),
+    ("restart the leader", librdkafka.IdempotentLoad),
+    ("pause the controller", librdkafka.IdempotentLoad),
+    ("freeze the leader's link to ZooKeeper", java.TransactionalLoad),
+    ("fill a disk", librdkafka.TransactionalLoad),
+    ("kill two leaders at once", librdkafka.IdempotentLoad),
 )
 SLACK = 3.0  # tests share their machine; `make chaos` has it for itself
 _BY_NAME = {fault.name: fault for fault in FAULTS}
@@ -32,10 +33,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
         yield running
 
 
+def _cases() -> Iterator[object]:
+    for name, load in SELECTION:
+        marks = [pytest.mark.java] if load.client == java.CLIENT else []
+        yield pytest.param(name, load, id=f"{name}, {load.kind}, {load.client}", marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "load"), SELECTION, ids=[f"{name}, {load.__name__}" for name, load in SELECTION]
-)
+@pytest.mark.parametrize(("name", "load"), _cases())
 def test_nothing_acknowledged_is_lost_when_we(cluster: ChaosCluster, name: str, load: type[Load]) -> None:
     number, fault = 1 + SELECTION.index((name, load)), _BY_NAME[name]
     if not fault.is_possible(cluster):

@@ -1,0 +1,146 @@
+"""Loads and a reader of Kafka's own clients, which are processes: what they are told they print, line by line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import uuid
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+from tests.apache_kafka import java_command
+from tests.chaos.loads import DELIVERY_MS, PACE, PARTITIONS, Load
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+
+PROGRAMS = PROJECT_ROOT / "tests" / "java" / "chaos"
+VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
+CLIENT = "java"
+KEYS = 20  # enough that their hashes fall on every partition
+ENDED_BY_SIGTERM = 128 + 15
+PATIENCE = 120.0
+
+# All else as the client has it by default. The tool itself asks for no retries, which forbids idempotence.
+PRODUCER_SETTINGS = {
+    "enable.idempotence": "true",
+    "acks": "all",
+    "retries": str((1 << 31) - 1),
+    "delivery.timeout.ms": str(DELIVERY_MS),
+}
+
+
+class _JavaLoad(Load):
+    """A program that writes until SIGTERM, and says in lines what became of its records."""
+
+    client = CLIENT
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        super().__init__(bootstrap_servers, topic)
+        self._process: subprocess.Popen[str] | None = None
+
+    def command(self, folder: Path) -> list[str]:
+        raise AssertionError("a load says what it runs")
+
+    def heard(self, line: str) -> None:
+        raise AssertionError("a load understands what it runs")
+
+    def run(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="barnabas-chaos-java-") as name:
+            folder = Path(name)
+            self._listen(self.command(folder), folder / "errors")
+
+    def _listen(self, command: list[str], errors: Path) -> None:
+        with errors.open("w") as stderr:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        assert self._process.stdout is not None
+        if self._stop.is_set():  # before there was a process that could be told so
+            self.asked_to_stop()
+        try:
+            for line in self._process.stdout:
+                self.heard(line)
+            ended_with = self._process.wait(PATIENCE)
+        finally:
+            self.kill()
+        said = errors.read_text()[-3000:]
+        assert ended_with in (0, ENDED_BY_SIGTERM), f"the producer ended with {ended_with}: {said}"
+        assert self._stop.is_set(), f"the producer ended by itself: {said}"
+
+    def asked_to_stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+
+class IdempotentLoad(_JavaLoad):
+    """`kafka-verifiable-producer`, which Kafka's own system tests use for this."""
+
+    kind = "idempotent"
+
+    def command(self, folder: Path) -> list[str]:
+        settings = folder / "producer.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in PRODUCER_SETTINGS.items()))
+        return java_command(
+            VERIFIABLE_PRODUCER,
+            "--bootstrap-server", self._bootstrap_servers, "--topic", self._topic,
+            "--throughput", f"{1 / PACE:.0f}", "--repeating-keys", str(KEYS), "--command-config", str(settings),
+        )  # fmt: skip
+
+    def heard(self, line: str) -> None:
+        event = json.loads(line)
+        if event["name"] == "producer_send_success":
+            self._acknowledge(int(event["value"]), event["partition"])
+        elif event["name"] == "producer_send_error":
+            self.unknown.add(int(event["value"]))
+
+
+class TransactionalLoad(_JavaLoad):
+    """Small transactions, every seventh of which is aborted on purpose."""
+
+    kind = "transactional"
+
+    def command(self, folder: Path) -> list[str]:
+        return _program(
+            "TransactionalLoad",
+            self._bootstrap_servers,
+            self._topic,
+            str(PARTITIONS),
+            f"chaos-{uuid.uuid4()}",
+        )
+
+    def heard(self, line: str) -> None:
+        outcome, *records = line.split()
+        for partition, _, value in (record.partition(":") for record in records):
+            if outcome == "committed":
+                self._acknowledge(int(value), int(partition))
+            else:
+                {"aborted": self.aborted, "unknown": self.unknown}[outcome].add(int(value))
+
+
+def read_all(bootstrap_servers: str, topic: str) -> dict[int, list[int]]:
+    """All records by partition that Kafka's consumer sees with read_committed."""
+    command = _program("CommittedRecords", bootstrap_servers, topic)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, f"Kafka's consumer cannot read {topic}: {done.stderr[-3000:]}"
+    found: dict[int, list[int]] = defaultdict(list)
+    for partition, value in map(str.split, done.stdout.splitlines()):
+        found[int(partition)].append(int(value))
+    return found
+
+
+def _program(name: str, *args: str) -> list[str]:
+    command = java_command(name, *args)
+    command[command.index("-cp") + 1] += f":{_compiled().name}"
+    return command
+
+
+@cache
+def _compiled() -> tempfile.TemporaryDirectory[str]:
+    """Our programs, compiled once; the folder lives as long as this process."""
+    folder = tempfile.TemporaryDirectory(prefix="barnabas-chaos-classes-")
+    sources = sorted(map(str, PROGRAMS.glob("*.java")))
+    subprocess.run(["javac", "-cp", f"{kafka_libs()}/*", "-d", folder.name, *sources], check=True)
+    return folder
