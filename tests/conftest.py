@@ -1,27 +1,39 @@
-"""What holds for every test: the `java` marker, and that fast tests come first."""
+"""What holds for every test: the `java` marker, that fast tests come first, and what two processes share out."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kafka_jars import in_ci, reason_java_is_missing
 
+if TYPE_CHECKING:
+    from xdist.scheduler import Scheduling
+
+    from tests.secured_kafka import SecuredKafka
+
 TESTS = Path(__file__).parent
-# Folders whose tests start brokers, JVMs and whole clusters, the longest last: a mistake is told of early.
+# Folders whose tests start brokers, JVMs and whole clusters. After all others, so that a mistake is told of early;
+# that of Spark first of them, because one process has to do all of it while the other one does the rest.
 SLOW_FOLDERS = (
-    "cli",
-    "client",
-    "handlers",
-    "groups",
-    "queues",
+    "pipelines",
+    "simulation",
     "clients",
     "cluster",
     "replication",
-    "pipelines",
-    "simulation",
+    "queues",
+    "groups",
+    "cli",
+    "client",
+    "handlers",
     "chaos",
     "perf",
 )
+# A Spark session, and what goes with it, takes seconds to start: one process has it.
+FOLDERS_OF_ONE_PROCESS = ("pipelines",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,6 +43,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _slowness(item: pytest.Item) -> int:
     folder = item.path.relative_to(TESTS).parts[0]
     return SLOW_FOLDERS.index(folder) + 1 if folder in SLOW_FOLDERS else 0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """`make test` runs two processes: whoever is done takes the next file, in the order above."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            folder = file.split("/")[1]
+            return folder if folder in FOLDERS_OF_ONE_PROCESS else file
+
+    config.option.loadscopereorder = False  # it would begin with the files that have the most tests
+    return FileScheduling(config, log)
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Apache Kafka with TLS and SASL: for the client, and for Spark."""
+    from tests.secured_kafka import SecuredKafka
+
+    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
+        yield kafka
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

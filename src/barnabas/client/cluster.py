@@ -17,9 +17,12 @@ from barnabas.client.errors import (
     ClientError,
     ConnectionLostError,
     RequestTimeoutError,
+    SecurityError,
     error_code,
 )
 from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error, from_response
+from barnabas.client.security.guard import Guard
+from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.schema import Message
@@ -39,12 +42,14 @@ class Client:
         client_id: str = "barnabas",
         request_timeout: float = REQUEST_TIMEOUT,
         total_timeout: float = TOTAL_TIMEOUT,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.client_id = client_id
         self.request_timeout = request_timeout
         self.total_timeout = total_timeout
         self.metadata = ClusterMetadata()
         self._bootstrap = parse_addresses(bootstrap)
+        self._guard = Guard(security)
         self._connections: dict[Address, BrokerConnection] = {}
         self._connecting: dict[Address, asyncio.Lock] = {}
 
@@ -179,7 +184,9 @@ class Client:
         async with self._connecting.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.closed:
-                connection = await BrokerConnection.connect(address.host, address.port, self.client_id)
+                connection = await BrokerConnection.connect(
+                    address.host, address.port, self.client_id, guard=self._guard
+                )
                 self._connections[address] = connection
             return connection
 
@@ -198,7 +205,9 @@ def raise_for(code: int, message: str = "") -> None:
 
 
 def is_retriable(error: Exception) -> bool:
-    return isinstance(error, ClientError) or (isinstance(error, KafkaError) and error.code in RETRIABLE)
+    if isinstance(error, KafkaError):
+        return error.code in RETRIABLE
+    return isinstance(error, ClientError) and not isinstance(error, SecurityError)
 
 
 def _is_coming(topic: Topic, create: bool) -> bool:

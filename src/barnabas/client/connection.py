@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import random
 import socket
+import ssl
+import time
 from typing import Any, NamedTuple
 
 from barnabas import __version__
 from barnabas.client.addresses import Address
 from barnabas.client.errors import (
+    AuthenticationError,
     BrokenResponseError,
     CannotConnectError,
     ClientError,
     ConnectionLostError,
     RequestTimeoutError,
+    SecurityError,
+    TlsError,
     UnsupportedApiError,
 )
-from barnabas.client.frames import FrameReceiver
+from barnabas.client.frames import FrameReceiver, TlsAlertError
+from barnabas.client.security.authentication import API_KEYS as AUTHENTICATION
+from barnabas.client.security.authentication import authenticate
+from barnabas.client.security.guard import NO_GUARD, Guard
+from barnabas.client.security.tls import explain_handshake
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import RESPONSES
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
@@ -26,7 +37,9 @@ from barnabas.protocol.wire import ProtocolError
 
 CONNECT_TIMEOUT = 10.0  # Kafka's socket.connection.setup.timeout.ms
 REQUEST_TIMEOUT = 30.0  # Kafka's request.timeout.ms
+RENEWED_AT = (0.85, 0.95)  # of a session's life, as Kafka's clients do: not all of them at the same moment
 
+_WITHOUT_NAME = 3  # requests: two for versions, and the one after them
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
@@ -46,9 +59,10 @@ class _Waiting(NamedTuple):
 class BrokerConnection:
     """Any number of requests may be under way; the broker answers them in order."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, guard: Guard = NO_GUARD) -> None:
         self.address = address
         self.client_id = client_id
+        self._guard = guard
         self.versions: dict[int, VersionRange] = {}
         self.features: dict[str, int] = {}
         self._receiver = FrameReceiver(self._on_frame, self._on_end)
@@ -56,17 +70,30 @@ class BrokerConnection:
         self._waiting: dict[int, _Waiting] = {}
         self._next_id = 0
         self._end: ClientError | None = None
+        self._session_ends = math.inf  # when the broker wants to know again who this is
+        self._held: list[Any] | None = None  # what must not be written before it does
+        self._renewal: asyncio.Task[None] | None = None
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, client_id: str = "barnabas", within: float = CONNECT_TIMEOUT
+        cls,
+        host: str,
+        port: int,
+        client_id: str = "barnabas",
+        within: float = CONNECT_TIMEOUT,
+        guard: Guard = NO_GUARD,
     ) -> BrokerConnection:
-        """A connection that knows which versions the broker speaks."""
-        connection = cls(Address(host, port), client_id)
+        """A connection that knows which versions the broker speaks, and over which the broker knows who this is."""
+        connection = cls(Address(host, port), client_id, guard)
         try:
             async with asyncio.timeout(within):
                 await connection._open()
                 await connection._negotiate()
+                if guard.mechanism is not None:
+                    await connection._authenticate(guard.mechanism)
+        except ssl.SSLError as error:
+            connection.close()
+            raise connection._handshake_failed(error) from error
         except TimeoutError:
             connection.close()
             raise CannotConnectError(
@@ -74,7 +101,7 @@ class BrokerConnection:
             ) from None
         except (OSError, ConnectionLostError, BrokenResponseError) as error:
             connection.close()
-            raise CannotConnectError(str(connection.address), _reason(error)) from error
+            raise CannotConnectError(str(connection.address), connection._reason(error)) from error
         except BaseException:
             connection.close()
             raise
@@ -132,7 +159,10 @@ class BrokerConnection:
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self._receiver, self.address.host, self.address.port)
+        host, port = self.address
+        context = self._guard.context
+        name = host if context is not None else None
+        await loop.create_connection(lambda: self._receiver, host, port, ssl=context, server_hostname=name)
         transport = self._receiver.transport
         assert transport is not None
         # Requests are written whole, so waiting for more would only delay them.
@@ -152,13 +182,50 @@ class BrokerConnection:
         }
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
+    async def _authenticate(self, mechanism: str) -> None:
+        began = time.monotonic()
+        try:
+            lifetime = await authenticate(self.send_nowait, mechanism, await self._guard.new_exchange())
+        except AuthenticationError as error:
+            raise AuthenticationError(
+                f"{self.address} does not accept this client ({mechanism}): {error}"
+            ) from None
+        if lifetime is not None:
+            self._session_ends = began + lifetime * random.uniform(*RENEWED_AT)
+
+    def _renew_session(self, mechanism: str) -> None:
+        """KIP-368: say again who this is. The broker takes nothing else meanwhile, so requests wait for it."""
+        self._session_ends = math.inf
+        self._held = []
+        self._renewal = asyncio.get_running_loop().create_task(self._authenticate_again(mechanism))
+
+    async def _authenticate_again(self, mechanism: str) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await self._authenticate(mechanism)
+        except TimeoutError:
+            self._finish(RequestTimeoutError(f"{self.address} did not renew the session of this client"))
+        except ClientError as error:
+            self._finish(error)
+        except Exception as error:  # of a coroutine that the caller gave for tokens
+            self._finish(AuthenticationError(f"{self.address}: there is no token for this client: {error}"))
+        held, self._held = self._held, None
+        if self._end is None and self._transport is not None and held:
+            self._transport.writelines(held)
+
     def _write(self, message: Message, version: int) -> int:
         if self._end is not None:
-            raise ConnectionLostError(str(self._end))
+            raise _again(self._end)
         assert self._transport is not None
+        if self._guard.mechanism is not None and time.monotonic() >= self._session_ends:
+            self._renew_session(self._guard.mechanism)
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
         header = RequestHeader(message.api_key, version, self._next_id, self.client_id)
-        self._transport.writelines(encode_request(header, message))
+        frame = encode_request(header, message)
+        if self._held is not None and message.api_key not in AUTHENTICATION:
+            self._held += frame
+        else:
+            self._transport.writelines(frame)
         return self._next_id
 
     def _on_frame(self, frame: memoryview) -> None:
@@ -179,8 +246,34 @@ class BrokerConnection:
             waiting.answer.set_result(response)
 
     def _on_end(self, error: Exception | None) -> None:
-        reason = f": {error}" if error else ""
-        self._finish(ConnectionLostError(f"{self.address} closed the connection{reason}"))
+        if isinstance(error, TlsAlertError):
+            self._finish(TlsError(f"{self.address} {error}"))
+        elif isinstance(error, ssl.SSLError) and not self.versions:
+            # In TLS 1.3 the broker looks at our certificate when for us the handshake is over.
+            self._finish(self._handshake_failed(error))
+        else:
+            reason = f": {error}" if error else ""
+            self._finish(ConnectionLostError(f"{self.address} closed the connection{reason}{self._hint()}"))
+
+    def _handshake_failed(self, error: ssl.SSLError) -> TlsError:
+        return TlsError(f"{self.address} {explain_handshake(error, self._guard.security.tls)}")
+
+    def _hint(self) -> str:
+        """Kafka hangs up without a word on whoever speaks another protocol than the port does."""
+        if not self.versions:
+            return " (does it speak another security.protocol on this port?)"
+        if self._guard.mechanism is None and self._next_id <= _WITHOUT_NAME:
+            return " on the first request (does it want SASL on this port? see security.protocol)"
+        return ""
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, ConnectionRefusedError):
+            return "connection refused (nothing listens on that port)"
+        if isinstance(error, socket.gaierror):
+            return "the host name cannot be resolved"
+        if isinstance(error, ConnectionError) and self._guard.context is not None:
+            return f"it ended the TLS handshake{self._hint()}"
+        return str(error)
 
     def _finish(self, end: ClientError) -> None:
         if self._end is not None:
@@ -204,15 +297,14 @@ def _hello() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
 
 
+def _again(end: ClientError) -> ClientError:
+    """The reason why a connection has ended, for a request that comes after it."""
+    if isinstance(end, SecurityError):
+        return type(end)(*end.args)
+    return ConnectionLostError(str(end))
+
+
 def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
         answer.exception()  # seen: a request nobody waits for any more must not be reported as forgotten
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused (nothing listens on that port)"
-    if isinstance(error, socket.gaierror):
-        return "the host name cannot be resolved"
-    return str(error)

@@ -34,6 +34,18 @@ class BrokenResponseError(ClientError):
     """The broker's answer is not what Kafka's protocol says; the connection is closed."""
 
 
+class SecurityError(ClientError):
+    """The two sides do not agree on TLS or on who this is. Nothing was carried out, and trying again does not help."""
+
+
+class TlsError(SecurityError):
+    """The TLS handshake failed."""
+
+
+class AuthenticationError(SecurityError):
+    """SASL failed: the broker does not believe who this is, or is not who it claims."""
+
+
 # The cluster has changed, and fresh metadata will say how.
 STALE_METADATA = frozenset(
     {

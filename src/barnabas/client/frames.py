@@ -8,6 +8,12 @@ from collections.abc import Callable
 SMALL_FRAMES = 64 * 1024  # one receive buffer of this size takes in many small answers at once
 LARGEST_FRAME = 256 * 1024 * 1024  # nobody asks for more; a larger length is not Kafka at the other end
 
+_TLS_ALERT = b"\x15\x03"  # how a record of TLS begins that says what is wrong
+
+
+class TlsAlertError(Exception):
+    """The other side answers in TLS."""
+
 
 class FrameReceiver(asyncio.BufferedProtocol):
     """Calls `on_frame` with each frame (its length prefix removed) and `on_end` once, at the end.
@@ -91,6 +97,12 @@ class FrameReceiver(asyncio.BufferedProtocol):
 
     def _refuse(self, size: int) -> None:
         assert self.transport is not None
+        is_alert = self._buffer.startswith(_TLS_ALERT)
         self._filled = 0
         self.transport.abort()
+        if is_alert:
+            self._on_end(
+                TlsAlertError("speaks TLS on this port: security.protocol must be SSL or SASL_SSL there")
+            )
+            return
         self._on_end(ValueError(f"a frame of {size} bytes was announced: this is not a Kafka broker"))

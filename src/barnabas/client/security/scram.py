@@ -1,0 +1,94 @@
+"""SCRAM (RFC 5802): both sides prove that they know the password, and neither says it.
+
+Names and passwords are taken as they are. RFC 5802 wants them normalised (SASLprep); Kafka does not do it, and a
+client that did would have another password than the broker.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Generator
+
+from barnabas.client.errors import AuthenticationError
+
+# Clients send what they have to say and are sent what the broker says to it. A generator that ends is content.
+Exchange = Generator[bytes, bytes, None]
+
+FEWEST_ITERATIONS = (
+    4096  # as Kafka's clients: with fewer, whoever asks for them can guess passwords from the answer
+)
+MOST_ITERATIONS = 1_000_000  # half a second of work; Kafka's brokers allow 16,384
+_WITHOUT_CHANNEL_BINDING = "n,,"
+
+
+def scram(hash_name: str, username: str, password: str, nonce: str | None = None) -> Exchange:
+    """The client's side of an exchange, with `sha256` or `sha512`."""
+    our_nonce = nonce or secrets.token_urlsafe(24)
+    first = f"n={_escaped(username)},r={our_nonce}"
+    server_first = yield f"{_WITHOUT_CHANNEL_BINDING}{first}".encode()
+    said = _attributes(server_first)
+    nonces, salt, iterations = _challenge(said, our_nonce)
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    header = base64.b64encode(_WITHOUT_CHANNEL_BINDING.encode()).decode()
+    last = f"c={header},r={nonces}"
+    covered = f"{first},{server_first.decode()},{last}".encode()
+    server_final = yield f"{last},p={_proof(hash_name, salted, covered)}".encode()
+    _verify(_attributes(server_final), hash_name, salted, covered)
+
+
+def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
+    if "m" in said:
+        raise AuthenticationError("the broker wants a SCRAM extension that nobody knows")
+    nonces, iterations = said.get("r", ""), said.get("i", "")
+    if not nonces.startswith(our_nonce) or nonces == our_nonce:
+        raise AuthenticationError(
+            "the broker's SCRAM answer belongs to another exchange (its nonce is wrong)"
+        )
+    if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MOST_ITERATIONS:
+        raise AuthenticationError(
+            f"the broker wants a password hashed {iterations[:20]!r} times; "
+            f"only {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are reasonable"
+        )
+    return nonces, _decoded(said.get("s", "")), int(iterations)
+
+
+def _proof(hash_name: str, salted: bytes, covered: bytes) -> str:
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), covered, hash_name)
+    proof = bytes(ours ^ theirs for ours, theirs in zip(client_key, signature, strict=True))
+    return base64.b64encode(proof).decode()
+
+
+def _verify(said: dict[str, str], hash_name: str, salted: bytes, covered: bytes) -> None:
+    if "e" in said:
+        raise AuthenticationError(f"the broker refuses the SCRAM exchange: {said['e'][:100]}")
+    server_key = hmac.digest(salted, b"Server Key", hash_name)
+    expected = hmac.digest(server_key, covered, hash_name)
+    if not hmac.compare_digest(_decoded(said.get("v", "")), expected):
+        raise AuthenticationError(
+            "the broker does not know the password either (its SCRAM signature is wrong): it is not who it claims"
+        )
+
+
+def _attributes(message: bytes) -> dict[str, str]:
+    """`r=...,s=...` by letter."""
+    try:
+        parts = message.decode().split(",")
+    except UnicodeDecodeError:
+        raise AuthenticationError("the broker's SCRAM answer is no text") from None
+    return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise AuthenticationError("the broker's SCRAM answer is not in base64") from None
+
+
+def _escaped(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")

@@ -1,0 +1,92 @@
+"""Where OAUTHBEARER gets its token: from the settings, from a coroutine of the caller, or from a token endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import msgspec
+
+from barnabas.client.errors import AuthenticationError, CannotConnectError
+from barnabas.client.security.settings import Secret, TokenEndpoint, TokenProvider
+
+ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
+REFRESH_FACTOR = (
+    0.8  # of a token's life, after which a new one is fetched: Kafka's sasl.login.refresh.window.factor
+)
+LARGEST_ANSWER = 1024 * 1024
+
+Source = Secret | TokenEndpoint | TokenProvider
+
+
+class _Answer(msgspec.Struct):
+    access_token: str
+    expires_in: float = 0.0
+
+
+class Tokens:
+    """Gives a token that is still good. Connections of one client share those from an endpoint."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: str | None = None
+        self._good_until = 0.0
+
+    async def current(self) -> str:
+        if isinstance(self._source, Secret):
+            return self._source.text
+        if not isinstance(self._source, TokenEndpoint):
+            return await self._source()
+        if self._known is None or time.monotonic() >= self._good_until:
+            answer = await asyncio.to_thread(fetch_token, self._source)
+            self._known = answer.access_token
+            self._good_until = time.monotonic() + answer.expires_in * REFRESH_FACTOR
+        return self._known
+
+
+def fetch_token(endpoint: TokenEndpoint) -> _Answer:
+    """Blocks: for a thread."""
+    if endpoint.url.startswith("file:"):
+        return _Answer(_read(endpoint.url))
+    try:
+        with urllib.request.urlopen(_request(endpoint), timeout=ENDPOINT_TIMEOUT) as response:
+            return msgspec.json.decode(response.read(LARGEST_ANSWER), type=_Answer)
+    except urllib.error.HTTPError as error:
+        _refuse(endpoint, error.code)
+        raise CannotConnectError(endpoint.url, f"the token endpoint answers {error.code}") from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise CannotConnectError(endpoint.url, f"no token: {getattr(error, 'reason', error)}") from None
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        raise AuthenticationError(f"{endpoint.url} answers without an access_token") from None
+
+
+def _refuse(endpoint: TokenEndpoint, status: int) -> None:
+    if 400 <= status < 500 and status not in (408, 429):  # those two may pass
+        raise AuthenticationError(
+            f"{endpoint.url} refuses a token to {endpoint.client_id!r} (HTTP {status}): id, secret or scope is wrong"
+        )
+
+
+def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
+    """RFC 6749, 4.4: the client's name as HTTP basic authentication, as Kafka's Java client sends it."""
+    form = {"grant_type": "client_credentials"}
+    if endpoint.scope:
+        form["scope"] = endpoint.scope
+    secret = endpoint.client_secret.text if endpoint.client_secret else ""
+    name = base64.b64encode(f"{endpoint.client_id}:{secret}".encode()).decode()
+    headers = {"Authorization": f"Basic {name}", "Accept": "application/json"}
+    return urllib.request.Request(endpoint.url, urllib.parse.urlencode(form).encode(), headers, method="POST")
+
+
+def _read(url: str) -> str:
+    """A file that somebody else keeps fresh, such as the token of a Kubernetes service account."""
+    path = Path(urllib.request.url2pathname(urllib.parse.urlparse(url).path))
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise AuthenticationError(f"the token in {path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,200 @@
+"""Settings by Kafka's names, both families of them, and what is said about wrong ones."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from barnabas.client.security.catalogue import SECRET, UNDERSTOOD
+from barnabas.client.security.parsing import is_security_setting, parse_security
+from barnabas.client.security.settings import (
+    PLAINTEXT,
+    Mechanism,
+    Protocol,
+    Secret,
+    SecuritySettingError,
+    Store,
+    TokenEndpoint,
+)
+
+JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="hush";'
+JAVAS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
+LIBRDKAFKAS = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "SCRAM-SHA-512",
+    "sasl.username": "alice",
+    "sasl.password": "hush",
+}
+OAUTH = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+
+
+def test_both_families_mean_the_same() -> None:
+    assert parse_security(JAVAS) == parse_security(LIBRDKAFKAS)
+
+
+def test_a_name_and_a_password_are_understood() -> None:
+    security = parse_security(JAVAS)
+
+    assert security.protocol is Protocol.SASL_SSL
+    assert security.sasl is not None
+    assert security.sasl.mechanism is Mechanism.SCRAM_SHA_512
+    assert (security.sasl.username, security.sasl.password) == ("alice", Secret("hush"))
+
+
+def test_nothing_given_is_plaintext() -> None:
+    assert parse_security({"bootstrap.servers": "h:1", "acks": "all"}) == PLAINTEXT
+    assert parse_security({"security.protocol": "PLAINTEXT"}) == PLAINTEXT
+
+
+def test_files_of_both_families_are_understood() -> None:
+    javas = {"ssl.truststore.location": "t", "ssl.truststore.password": "a", "ssl.keystore.location": "k"}
+    theirs = {"ssl.ca.location": "t", "ssl.certificate.location": "c", "ssl.key.location": "k"}
+
+    tls = parse_security({"security.protocol": "SSL", **javas}).tls
+    assert tls is not None
+    assert tls.authorities == Store("ssl.truststore.location", "t", password=Secret("a"))
+    assert (tls.certificate, tls.key) == (Store("ssl.keystore.location", "k"), None)
+
+    tls = parse_security({"security.protocol": "SSL", **theirs}).tls
+    assert tls is not None
+    assert tls.authorities == Store("ssl.ca.location", "t")
+    assert (tls.certificate, tls.key) == (
+        Store("ssl.certificate.location", "c"),
+        Store("ssl.key.location", "k"),
+    )
+
+
+def test_texts_in_the_settings_themselves_are_understood() -> None:
+    given = {
+        "ssl.truststore.certificates": "A\\nB",
+        "ssl.keystore.certificate.chain": "C",
+        "ssl.keystore.key": "K",
+    }
+    tls = parse_security({"security.protocol": "SSL", **given}).tls
+
+    assert tls is not None
+    assert tls.authorities == Store("ssl.truststore.certificates", text=Secret("A\nB"))
+    assert tls.certificate == Store("ssl.keystore.certificate.chain", text=Secret("C"))
+    assert tls.key == Store("ssl.keystore.key", text=Secret("K"))
+
+
+@pytest.mark.parametrize(
+    ("word", "checked"), [("https", True), ("HTTPS", True), ("", False), ("none", False)]
+)
+def test_host_names_are_checked_unless_switched_off(word: str, checked: bool) -> None:
+    given = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": word}
+    tls = parse_security(given).tls
+
+    assert tls is not None
+    assert tls.check_host is checked
+
+
+def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
+    url = {"sasl.oauthbearer.token.endpoint.url": "https://id/token", "sasl.oauthbearer.scope": "kafka"}
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    jaas = f'{module} clientId="me" clientSecret="hush" extension_logicalCluster="lkc-1";'
+    client = "sasl.oauthbearer.client"
+    ours = TokenEndpoint("https://id/token", "me", Secret("hush"), "kafka")
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+    spellings = [
+        {"sasl.jaas.config": jaas, "sasl.login.callback.handler.class": handler},
+        {
+            f"{client}.id": "me",
+            f"{client}.secret": "hush",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc-1",
+        },
+        {f"{client}.credentials.client.id": "me", f"{client}.credentials.client.secret": "hush"},
+    ]
+    parsed = [parse_security({**OAUTH, **url, **spelling}).sasl for spelling in spellings]
+
+    assert [sasl.token for sasl in parsed if sasl is not None] == [ours, ours, ours]
+    assert parsed[0] is not None
+    assert parsed[0].extensions == (("logicalCluster", "lkc-1"),)
+    assert parsed[0] == parsed[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol must be one of PLAINTEXT, SSL"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism has no effect unless security.protocol says"),
+        ({"ssl.ca.location": "x"}, "ssl.ca.location has no effect unless"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.locaton": "x"},
+            "did you mean ssl.truststore.location?",
+        ),
+        ({"security.protocol": "SSL", "ssl.key.location": "k"}, "without a certificate"),
+        ({"security.protocol": "SSL", "ssl.certificate.location": "c"}, "without its key"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "BKS"}, "must be PEM or PKCS12"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"}, "TLSv1.2 and TLSv1.3"),
+        ({"security.protocol": "SSL", "ssl.engine.factory.class": "x.Y"}, "Java class"),
+        (
+            {"security.protocol": "SSL", "ssl.ca.location": "a", "ssl.truststore.location": "b"},
+            "exclude each other",
+        ),
+        ({**JAVAS, "sasl.mechanism": "GSSAPI"}, r"GSSAPI \(Kerberos\) is not supported"),
+        ({**JAVAS, "sasl.mechanism": ""}, "sasl.mechanism must be one of PLAIN, SCRAM-SHA-256"),
+        ({**JAVAS, "sasl.mechanism": "PLAIN"}, "sasl.jaas.config must name PlainLoginModule"),
+        ({**LIBRDKAFKAS, "sasl.password": ""}, "sasl.password is missing"),
+        (
+            {**JAVAS, "sasl.jaas.config": JAAS.replace("username", "tokenauth")},
+            "'tokenauth', which is not supported",
+        ),
+        ({**JAVAS, "sasl.login.callback.handler.class": "my.Handler"}, "Java class"),
+        ({**JAVAS, "sasl.password": "${env:NOT_SET_HERE}"}, "variable NOT_SET_HERE, which is not set"),
+        (OAUTH, "sasl.oauthbearer.token must be given"),
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "id/token"}, "http, https or file address"),
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "https://id"}, "client.id is missing"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(given: dict[str, str], text: str) -> None:
+    with pytest.raises(SecuritySettingError, match=text) as caught:
+        parse_security(given)
+    assert "hush" not in str(caught.value)
+
+
+def test_what_only_tunes_java_is_accepted() -> None:
+    assert parse_security({**JAVAS, "ssl.protocol": "TLSv1.3", "sasl.kerberos.service.name": "kafka"})
+
+
+def test_an_explicit_protocol_leaves_what_it_does_not_need_alone() -> None:
+    assert parse_security({**LIBRDKAFKAS, "security.protocol": "PLAINTEXT"}) == PLAINTEXT
+
+
+def test_values_may_stand_in_the_environment_or_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hush")
+    (tmp_path / "client.properties").write_text(
+        "jaas=" + JAAS.replace("hush", "${env:KAFKA_PASSWORD}") + "\n"
+    )
+    of_file = {**JAVAS, "sasl.jaas.config": JAAS.replace("hush", "${env:KAFKA_PASSWORD}")}
+
+    assert parse_security(of_file) == parse_security(JAVAS)
+    referred = {**LIBRDKAFKAS, "sasl.password": "${file:" + str(tmp_path / "client.properties") + ":pw}"}
+    with pytest.raises(SecuritySettingError, match="no such setting"):
+        parse_security(referred)
+    (tmp_path / "client.properties").write_text("pw=hush\n")
+    assert parse_security(referred) == parse_security(LIBRDKAFKAS)
+
+
+def test_secrets_do_not_show() -> None:
+    secret = {
+        **JAVAS,
+        "ssl.keystore.key": "hush",
+        "ssl.keystore.certificate.chain": "hush",
+        "ssl.key.password": "hush",
+    }
+    oauth = {**OAUTH, "sasl.oauthbearer.token": "hush"}
+
+    for settings in (secret, LIBRDKAFKAS, oauth):
+        security = parse_security(settings)
+        assert "hush" not in repr(security) + str(security) + f"{security}"
+        assert pickle.loads(pickle.dumps(security)) == security
+        assert hash(security)
+
+
+def test_every_secret_is_a_setting_that_is_understood() -> None:
+    assert set(UNDERSTOOD) >= SECRET
+    assert all(is_security_setting(name) for name in UNDERSTOOD)
