@@ -32,11 +32,12 @@ class SmallDisk:
             subprocess.run(["umount", "--lazy", str(self.mount_point)], check=True)
             self._is_mounted = False
 
-    def fill(self) -> None:
-        """Leave no room for a single byte."""
+    def fill(self, leaving: int = 0) -> None:
+        """Leave no room for a single byte, or for so many."""
         with self._filling.open("ab", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 _write_while_there_is_room(file.fileno(), bytes(size))
+            os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size - leaving)
 
     def make_room(self) -> None:
         self._filling.unlink(missing_ok=True)

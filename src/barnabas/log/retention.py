@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.log import names
+from barnabas.log.failures import DISK_FULL
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
@@ -35,12 +36,22 @@ def retire(log: Log, segment: Segment, now_ms: int) -> None:
     """Take a segment out of the log: its files are renamed now and removed later, as a fetch may read them."""
     due_ms = now_ms + log.config.file_delete_delay_ms
     for path in segment.retire():
-        log.fs.rename(path, path + names.DELETED)
-        log.garbage.append((due_ms, path + names.DELETED))
+        _set_aside(log, path, due_ms)
     log.segments.remove(segment)
     log.size_bytes -= segment.size
     # If a crash brought it back once the recovery point is above it, it would be believed.
     log.unsynced.add(log.folder)
+
+
+def _set_aside(log: Log, path: str, due_ms: int) -> None:
+    try:
+        log.fs.rename(path, path + names.DELETED)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        log.fs.remove(path)  # no room even for another name: what would make some must not stay for that
+    else:
+        log.garbage.append((due_ms, path + names.DELETED))
 
 
 def count_deletable(log: Log, now_ms: int) -> int:

@@ -18,16 +18,19 @@ from barnabas.files import LocalFileSystem
 from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
 from barnabas.log.compaction.plan import CleanedGroup, CompactionResult
 from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
+from barnabas.log.failures import DISK_FULL, DiskFull
 from barnabas.log.log import Log
 from barnabas.log.scan import BadBatch
 from barnabas.server.cleaning_metrics import CleaningMetrics
-from barnabas.worker.process import JobCancelled, JobFailed, Worker
+from barnabas.worker.process import JobCancelled, JobFailed, NoRoom, Worker
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 RETRY_MS = 10 * 60 * 1000
 """How long a log is left alone after its compaction failed. Kafka never tries again before a restart."""
+RETRY_WITHOUT_ROOM_MS = 30_000
+"""And after it found no room on the disk, which somebody may make at any moment."""
 SHORTEST_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; to look at every log all the time helps nobody
 
 logger = logging.getLogger(__name__)
@@ -103,7 +106,7 @@ class Cleaning:
                 try:
                     candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
                 except (KafkaError, OSError, BadBatch) as error:
-                    self._give_up(log, str(error))
+                    self._give_up(log, error)
                     continue
                 if candidate is not None:
                     found.append(candidate)
@@ -118,14 +121,16 @@ class Cleaning:
             if now_ms >= failure.retry_ms or self._logs.get(log.topic_partition) is not log:
                 del self.uncleanable[log]
 
-    def _give_up(self, log: Log, reason: str) -> None:
+    def _give_up(self, log: Log, error: Exception) -> None:
+        """For now."""
+        wait_ms = RETRY_WITHOUT_ROOM_MS if _says_no_room(error) else RETRY_MS
         logger.error(
-            "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d minutes.",
+            "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d seconds.",
             log.topic_partition,
-            reason,
-            RETRY_MS // 60_000,
+            error,
+            wait_ms // 1000,
         )
-        self.uncleanable[log] = Uncleanable(reason, self._broker.clock.now_ms() + RETRY_MS)
+        self.uncleanable[log] = Uncleanable(str(error), self._broker.clock.now_ms() + wait_ms)
 
     # -- one log ------------------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class Cleaning:
             if not isinstance(error, JobFailed | KafkaError | OSError):
                 logger.exception("the compaction of %s failed as it should not", log.topic_partition)
             if swapping.is_valid:  # else it was deleted or cut, and no wonder that the worker stumbled
-                self._give_up(log, str(error))
+                self._give_up(log, error)
         finally:
             await self._broker.in_thread(lambda: remove_unfinished(log.fs, log.folder))
             del self._rounds[log]
@@ -196,6 +201,10 @@ class Cleaning:
             result.records_read,
             result.seconds,
         )
+
+
+def _says_no_room(error: Exception) -> bool:
+    return isinstance(error, DiskFull | NoRoom) or (isinstance(error, OSError) and error.errno in DISK_FULL)
 
 
 def _sync_folder(log: Log) -> None:

@@ -38,6 +38,8 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
+    no_room: bool = False
+    """The disk was full; all is well as soon as it is not."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):

@@ -34,6 +34,10 @@ class JobFailed(Exception):  # noqa: N818 - reads as what happened
     """The job could not be done. Whatever it had begun is undone or can be thrown away."""
 
 
+class NoRoom(JobFailed):
+    """The disk was full. Nothing has changed, and the same job may succeed when there is room."""
+
+
 class WorkerDied(JobFailed):
     """The process ended in the middle of the job: killed, or out of memory."""
 
@@ -99,28 +103,29 @@ class Worker:
     async def stop(self) -> None:
         """End the process. It ends by itself when its input does; if it does not, it is killed."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            await _kill(process)
+        if process is not None:
+            await _end(process)
 
     async def _bury(self, error: Exception) -> str:
         """Make sure that the process is gone; how it ended."""
         process, self._process = self._process, None
         if process is None:
             return f"the worker process could not be started: {error}"
-        await _kill(process)
+        await _end(process)
         return f"the worker process ended unexpectedly (exit code {process.returncode})"
 
 
-async def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    await process.wait()
+async def _end(process: Process) -> None:
+    """Kills only a process that does not end by itself: asyncio's `kill` asks for the exit code first, and where
+    the process is just dying it takes the code away from the one who waits for it, who is then told 255."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 def _result(answer: Answer) -> Result:
@@ -129,4 +134,4 @@ def _result(answer: Answer) -> Result:
     if isinstance(answer, Cancelled):
         raise JobCancelled
     assert isinstance(answer, Failed)
-    raise JobFailed(answer.reason)
+    raise (NoRoom if answer.no_room else JobFailed)(answer.reason)

@@ -8,6 +8,7 @@ import select
 
 from barnabas.files import FileSystem
 from barnabas.log.compaction.cleaner import CompactionFailed
+from barnabas.log.failures import DISK_FULL
 from barnabas.worker.jobs import do
 from barnabas.worker.messages import (
     LENGTH,
@@ -97,8 +98,10 @@ def _answer(job: Job, channel: Channel, fs: FileSystem) -> Answer:
         return Done(do(job, fs, check, lambda part: channel.send(Progress(part))))
     except JobCancelled:
         return Cancelled()
-    except (CompactionFailed, OSError) as error:
+    except CompactionFailed as error:
         return Failed(str(error))
+    except OSError as error:
+        return Failed(str(error), no_room=error.errno in DISK_FULL)
     except BrokerGone:
         raise
     except Exception as error:

@@ -1,5 +1,6 @@
 """Power is lost at every single step of a compaction and of its swap; the next start finds a sound log."""
 
+import errno
 import random
 from contextlib import suppress
 
@@ -8,6 +9,8 @@ import pytest
 from barnabas.errors import KafkaError
 from barnabas.log import names
 from barnabas.log.compaction.plan import CompactionPlan
+from barnabas.log.compaction.swap import remove_unfinished
+from barnabas.log.failures import DiskFull
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem, PowerLost
 from tests.log.compaction.support import (
@@ -149,6 +152,24 @@ def test_an_input_output_error_during_the_swap_takes_the_dir_offline_and_loses_n
         if not failed:
             assert final_values(committed(scene.log)) == scene.table
         check(scene, scene.fs.crash(), "boot-2", f"step {step}")
+
+
+def test_a_full_disk_at_any_step_changes_nothing_or_is_no_matter() -> None:
+    """Space is taken by creating, appending and renaming; the last also where the new name is longer."""
+    taking = ("create", "append", "rename")
+    for step in range(1, steps() + 1):
+        scene = Scene()
+        scene.fs.fail_at(step, OSError(errno.ENOSPC, "No space left on device"), *taking)
+        with suppress(OSError, DiskFull):
+            run(scene.log, scene.plan)
+        remove_unfinished(scene.fs, scene.log.folder)
+        assert not scene.logs.offline_dirs, step
+        assert_sound(scene, records(scene.log), f"step {step}")
+        assert final_values(committed(scene.log)) == scene.table, step
+        scene.fs.heal()
+        clean(scene.log)
+        assert final_values(committed(scene.log)) == scene.table, step
+        check(scene, scene.fs.crash(lose_unsynced=False), "boot-1", f"step {step}")
 
 
 def test_the_checkpoint_of_the_cleaner_survives_and_follows_truncations_and_deletions() -> None:

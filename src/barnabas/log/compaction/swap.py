@@ -2,18 +2,21 @@
 
 The steps, in an order that a crash may interrupt anywhere (log/leftovers.py finishes what was begun):
 
-    1.  .cleaned -> .swap       the .log first: from then on the new segment is valid, before it is not
+    1.  .cleaned -> .swap       the .log first: from then on the new segment is valid, before it is not. A disk
+                                without room for the names gets the old ones back, the .log last
     2.  the old segments        -> .deleted, which are removed after file.delete.delay.ms
     3.  .swap -> no suffix      the .log first, so that no index without its .log.swap is taken for an unfinished one
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.compaction.plan import Source
+from barnabas.log.failures import DISK_FULL
 from barnabas.log.retention import retire
 from barnabas.log.segment import Segment
 
@@ -30,26 +33,61 @@ def find_sources(log: Log, sources: list[Source]) -> list[Segment] | None:
 
 
 def swap_in(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
-    """Replace neighbouring segments by the `.cleaned` one, which has `size` bytes; KafkaError when the disk fails."""
+    """Replace neighbouring segments by the `.cleaned` one, which has `size` bytes.
+
+    DiskFull when there was no room for that and nothing has changed; another KafkaError when the disk has failed.
+    """
+    with log.disk():
+        _make_valid(log, old[0].base_offset)
     with log.disk(harmless=()):
-        _swap_in(log, old, size, now_ms)
+        _replace(log, old, size, now_ms)
 
 
-def _swap_in(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
+def _make_valid(log: Log, base_offset: int) -> None:
+    try:
+        _rename_all(log.fs, log.folder, base_offset, names.CLEANED, names.SWAP)
+    except OSError:
+        with log.disk(harmless=()):  # the next start would end what goes on without it
+            _rename_all(
+                log.fs, log.folder, base_offset, names.SWAP, names.CLEANED, reversed(names.SEGMENT_SUFFIXES)
+            )
+        raise
+
+
+def _replace(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
     base_offset = old[0].base_offset
     place = log.segments.index(old[0])
-    _rename_all(log.fs, log.folder, base_offset, names.CLEANED, names.SWAP)
     for segment in old:
         retire(log, segment, now_ms)
-    _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
+    try:
+        _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        _make_room(log)
+        _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
     log.segments.insert(place, old[0].replacement(size))
     log.size_bytes += size
     gone = {segment.base_offset for segment in old[1:]}
     log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset not in gone)
 
 
-def _rename_all(fs: FileSystem, folder: str, base_offset: int, before: str, after: str) -> None:
-    for suffix in names.SEGMENT_SUFFIXES:
+def _make_room(log: Log) -> None:
+    """There is no way back any more, and a full disk has no room for names: let go of what would go a little later."""
+    for _, path in log.garbage:
+        log.fs.remove(path)
+    log.garbage.clear()
+
+
+def _rename_all(
+    fs: FileSystem,
+    folder: str,
+    base_offset: int,
+    before: str,
+    after: str,
+    suffixes: Iterable[str] = names.SEGMENT_SUFFIXES,
+) -> None:
+    for suffix in suffixes:
         path = names.path_of(folder, base_offset, suffix)
         if fs.exists(path + before):
             fs.rename(path + before, path + after)
