@@ -145,9 +145,11 @@ def test_a_killed_process_is_noticed_and_replaced(log: Log, tmp_path: Path) -> N
 def test_a_process_that_was_killed_while_idle_is_replaced(log: Log) -> None:
     async def use(worker: Worker) -> None:
         await worker.run(plan(log), lambda group: None)
-        os.kill(worker.pid or 0, signal.SIGKILL)
+        killed = worker.pid or 0
+        os.kill(killed, signal.SIGKILL)
         await until(lambda: not worker.is_running)
         await worker.run(plan(log), lambda group: None)
+        assert worker.pid not in (None, killed)
 
     with_worker(use)
 
@@ -192,6 +194,17 @@ def test_a_program_that_is_no_worker_is_a_failed_job(log: Log) -> None:
             await missing.run(plan(log), lambda group: None)
 
     asyncio.run(main())
+
+
+def test_a_process_that_is_just_dying_is_left_to_tell_its_own_exit_code(log: Log) -> None:
+    """The end of its output is seen before it has an exit code; whoever kills it then loses the code."""
+
+    async def use() -> None:
+        dying = Worker((sys.executable, "-c", "import os, sys; os.close(1); sys.stdin.read(); os._exit(7)"))
+        with pytest.raises(WorkerDied, match="exit code 7"):
+            await dying.run(plan(log), lambda group: None)
+
+    asyncio.run(use())
 
 
 def start_bare() -> subprocess.Popen[bytes]:
