@@ -120,6 +120,7 @@ def test_a_pattern_brings_topics_that_are_created_later(broker: EmbeddedBroker) 
     sent = load.stop()
     wait_until(lambda: processed.includes(sent), "all records are processed")
     worker.leave()
+    assert set(processed.counts) == sent
 
 
 def test_a_group_changes_its_protocol_and_back_under_load(broker: EmbeddedBroker, topic: str) -> None:

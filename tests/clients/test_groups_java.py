@@ -217,3 +217,4 @@ def test_java_consumers_come_and_go_under_load(broker: EmbeddedBroker, bootstrap
     sent = load.stop()
     wait_until(lambda: processed.includes(sent), "all records are processed")
     second.leave()
+    assert set(processed.counts) == sent

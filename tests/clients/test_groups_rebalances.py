@@ -91,6 +91,7 @@ def test_clients_of_all_makes_share_one_group(broker: EmbeddedBroker, topic: str
     wait_until(lambda: processed.includes(sent), "all records are processed")
     for worker in workers:
         worker.leave()
+    assert set(processed.counts) == sent
 
 
 def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, topic: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from barnabas.cluster.names import TRANSACTION_STATE
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, wait_for
 
@@ -180,10 +181,13 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
 
 def test_a_silent_transactional_id_is_forgotten() -> None:
     settings = {
+        "transaction.state.log.num.partitions": "1",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
         "transactional.id.expiration.ms": "300",
     }
     with EmbeddedBroker(settings) as broker:
         transactional(broker.bootstrap_servers, "silent")
         shards = broker.broker.coordinators.transactions.runtime.shards
-        wait_for(lambda: any(len(shard) == 0 for _, shard in shards()), "the end of the id")
+        wait_for(lambda: all(len(shard) == 0 for _, shard in shards()), "the end of the id")
+        written = consume(broker.bootstrap_servers, TRANSACTION_STATE, 2)
+        assert [message.value() is None for message in written] == [False, True]  # noted, then taken back

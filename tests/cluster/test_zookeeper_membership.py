@@ -254,6 +254,7 @@ def test_a_claim_whose_answer_was_lost_leads_to_a_term_all_the_same(root: str) -
             await one.zk.create("/controller", b'{"brokerid":1,"timestamp":"0"}', ephemeral=True)
             one.campaign()
             await until(lambda: one.is_controller)
+            assert len(one.epochs) == 1
 
     asyncio.run(scenario())
 

@@ -88,7 +88,8 @@ def test_ephemeral_nodes_go_with_their_session_at_once(root: str) -> None:
 def test_the_timeout_is_what_the_server_grants(root: str) -> None:
     async def scenario() -> None:
         async with session(root, 60) as zk:
-            await until(lambda: zk.session_timeout == 10)  # 20 ticks of 500 ms
+            assert await zk.exists("/nothing") is None
+            assert zk.session_timeout == 10  # 20 ticks of 500 ms
 
     asyncio.run(scenario())
 

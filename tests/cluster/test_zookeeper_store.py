@@ -176,7 +176,8 @@ def test_following_goes_on_in_a_new_session(root: str) -> None:
             epoch = await one.be_elected()
             await expire(two.zk)
             await one.store.append(0, epoch, ids(1))
-            await until(lambda: two.entries == [(1, ids(1))])
+            await until(lambda: two.entries)
+            assert two.entries == [(1, ids(1))]
 
     asyncio.run(scenario())
 

@@ -236,6 +236,12 @@ async def test_answers_to_a_client_that_has_left_are_dropped() -> None:
         await server.connections_become(0)
         for request in waiting:
             request.respond(HeartbeatResponse())
+        assert not server.server.connections
+        another = await server.connect()
+        await another.send(heartbeat_frame(11))
+        await until(lambda: len(waiting) == 11)
+        waiting[10].respond(HeartbeatResponse())
+        assert await another.correlation_ids(1) == [11]
 
 
 @scenario
@@ -250,5 +256,7 @@ async def test_a_connection_that_is_broken_while_it_is_written_to_is_closed() ->
         await client.send(heartbeat_frame(1))
         await until(lambda: bool(waiting))
         client.abort()
+        [connection] = server.server.connections
         waiting[0].respond(HeartbeatResponse())  # before the loop has seen the end of the connection
         await server.connections_become(0)
+        assert connection.closed

@@ -97,7 +97,8 @@ def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
 @scenario
 async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
     async with monitoring() as server:
-        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await until(lambda: bool(server._open))
         await asyncio.wait_for(server.stop(), 2)
+        assert await reader.read() == b""
         writer.close()

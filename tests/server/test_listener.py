@@ -73,7 +73,8 @@ def test_an_empty_host_listens_on_ipv4_too() -> None:
     listener = Listener("ALL", "", 0)
     listener.open()
     try:
-        socket.create_connection(("127.0.0.1", listener.port)).close()
+        with socket.create_connection(("127.0.0.1", listener.port)) as client:
+            assert client.getpeername() == ("127.0.0.1", listener.port)
     finally:
         listener.close()
 
@@ -91,7 +92,8 @@ def test_a_machine_without_ipv6_still_listens_on_all_interfaces(monkeypatch: pyt
     listener.open()
     monkeypatch.undo()
     try:
-        socket.create_connection(("127.0.0.1", listener.port)).close()
+        with socket.create_connection(("127.0.0.1", listener.port)) as client:
+            assert client.getpeername() == ("127.0.0.1", listener.port)
     finally:
         listener.close()
 

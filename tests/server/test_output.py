@@ -128,9 +128,11 @@ async def test_a_client_may_leave_while_its_slice_is_read(
 ) -> None:
     loop = asyncio.get_running_loop()
     gate = asyncio.Event()
+    warmed: list[int] = []
 
     def slow_disk(fd: int, position: int, count: int) -> None:
         asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+        warmed.append(position)
 
     monkeypatch.setattr(output, "is_cached", lambda *place: False)
     monkeypatch.setattr(output, "warm", slow_disk)
@@ -138,9 +140,13 @@ async def test_a_client_may_leave_while_its_slice_is_read(
         client = await server.connect()
         await client.send(frame(FetchRequest(), 11, 1))
         await until(lambda: any(each.output for each in server.server.connections))
+        [connection] = server.server.connections
         client.abort()
         await server.connections_become(0)
         gate.set()
+        await until(lambda: bool(warmed))
+        assert connection.closed
+        assert not server.server.connections
 
 
 @scenario

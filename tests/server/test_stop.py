@@ -64,7 +64,9 @@ async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
 @scenario
 async def test_a_server_without_clients_stops_at_once() -> None:
     async with serving(heartbeat(echo)) as server:
-        await asyncio.wait_for(server.server.stop(), 0.5)
+        await asyncio.wait_for(server.server.stop(patience=60.0), 5.0)
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await server.connect()
 
 
 @scenario
@@ -84,3 +86,5 @@ async def test_handlers_that_still_run_are_given_up() -> None:
         await until(lambda: any(each.unanswered for each in server.server.connections))
         await server.server.stop(patience=0.05)
         await until(lambda: bool(ended))
+        assert ended == ["cancelled"]
+        assert await client.is_closed()

@@ -81,6 +81,7 @@ def test_any_broker_of_the_cluster_creates_topics(cluster: EmbeddedCluster) -> N
     for broker in cluster.brokers.values():
         name = broker.create_topic(f"made-by-{broker.port}")
         until(lambda name=name: all(name in other.broker.image.topics for other in cluster.running))
+        assert len({other.broker.image.topics[name].topic_id for other in cluster.running}) == 1
 
 
 @pytest.mark.slow
