@@ -6,18 +6,25 @@ with ApacheKafka(tmp_path / "kafka") as kafka:
     kafka.bootstrap_servers
 """
 
+import atexit
+import functools
+import random
 import socket
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+from tests.kafka_jars import PROJECT_ROOT, jar, kafka_libs
+from tests.tool_runner import ToolRunner
 
 LOG4J_CONFIG = PROJECT_ROOT / "tests" / "java" / "log4j2.xml"
+TOOL_RUNNER = PROJECT_ROOT / "tests" / "java" / "ToolRunner.java"
+_LOG4J = f"-Dlog4j2.configurationFile={LOG4J_CONFIG}"
 CLUSTER_ID = "barnabas-tests-0000000"  # 22 characters, as Kafka's base64 uuids are
 
 # A tool lives for a second or two: compile lightly, share the JDK's classes, start no parallel collector.
@@ -48,8 +55,7 @@ class ToolResult:
 
 def java_command(main_class: str, *args: str, flags: tuple[str, ...] = TOOL_FLAGS) -> list[str]:
     """The command line that runs a class of Kafka's jars."""
-    log4j = f"-Dlog4j2.configurationFile={LOG4J_CONFIG}"
-    return ["java", *flags, log4j, "-cp", f"{kafka_libs()}/*", main_class, *args]
+    return ["java", *flags, _LOG4J, "-cp", f"{kafka_libs()}/*", main_class, *args]
 
 
 def run_tool(
@@ -59,16 +65,35 @@ def run_tool(
     stdin: str | None = None,
     flags: tuple[str, ...] = TOOL_FLAGS,
 ) -> ToolResult:
-    """Runs one of Kafka's tools to its end. Each call starts a JVM, which takes one to two seconds."""
-    done = subprocess.run(
-        java_command(main_class, *args, flags=flags),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    """Runs one of Kafka's tools to its end. It gets a JVM of its own, which takes one to two seconds to start, if it
+    wants flags of its own, is a program of ours, or comes while another one runs."""
+    if flags is TOOL_FLAGS and not main_class.endswith(".java") and _runner_is_taken.acquire(blocking=False):
+        try:
+            code, stdout, stderr = _runner().run((main_class, *args), stdin, timeout)
+        finally:
+            _runner_is_taken.release()
+        return ToolResult(stdout, stderr, code)
+    return _run_alone(java_command(main_class, *args, flags=flags), timeout, stdin)
+
+
+def _run_alone(command: list[str], timeout: float, stdin: str | None) -> ToolResult:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
     return ToolResult(done.stdout, done.stderr, done.returncode)
+
+
+_runner_is_taken = threading.Lock()
+# Where tools are, and nothing that they share: see ToolRunner.java.
+_TOOL_JARS = ("kafka-tools", "kafka_2.13")
+
+
+@functools.cache
+def _runner() -> ToolRunner:
+    tools = [str(jar(name)) for name in _TOOL_JARS]
+    shared = [str(path) for path in sorted(kafka_libs().glob("*.jar")) if str(path) not in tools]
+    command = ["java", *TOOL_FLAGS, _LOG4J, "-cp", ":".join(shared), str(TOOL_RUNNER), *tools]
+    runner = ToolRunner(command)
+    atexit.register(runner.close)
+    return runner
 
 
 class ApacheKafka:
@@ -183,11 +208,21 @@ class ApacheKafka:
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port nobody listens on now, and that the system gives to nobody meanwhile: see _LASTING_PORTS."""
+    while True:
+        port = _system_random.choice(_LASTING_PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
         return port
+
+
+# Below Linux's ip_local_port_range: from that range every connection takes a port, while a JVM takes seconds to start.
+_LASTING_PORTS = range(15_000, 32_000)
+_system_random = random.SystemRandom()  # tests seed the other one
 
 
 # ApiVersions v0: api key, version, correlation id, client id (null); no body.
