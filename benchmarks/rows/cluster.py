@@ -119,7 +119,9 @@ ROWS = (
         "three brokers: create a topic of 1,000 partitions",
         both(creation),
         (SECONDS, LONGEST_ANSWER),
-        (NOT_SLOWER, Target("longest_ms", "<=", 20, relative_to=None)),
+        # As seen from outside, where three brokers and the client share the cores. That no step of a loop takes more
+        # than 20 ms is a test: tests/server/test_many_partitions.py.
+        (NOT_SLOWER, Target("longest_ms", "<=", 1.0)),
     ),
     Row(
         "cluster-failover",

@@ -214,9 +214,10 @@ class LogManager:
 
     def prepare(self, partitions: Iterable[tuple[TopicPartition, Uuid]]) -> Callable[[], None]:
         """Choose dirs for many new partitions; the slow part of their creation, to be run in a thread."""
-        folders = []
+        folders, held = [], self._partitions_held()
         for partition, topic_id in partitions:
-            log_dir = self._prepared[partition] = self._dir_for(partition)
+            log_dir = self._prepared[partition] = self._dir_for(partition, held)
+            held[log_dir] += 1
             folders.append((f"{log_dir.folder}/{partition}", topic_id))
 
         def make() -> None:
@@ -245,7 +246,7 @@ class LogManager:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{partition} may be in a log dir that is offline: {', '.join(self.offline_dirs)}",
             )
-        log_dir = self._prepared.pop(partition, None) or self._dir_for(partition)
+        log_dir = self._prepared.pop(partition, None) or self._dir_for(partition, self._partitions_held())
         self._preferred.pop(partition, None)
         folder = f"{log_dir.folder}/{partition}"
         if partition in log_dir.unwritten_deletions:
@@ -306,19 +307,24 @@ class LogManager:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[partition] = log_dir
 
-    def _dir_for(self, partition: TopicPartition) -> LogDir:
-        wanted = self._preferred.get(partition)
-        return wanted if wanted is not None and wanted.gate.error is None else self._emptiest_dir()
+    def _partitions_held(self) -> Counter[LogDir]:
+        """How many partitions each dir holds, or will hold soon."""
+        if len(self.dirs) == 1:
+            return Counter()  # nothing to choose from
+        return Counter((*self._dir_of.values(), *self._prepared.values()))
 
-    def _emptiest_dir(self) -> LogDir:
+    def _dir_for(self, partition: TopicPartition, held: Counter[LogDir]) -> LogDir:
+        wanted = self._preferred.get(partition)
+        return wanted if wanted is not None and wanted.gate.error is None else self._emptiest_dir(held)
+
+    def _emptiest_dir(self, held: Counter[LogDir]) -> LogDir:
         online = list(self._online())
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
         if len(online) == 1:
             return online[0]
         online = [log_dir for log_dir in online if not self.is_cordoned(log_dir.folder)] or online
-        counts = Counter(log_dir.folder for log_dir in (*self._dir_of.values(), *self._prepared.values()))
-        return min(online, key=lambda log_dir: counts[log_dir.folder])
+        return min(online, key=lambda log_dir: held[log_dir])
 
     def delete(self, partition: TopicPartition) -> None:
         """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""

@@ -91,7 +91,7 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """What the image says is here should be on disk; what is not may be on a disk that has failed."""
         for topic in image.topics.values():
-            self._store(image, topic, enumerate(topic.partitions), new=False)
+            _whole(self._store(image, topic, enumerate(topic.partitions), new=False))
 
     def new_partitions(
         self, image: MetadataImage, deltas: Iterable[Delta]
@@ -106,24 +106,25 @@ class ReplicaManager:
                         found.append((TopicPartition(topic.name, index), topic.topic_id))
         return found
 
-    def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> None:
+    def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> Iterator[None]:
+        """One partition after the other: whoever drives this lets others run in between."""
         for delta in deltas:
             if isinstance(delta, TopicCreated):
-                self._store(image, delta.topic, enumerate(delta.topic.partitions))
+                yield from self._store(image, delta.topic, enumerate(delta.topic.partitions))
             elif isinstance(delta, PartitionsAdded):
-                self._add(image, delta)
+                yield from self._add(image, delta)
             elif isinstance(delta, PartitionChanged):
                 if topic := image.topic_by_id(delta.topic_id):
-                    self._store(image, topic, [(delta.index, delta.state)])
+                    yield from self._store(image, topic, [(delta.index, delta.state)])
             elif isinstance(delta, TopicDeleted):
-                self._delete(delta.topic_id)
+                yield from self._delete(delta.topic_id)
             elif isinstance(delta, ConfigsChanged):
-                self._configure(image, delta)
+                yield from self._configure(image, delta)
 
-    def _add(self, image: MetadataImage, delta: PartitionsAdded) -> None:
+    def _add(self, image: MetadataImage, delta: PartitionsAdded) -> Iterator[None]:
         if topic := image.topic_by_id(delta.topic_id):
             first = len(topic.partitions) - len(delta.partitions)
-            self._store(image, topic, enumerate(delta.partitions, first))
+            yield from self._store(image, topic, enumerate(delta.partitions, first))
 
     def _store(
         self,
@@ -132,7 +133,7 @@ class ReplicaManager:
         states: Iterable[tuple[int, PartitionState]],
         *,
         new: bool = True,
-    ) -> None:
+    ) -> Iterator[None]:
         partitions = self.by_name.get(topic.name, {})
         config = self._log_config(image, topic.name)
         for index, state in states:
@@ -148,6 +149,7 @@ class ReplicaManager:
                 self._remove(partition)
             elif self._awaiting_room.pop(TopicPartition(topic.name, index), None) is not None:
                 self._offline.pop(TopicPartition(topic.name, index), None)
+            yield
 
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
@@ -166,13 +168,14 @@ class ReplicaManager:
             topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
         )
 
-    def _delete(self, topic_id: Uuid) -> None:
+    def _delete(self, topic_id: Uuid) -> Iterator[None]:
         name = self._name_of(topic_id)
         if name is None:
             return
         del self.by_name[name]
         for partition in self.by_id.pop(topic_id).values():
             self._remove(partition)
+            yield
         for place in [place for place in self._offline if place.topic == name]:
             del self._offline[place]
             self._awaiting_room.pop(place, None)
@@ -190,7 +193,7 @@ class ReplicaManager:
             # It is gone from the image all the same; what is left of it is set aside at the next start.
             logger.error("the files of %s cannot be removed: %s", place, error)
 
-    def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> None:
+    def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> Iterator[None]:
         if delta.resource_type == ResourceType.TOPIC:
             names = [delta.resource_name]
         elif delta.resource_type == ResourceType.BROKER:
@@ -199,8 +202,9 @@ class ReplicaManager:
             return
         for name in names:
             config = self._log_config(image, name)
-            for partition in self.by_name.get(name, {}).values():
+            for partition in list(self.by_name.get(name, {}).values()):
                 partition.update_config(config)
+                yield
 
     # -- by the clock, and in need ------------------------------------------------------------------
 
@@ -218,7 +222,7 @@ class ReplicaManager:
         for place in awaiting:
             topic = image.topics.get(place.topic)
             if topic is not None and (state := topic.partition(place.partition)) is not None:
-                self._store(image, topic, [(place.partition, state)])
+                _whole(self._store(image, topic, [(place.partition, state)]))
         opened = [place for place in awaiting if place not in self._offline]
         if opened:
             logger.info("there is room on the disk again, and %d partitions are online", len(opened))
@@ -245,3 +249,9 @@ class ReplicaManager:
                     del partitions[index]
                     partition.retire(ErrorCode.KAFKA_STORAGE_ERROR)
                     self.on_applied(partition)
+
+
+def _whole(steps: Iterator[None]) -> None:
+    """Take them all at once."""
+    for _ in steps:
+        pass

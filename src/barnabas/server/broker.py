@@ -78,6 +78,8 @@ CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a
 class Broker:
     """Handlers get this object. Everything here belongs to one event loop, the one that ran `start`."""
 
+    applied_at_once = 32  # partitions that take over a change of the metadata before requests get their turn
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -325,7 +327,9 @@ class Broker:
             await self.in_thread(self.logs.prepare(new))
         before = self.image
         self.use(image)
-        self.replicas.apply(image, deltas)
+        for count, _ in enumerate(self.replicas.apply(image, deltas), 1):
+            if count % self.applied_at_once == 0:
+                await asyncio.sleep(0)
         if self.replicas.is_awaiting_room:
             self._lost_replicas.tell()
         self.coordinators.applied(before, deltas)

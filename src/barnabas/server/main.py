@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.server import collector
 from barnabas.server.broker import Broker
 from barnabas.server.descriptors import raise_limit, room_for_connections
 
@@ -41,7 +42,10 @@ async def _serve(config: BrokerConfig, announce: Callable[[Broker], None]) -> No
         loop.add_signal_handler(number, stop.set)
     broker = Broker(config)
     broker.on_all_dirs_failed = stop.set
+    collector.collect_rarely()
     await broker.start()
+    collector.keep_all()
+    broker.metadata.on_commit.append(collector.keep_many)
     announce(broker)
     await stop.wait()
     logger.info("stopping: finishing requests, flushing logs")

@@ -92,6 +92,8 @@ class _NoMonitoring:
 
 
 class SimulatedBroker(Broker):
+    applied_at_once = 1  # as many chances for something to come in between as there can be
+
     def __init__(
         self,
         number: int,
