@@ -11,7 +11,7 @@ from barnabas.controller.configs import (
     incremental_alter_configs,
 )
 from barnabas.errors import ErrorCode, KafkaError
-from tests.controller.clusters import after, cluster_of, with_topic
+from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ResourceType.TOPIC, "t")
 IMAGE = with_topic(cluster_of(1), "t", PartitionState((1,), (1,), 1))
@@ -30,25 +30,25 @@ RULES = ConfigRules(check, list_default)
 
 
 def operated(*operations: ConfigOperation, image: object = IMAGE) -> tuple[dict[str, str], KafkaError | None]:
-    decided = incremental_alter_configs(image, {TOPIC: operations}, RULES)  # type: ignore[arg-type]
+    decided = incremental_alter_configs(image, {TOPIC: operations}, RULES, POLICY)  # type: ignore[arg-type]
     return dict(after(image, decided).topic_configs("t")), decided[1][TOPIC]  # type: ignore[arg-type]
 
 
 def test_altering_replaces_all_settings() -> None:
-    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES))
-    image = after(image, alter_configs(image, {TOPIC: {"b": "3"}}, RULES))
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES, POLICY))
+    image = after(image, alter_configs(image, {TOPIC: {"b": "3"}}, RULES, POLICY))
     assert image.topic_configs("t") == {"b": "3"}
 
 
 def test_nothing_is_stored_when_nothing_changes_or_it_is_only_checked() -> None:
-    assert alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES, validate_only=True) == ([], {TOPIC: None})
-    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES))
-    assert alter_configs(image, {TOPIC: {"a": "1"}}, RULES) == ([], {TOPIC: None})
+    assert alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES, POLICY, validate_only=True) == ([], {TOPIC: None})
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1"}}, RULES, POLICY))
+    assert alter_configs(image, {TOPIC: {"a": "1"}}, RULES, POLICY) == ([], {TOPIC: None})
 
 
 def test_a_refused_resource_does_not_hold_up_the_others() -> None:
     broker = Resource(ResourceType.BROKER, "1")
-    decided = alter_configs(IMAGE, {TOPIC: {"bad": "1"}, broker: {"a": "1"}}, RULES)
+    decided = alter_configs(IMAGE, {TOPIC: {"bad": "1"}, broker: {"a": "1"}}, RULES, POLICY)
     assert decided[1][broker] is None
     error = decided[1][TOPIC]
     assert error is not None
@@ -58,13 +58,13 @@ def test_a_refused_resource_does_not_hold_up_the_others() -> None:
 
 def test_a_topic_that_does_not_exist_has_no_settings() -> None:
     other = Resource(ResourceType.TOPIC, "other")
-    error = alter_configs(IMAGE, {other: {}}, RULES)[1][other]
+    error = alter_configs(IMAGE, {other: {}}, RULES, POLICY)[1][other]
     assert error is not None
     assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_settings_are_set_and_deleted_one_by_one() -> None:
-    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES))
+    image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES, POLICY))
     operations = (
         ConfigOperation("a", Operation.DELETE, None),
         ConfigOperation("c", Operation.SET, "3"),

@@ -11,6 +11,7 @@ isr.py          a leader asks for another ISR
 reassignment.py partitions move between brokers
 brokers.py      brokers register, are fenced, stop and leave
 configs.py      settings of topics, brokers and groups change
+settings.py     what a changed setting does to partitions at once
 features.py     finalized feature levels change
 producer_ids.py blocks of producer ids
 changes.py      from steps of partitions to deltas

@@ -9,6 +9,8 @@ from enum import IntEnum
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.controller.decision import Decided
+from barnabas.controller.policy import Policy
+from barnabas.controller.settings import follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
 
@@ -45,6 +47,7 @@ def alter_configs(
     image: MetadataImage,
     wanted: Mapping[Resource, Mapping[str, str | None]],
     rules: ConfigRules,
+    policy: Policy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
@@ -53,20 +56,21 @@ def alter_configs(
     def target(resource: Resource) -> dict[str, str]:
         return {name: _not_null(name, value) for name, value in wanted[resource].items()}
 
-    return _change(image, wanted, target, rules, validate_only)
+    return _change(image, wanted, target, rules, policy, validate_only)
 
 
 def incremental_alter_configs(
     image: MetadataImage,
     wanted: Mapping[Resource, Sequence[ConfigOperation]],
     rules: ConfigRules,
+    policy: Policy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
     def target(resource: Resource) -> dict[str, str]:
         return _after_operations(image, resource, wanted[resource], rules)
 
-    return _change(image, wanted, target, rules, validate_only)
+    return _change(image, wanted, target, rules, policy, validate_only)
 
 
 def _change(
@@ -74,6 +78,7 @@ def _change(
     resources: Mapping[Resource, object],
     target: Callable[[Resource], dict[str, str]],
     rules: ConfigRules,
+    policy: Policy,
     validate_only: bool,
 ) -> Decided[Results]:
     """Each resource by itself: one that is refused does not hold up the others."""
@@ -89,7 +94,9 @@ def _change(
         else:
             results[resource] = None
             deltas += _difference(image, resource, values)
-    return ([] if validate_only else deltas), results
+    if validate_only:
+        return [], results
+    return [*deltas, *follow_settings(image, deltas, policy)], results
 
 
 def _difference(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:

@@ -98,7 +98,7 @@ def _with_elr(partition: PartitionState, target: PartitionState, step: Step) -> 
 def _elect(partition: PartitionState, target: PartitionState, step: Step) -> PartitionState:
     leader = _clean_leader(target, step)
     if leader is not None:
-        return _led_cleanly(target, leader)
+        return _led_cleanly(target, leader, step)
     leader = _unclean_leader(target, step)
     if leader is not None:
         # Records may be lost here; nobody but the new leader can be said to have what it has.
@@ -115,10 +115,11 @@ def _clean_leader(target: PartitionState, step: Step) -> int | None:
     return None
 
 
-def _led_cleanly(target: PartitionState, leader: int) -> PartitionState:
+def _led_cleanly(target: PartitionState, leader: int, step: Step) -> PartitionState:
     if leader in target.isr:
         return msgspec.structs.replace(target, leader=leader, last_known_elr=())
-    elr = _without(target.elr, (leader,))
+    # The minimum may have been lowered to 1 while nobody led: then this leader commits alone.
+    elr = _without(target.elr, (leader,)) if step.min_isr > 1 else ()
     return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=elr, last_known_elr=())
 
 

@@ -171,7 +171,9 @@ async def alter_configs(
     results |= await _submit(
         broker,
         wanted,
-        lambda image: decide.alter_configs(image, wanted, checks, validate_only=message.validate_only),
+        lambda image: decide.alter_configs(
+            image, wanted, checks, broker.policy, validate_only=message.validate_only
+        ),
     )
     return AlterConfigsResponse(responses=_responses(message.resources, results))
 
@@ -196,7 +198,7 @@ async def incremental_alter_configs(
         broker,
         wanted,
         lambda image: decide.incremental_alter_configs(
-            image, wanted, checks, validate_only=message.validate_only
+            image, wanted, checks, broker.policy, validate_only=message.validate_only
         ),
     )
     return IncrementalAlterConfigsResponse(responses=_responses(message.resources, results))

@@ -1,0 +1,105 @@
+"""Settings that decide over partitions: what a change of them does at once."""
+
+from __future__ import annotations
+
+from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged
+from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
+from barnabas.controller.brokers import Registration, begin_shutdown, fence, register
+from barnabas.controller.configs import ConfigRules, alter_configs
+from barnabas.controller.policy import Policy
+from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
+from tests.controller.clusters import after, cluster_of, with_topic
+
+RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
+POLICY = Policy(min_insync_replicas=2)
+TOPIC = Resource(ResourceType.TOPIC, "orders")
+
+
+def replicated(*partitions: PartitionState) -> MetadataImage:
+    return with_topic(cluster_of(3), "orders", *partitions)
+
+
+def set_for(
+    image: MetadataImage, resource: Resource, policy: Policy = POLICY, **settings: str
+) -> MetadataImage:
+    values = {name.replace("_", "."): value for name, value in settings.items()}
+    return after(image, alter_configs(image, {resource: values}, RULES, policy))
+
+
+def without(image: MetadataImage, *brokers: int) -> MetadataImage:
+    for broker_id in brokers:
+        image = after(image, fence(image, broker_id, POLICY))
+    return image
+
+
+def back(image: MetadataImage, broker_id: int) -> MetadataImage:
+    return after(image, register(image, Registration(broker_id, host=f"host-{broker_id}"), POLICY))
+
+
+def state(image: MetadataImage) -> PartitionState:
+    return image.topics["orders"].partitions[0]
+
+
+FULL = PartitionState((1, 2, 3), (1, 2, 3), 1)
+
+
+def test_nobody_is_eligible_any_more_where_a_lowered_minimum_lets_the_leader_commit() -> None:
+    for resource in (TOPIC, ALL_BROKERS):
+        image = without(replicated(FULL), 2, 3)
+        assert (state(image).isr, state(image).elr) == ((1,), (3,))
+        image = set_for(image, resource, min_insync_replicas="1")
+        assert state(image).elr == ()
+        # The leader commits alone and dies; who comes back lacks that and must not lead.
+        image = back(without(image, 1), 3)
+        assert (state(image).leader, state(image).elr) == (-1, (1,))
+        assert state(back(image, 1)).leader == 1
+
+
+def test_the_same_holds_when_a_greater_minimum_of_the_topic_is_taken_away() -> None:
+    image = set_for(replicated(FULL), TOPIC, min_insync_replicas="3")
+    image = without(image, 3)
+    assert state(image).elr == (3,)
+    assert state(set_for(image, TOPIC)).elr == ()
+
+
+def test_who_is_eligible_stays_so_while_still_nothing_can_be_committed() -> None:
+    five = PartitionState((1, 2, 3, 4, 5), (1, 2, 3, 4, 5), 1)
+    image = with_topic(cluster_of(5), "orders", five)
+    image = set_for(image, TOPIC, min_insync_replicas="4")
+    image = without(image, 5, 4, 3)
+    assert (state(image).isr, state(image).elr) == ((1, 2), (4, 3))
+    image = set_for(image, TOPIC, min_insync_replicas="3")
+    assert state(image).elr == (4, 3)
+    assert state(set_for(image, TOPIC, min_insync_replicas="2")).elr == ()
+
+
+def test_a_partition_without_a_leader_keeps_those_who_are_eligible() -> None:
+    image = without(replicated(FULL), 2, 3, 1)
+    assert state(image).elr == (3, 1)
+    image = set_for(image, TOPIC, min_insync_replicas="1")
+    assert state(image).elr == (3, 1)
+    # The first one back leads, commits alone from then on, and so is the only one who is eligible.
+    image = back(image, 3)
+    assert (state(image).leader, state(image).isr, state(image).elr) == (3, (3,), ())
+    image = back(without(image, 3), 1)
+    assert (state(image).leader, state(image).elr) == (-1, (3,))
+
+
+def test_the_change_and_what_follows_from_it_are_one_entry() -> None:
+    image = without(replicated(FULL), 2, 3)
+    deltas, _ = alter_configs(image, {TOPIC: {MIN_ISR: "1"}}, RULES, POLICY)
+    assert [type(delta) for delta in deltas] == [ConfigsChanged, PartitionChanged]
+
+
+def test_other_settings_and_other_topics_change_no_partition() -> None:
+    image = without(replicated(FULL), 2, 3)
+    image = with_topic(image, "other", PartitionState((1,), (1,), 1))
+    other = Resource(ResourceType.TOPIC, "other")
+    assert state(set_for(image, TOPIC, retention_ms="1")) is state(image)
+    assert state(set_for(image, other, min_insync_replicas="1")) is state(image)
+
+
+def test_a_leader_that_is_about_to_stop_goes_on_leading() -> None:
+    image = without(replicated(FULL), 2, 3)
+    image = after(image, begin_shutdown(image, 1, POLICY))
+    assert state(set_for(image, TOPIC, min_insync_replicas="1")).leader == 1
