@@ -1,5 +1,7 @@
 """Options: known ones are understood, unknown ones are refused with the nearest name."""
 
+import pickle
+
 import pytest
 
 from barnabas.pipelines.client_settings import ClientSettingError
@@ -48,13 +50,41 @@ def test_what_would_break_sparks_promises_is_refused_as_spark_does(name: str) ->
         settings(**{f"kafka.{name}": "x"})
 
 
+LOGIN = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": 'x.PlainLoginModule required username="me" password="hush";',
+    "kafka.ssl.truststore.location": "/ca.pem",
+}
+
+
+def test_tls_and_sasl_reach_tasks_and_do_not_show() -> None:
+    parsed = settings(**LOGIN)
+    arrived = pickle.loads(pickle.dumps(parsed))
+
+    assert arrived.client.security == parsed.client.security
+    assert arrived.client.link["security"].sasl.password.text == "hush"
+    assert "hush" not in repr(parsed) + repr(parsed.client.link)
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("security.protocol", "SASL_SSL"), ("ssl.truststore.location", "/x"), ("sasl.mechanism", "PLAIN")],
+    ("name", "value", "text"),
+    [
+        ("security.protocol", "TLS", "option 'kafka.security.protocol' must be one of PLAINTEXT, SSL"),
+        ("sasl.mechanism", "GSSAPI", "option 'kafka.sasl.mechanism' GSSAPI .* is not supported"),
+        ("ssl.truststor.location", "x", "'kafka.ssl.truststor.location' is not known; did you mean"),
+        ("sasl.jaas.config", "hush", "option 'kafka.sasl.jaas.config' must be MODULE required"),
+    ],
 )
-def test_security_that_the_client_lacks_is_said_and_not_ignored(name: str, value: str) -> None:
-    with pytest.raises(ClientSettingError, match="PLAINTEXT only"):
-        settings(**{f"kafka.{name}": value})
+def test_a_wrong_setting_of_security_is_named(name: str, value: str, text: str) -> None:
+    with pytest.raises(ClientSettingError, match=text) as caught:
+        settings(**{**LOGIN, f"kafka.{name}": value})
+    assert "hush" not in str(caught.value)
+
+
+def test_security_without_its_protocol_is_said_and_not_ignored() -> None:
+    with pytest.raises(ClientSettingError, match=r"has no effect unless security\.protocol says"):
+        settings(**{"kafka.ssl.truststore.location": "/ca.pem"})
 
 
 def test_settings_without_effect_are_accepted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.cli.command_config import command_security
 from barnabas.cli.options import DEFAULT_BOOTSTRAP
 
 PATIENCE = 1.0
@@ -24,6 +25,6 @@ async def _topics(bootstrap: str, beginning: str) -> list[str]:
 
     from barnabas.client.cluster import Client
 
-    async with asyncio.timeout(PATIENCE), Client(bootstrap) as client:
+    async with asyncio.timeout(PATIENCE), Client(bootstrap, security=command_security()) as client:
         topics = await client.all_topics()
     return sorted(name for name in topics if name.startswith(beginning))

@@ -8,6 +8,7 @@ from barnabas.cli.adoption import NothingToAdoptError
 from barnabas.cli.local_cluster import BrokerDidNotStartError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.client.planning import NoPlanError
+from barnabas.client.security.settings import SecuritySettingError
 from barnabas.cluster.frames import DamagedMetadataError
 from barnabas.cluster.zookeeper_process import NoZooKeeperError
 from barnabas.cluster.zookeeper_types import ZooKeeperError
@@ -48,7 +49,7 @@ _PLAIN = (
 
 def explain(error: Exception) -> tuple[str, int] | None:
     """The text and the exit code for an error we foresee; None for a bug."""
-    if isinstance(error, ConfigError):
+    if isinstance(error, ConfigError | SecuritySettingError):
         return str(error), WRONG_USE
     if isinstance(error, CannotConnectError):
         return _explain_no_connection(error), FAILED

@@ -9,10 +9,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from barnabas.cli.command_config import add_to_commands
+
 INTERRUPTED = 130  # what shells say for a program that Ctrl-C has ended
 
 
 class FriendlyGroup(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        add_to_commands(self)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli.command_config import command_config
 from barnabas.cli.options import Output, OutputFormat, Settings, parse_settings
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
@@ -198,9 +199,12 @@ def feed(
 
 
 def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> PipelineFiles:
+    from barnabas.pipelines.connection import settings_from
     from barnabas.pipelines.definitions.files import read_pipeline
 
     given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    if file := command_config():
+        given |= settings_from(file)
     return read_pipeline(folder, {**given, **parse_settings(settings)})
 
 

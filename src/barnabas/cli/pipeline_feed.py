@@ -10,6 +10,7 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.templates import generator_of
 from barnabas.pipelines.errors import PipelineError
@@ -25,7 +26,11 @@ async def feed_topics(files: PipelineFiles, template: str, count: int, rate: flo
     start = int(time.time() * 1000) - HISTORY
     made = itertools.islice(generator_of(template)(seed, start, PER_SECOND), count)
     known: set[str] = set()
-    async with Client(files.bootstrap, client_id="barnabas-feed") as client, Producer(client) as producer:
+    security = security_of(files.configuration)
+    async with (
+        Client(files.bootstrap, client_id="barnabas-feed", security=security) as client,
+        Producer(client) as producer,
+    ):
         began = time.monotonic()
         for number, record in enumerate(made):
             topic = _topic(files, record)

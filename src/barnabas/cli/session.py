@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from barnabas.cli.command_config import command_security
+
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
 
@@ -24,9 +26,13 @@ def with_client(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
 async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
     from barnabas.client.cluster import Client
+    from barnabas.client.security.settings import SecuritySettingError
 
     try:
-        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=PATIENCE)
+        security = command_security()
+        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=PATIENCE, security=security)
+    except SecuritySettingError:
+        raise
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--bootstrap-server") from None
     async with client:

@@ -21,6 +21,7 @@ from barnabas.client.backoff import Backoff, Deadline
 from barnabas.client.cluster import TOTAL_TIMEOUT, Client, is_retriable
 from barnabas.client.connection import REQUEST_TIMEOUT
 from barnabas.client.errors import ClientError, UnsupportedApiError
+from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,15 @@ class BrokerLink:
         client_id: str = "barnabas-spark",
         request_timeout: float = REQUEST_TIMEOUT,
         total_timeout: float = TOTAL_TIMEOUT,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.loop = asyncio.new_event_loop()
         self.client = Client(
-            bootstrap, client_id=client_id, request_timeout=request_timeout, total_timeout=total_timeout
+            bootstrap,
+            client_id=client_id,
+            request_timeout=request_timeout,
+            total_timeout=total_timeout,
+            security=security,
         )
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -7,12 +7,16 @@ is. One that would change what is read or who may read it, and that we cannot ho
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.client.security.catalogue import UNDERSTOOD as SECURITY
+from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
+from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
 
@@ -27,7 +31,7 @@ UNDERSTOOD = {
     "max.partition.fetch.bytes": "As Kafka's; 4 MiB unless given.",
     "request.timeout.ms": "As Kafka's.",
     "default.api.timeout.ms": "How long brokers may be away before the query fails.",
-    "security.protocol": "PLAINTEXT.",
+    "security.protocol": "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`; with `kafka.ssl.*` and `kafka.sasl.*`.",
     "acks": "As Kafka's (sink).",
     "compression.type": "As Kafka's (sink).",
     "batch.size": "As Kafka's (sink).",
@@ -88,8 +92,7 @@ REFUSED = {
     "transactional.id": "the sink names its transactions by itself",
 }
 
-SECURITY_PREFIXES = ("ssl.", "sasl.")
-KNOWN = frozenset({*UNDERSTOOD, *WITHOUT_EFFECT})
+KNOWN = frozenset({*UNDERSTOOD, *WITHOUT_EFFECT, *SECURITY})
 
 PARTITION_BYTES = 4 * 1024 * 1024  # larger than a consumer's: a task wants all of it, and soon
 
@@ -110,6 +113,7 @@ class ClientSettings:
     request_timeout: float = 30.0
     patience: float = 60.0
     fetch: FetchSettings = FETCH
+    security: Security = PLAINTEXT
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ClientSettings:
@@ -117,7 +121,6 @@ class ClientSettings:
         bootstrap = given.get("bootstrap.servers", "").strip()
         if not bootstrap:
             raise ClientSettingError("option 'kafka.bootstrap.servers' must be given")
-        check_security(given)
         isolation = given.get("isolation.level", "read_uncommitted").strip().lower()
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ClientSettingError(
@@ -138,6 +141,7 @@ class ClientSettings:
                 partition_bytes=_number(given, "max.partition.fetch.bytes", PARTITION_BYTES),
                 isolation=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
             ),
+            _security(given),
         )
 
     @property
@@ -148,30 +152,37 @@ class ClientSettings:
             "client_id": self.client_id,
             "request_timeout": self.request_timeout,
             "total_timeout": self.patience,
+            "security": self.security,
         }
 
 
 def check_client_setting(name: str, side: str) -> None:
     if name in REFUSED:
         raise ClientSettingError(f"option {CLIENT_PREFIX + name!r} is not supported: {REFUSED[name]}")
-    if name in KNOWN or name.startswith(SECURITY_PREFIXES):
+    if name in KNOWN:
+        return
+    if is_security_setting(name):
+        with _as_option():
+            check_security_setting(name)
         return
     near = difflib.get_close_matches(name, KNOWN, n=1)
     hint = f"; did you mean {CLIENT_PREFIX + near[0]!r}?" if near else ""
     raise ClientSettingError(f"unknown option {CLIENT_PREFIX + name!r} of the {side}{hint}")
 
 
-def check_security(given: Mapping[str, str]) -> None:
+def _security(given: Mapping[str, str]) -> Security:
     """Reading without the encryption or the name that was asked for would be worse than not reading."""
-    protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
-    asked = sorted(name for name in given if name.startswith(SECURITY_PREFIXES))
-    if protocol == "PLAINTEXT" and not asked:
-        return
-    what = f"security.protocol={protocol}" if protocol != "PLAINTEXT" else asked[0]
-    raise ClientSettingError(
-        f"option 'kafka.{what}': the client of this data source speaks PLAINTEXT only so far, neither TLS nor SASL; "
-        "use a PLAINTEXT listener, or Spark's own format('kafka')"
-    )
+    with _as_option():
+        return parse_security(given)
+
+
+@contextmanager
+def _as_option() -> Iterator[None]:
+    """What is wrong with a setting is wrong with the option."""
+    try:
+        yield
+    except SecuritySettingError as error:
+        raise ClientSettingError(f"option {CLIENT_PREFIX + error.setting!r} {error.problem}") from None
 
 
 def _number(given: Mapping[str, str], name: str, default: int) -> int:

@@ -34,6 +34,8 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # Options that plans do not show: Spark itself knows only those with "password", "secret" and "token" in their name.
+    "spark.sql.redaction.options.regex": r"(?i)url|jaas[.]config|keystore[.]key$|key[.]pem$",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from barnabas.client.producer import Producer
+from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.definitions.settings import AlarmTargets
@@ -22,10 +23,16 @@ Target = Callable[[Sequence[AlarmEvent]], None]
 class Targets:
     """All targets of a pipeline; `listener` is whoever shows alarms in the terminal."""
 
-    def __init__(self, targets: AlarmTargets, bootstrap: str, listener: Target | None = None) -> None:
+    def __init__(
+        self,
+        targets: AlarmTargets,
+        bootstrap: str,
+        listener: Target | None = None,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self._all: list[Target] = []
         if targets.topic is not None:
-            self._all.append(lambda events: _to_topic(bootstrap, str(targets.topic), events))
+            self._all.append(lambda events: _to_topic(bootstrap, security, str(targets.topic), events))
         if targets.webhook is not None:
             self._all.append(lambda events: _to_webhook(str(targets.webhook), events))
         if targets.log:
@@ -41,9 +48,9 @@ class Targets:
                 logger.exception("%d alarms could not be delivered", len(events))
 
 
-def _to_topic(bootstrap: str, topic: str, events: Sequence[AlarmEvent]) -> None:
+def _to_topic(bootstrap: str, security: Security, topic: str, events: Sequence[AlarmEvent]) -> None:
     """Keyed by the alarm's id: in a compacted topic the last word on each alarm stays."""
-    link = BrokerLink(bootstrap, client_id="barnabas-alarms")
+    link = BrokerLink(bootstrap, client_id="barnabas-alarms", security=security)
     try:
         link.run(_produce(link, topic, events))
     finally:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.client.errors import CannotConnectError, ClientError
+from barnabas.client.errors import CannotConnectError, ClientError, SecurityError
 from barnabas.client.offsets import end_offsets
+from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.definitions.settings import TopicWanted
@@ -20,10 +21,14 @@ PATIENCE = 15.0  # seconds for one question with all its attempts, before anythi
 class BrokerChecks:
     """Asks over one connection, from one thread."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: Security = PLAINTEXT) -> None:
         self._bootstrap = bootstrap
         try:
-            self._link = BrokerLink(bootstrap, client_id="barnabas-pipeline", total_timeout=PATIENCE)
+            self._link = BrokerLink(
+                bootstrap, client_id="barnabas-pipeline", total_timeout=PATIENCE, security=security
+            )
+        except SecuritySettingError as error:
+            raise PipelineError(f"barnabas.{error}.") from None
         except ValueError as error:
             raise PipelineError(
                 f"barnabas.bootstrap.servers={bootstrap} is no list of HOST:PORT.", error
@@ -42,6 +47,8 @@ class BrokerChecks:
                 "`--set barnabas.bootstrap.servers=HOST:PORT`.",
                 error,
             ) from None
+        except SecurityError as error:
+            raise PipelineError(f"The pipeline is not let in: {error}.") from None
         for name in sorted(names):
             if name not in known:
                 raise PipelineError(

@@ -13,6 +13,7 @@ from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, Temp
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.alarms.watching import WatchedGroup, grouped, windowed
+from barnabas.pipelines.connection import connection_options
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode
@@ -205,7 +206,8 @@ class Planner:
             raise PipelineError(f"A quality rule of {dataset} does not fit its columns.", error) from error
         if checked.rejected is not None and self._files.settings.dead_letters is not None:
             topic = self._files.settings.dead_letters.topic
-            options = {"kafka.bootstrap.servers": self._files.bootstrap, "topic": topic}
+            broker = {"kafka.bootstrap.servers": self._files.bootstrap}
+            options = {**broker, **connection_options(self._files.configuration), "topic": topic}
             letters = dead_letters(dataset, checked.rejected)
             self._add(Planned(f"{flow}{DEAD_LETTERS}", letters, ToSink("barnabas", options), lambda: letters))
         return checked.kept

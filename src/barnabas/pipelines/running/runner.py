@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.errors import PipelineError
@@ -63,7 +64,8 @@ class Runner:
         self._running: dict[str, StreamingQuery] = {}
         self._every: str | None = None
         self._attempts: Counter[str] = Counter()
-        send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener)
+        security = security_of(files.configuration)
+        send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), send)
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
@@ -170,7 +172,7 @@ class Runner:
             and not any(isinstance(query.target, ToSink) for query in self.plan.queries)
         ):
             return
-        self._broker = BrokerChecks(self.files.bootstrap)
+        self._broker = BrokerChecks(self.files.bootstrap, security_of(self.files.configuration))
         self._broker.require_topics(topics - set(made))
         if make_topics:
             self._broker.make_missing(self.files.settings.topics)

@@ -4,12 +4,14 @@ from pyspark import pipelines as dp
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
 
 def result_topic(name: str) -> None:
-    options = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers")), "topic": name}
-    dp.create_sink(f"{name.replace('.', '_')}_topic", "barnabas", options)
+    sink = f"{name.replace('.', '_')}_topic"
+    dp.create_sink(sink, "barnabas", {**broker_options(spark), "topic": name})
 
 
 def keyed(frame: DataFrame, *key: str) -> DataFrame:

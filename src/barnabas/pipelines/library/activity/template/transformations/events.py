@@ -4,6 +4,8 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
 FIELDS = "id STRING, time BIGINT, visitor STRING, kind STRING, page STRING, query STRING, amount DOUBLE"
@@ -14,7 +16,7 @@ def events() -> DataFrame:
     """Events may come up to five minutes late; what comes later is left out of counts that are closed."""
     raw = (
         spark.readStream.format("barnabas")
-        .option("kafka.bootstrap.servers", spark.conf.get("barnabas.bootstrap.servers"))
+        .options(**broker_options(spark))
         .option("subscribe", spark.conf.get("activity.topic"))
         .option("startingOffsets", "earliest")
         .option("value.format", "json")

@@ -4,9 +4,11 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
-BROKER = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers"))}
+BROKER = broker_options(spark)
 ORDER = "order BIGINT, customer STRING, amount DOUBLE, time BIGINT"
 CUSTOMER = "name STRING, city STRING, level STRING"
 

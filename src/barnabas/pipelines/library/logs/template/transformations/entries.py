@@ -9,9 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
-BROKER = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers"))}
+BROKER = broker_options(spark)
 BEGINS = r"^\d{4}-\d\d-\d\dT[\d:.]+Z |^%"
 FORM = r"(?s)^(\S+) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)$"
 MASKS = {

@@ -4,13 +4,15 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
 FIELDS = (
     "time BIGINT, service STRING, host STRING, kind STRING, duration_ms DOUBLE, status INT, cpu DOUBLE, "
     "io_wait DOUBLE, level STRING, message STRING"
 )
-BROKER = {"kafka.bootstrap.servers": str(spark.conf.get("barnabas.bootstrap.servers"))}
+BROKER = broker_options(spark)
 
 dp.create_sink("services_topic", "barnabas", {**BROKER, "topic": "operations.services"})
 

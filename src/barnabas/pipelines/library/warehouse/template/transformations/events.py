@@ -4,6 +4,8 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.connection import broker_options
+
 spark = SparkSession.active()
 
 
@@ -12,7 +14,7 @@ def events() -> DataFrame:
     """To load typed columns instead, give the source `value.format` and `value.schema`."""
     raw = (
         spark.readStream.format("barnabas")
-        .option("kafka.bootstrap.servers", spark.conf.get("barnabas.bootstrap.servers"))
+        .options(**broker_options(spark))
         .option("subscribe", spark.conf.get("warehouse.topics"))
         .option("startingOffsets", "earliest")
         .load()

@@ -1,0 +1,60 @@
+"""How a pipeline reaches its brokers: the `barnabas.*` settings of its configuration, with Kafka's names behind them.
+
+configuration:
+  barnabas.bootstrap.servers: broker:9093
+  barnabas.security.protocol: SASL_SSL
+  barnabas.sasl.mechanism: SCRAM-SHA-512
+  barnabas.sasl.username: alice
+  barnabas.sasl.password: ${env:KAFKA_PASSWORD}
+
+Spark is given `${env:...}` as it stands, so the password is in no plan, no checkpoint and no web page of Spark's: the
+source and the sink look it up in the driver, when they connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.client.security.parsing import is_security_setting, parse_security
+from barnabas.client.security.references import read_properties, reference_to
+from barnabas.client.security.settings import Security, SecuritySettingError
+from barnabas.pipelines.client_settings import CLIENT_PREFIX
+from barnabas.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PREFIX = "barnabas."
+BOOTSTRAP = "bootstrap.servers"
+
+
+def broker_options(spark: SparkSession) -> dict[str, str]:
+    """For definitions: the `kafka.*` options that every source and sink of the pipeline is to have."""
+    return connection_options(spark.conf.getAll)
+
+
+def connection_options(configuration: Mapping[str, str]) -> dict[str, str]:
+    return {CLIENT_PREFIX + name: value for name, value in _settings(configuration).items()}
+
+
+def security_of(configuration: Mapping[str, str]) -> Security:
+    """For what the runner itself asks the brokers."""
+    try:
+        return parse_security(_settings(configuration))
+    except SecuritySettingError as error:
+        raise PipelineError(f"{PREFIX}{error}.") from None
+
+
+def settings_from(file: Path) -> dict[str, str]:
+    """What a file of `--command-config` says about security, as settings that name the file and not its secrets."""
+    named = read_properties("--command-config", file)
+    return {PREFIX + name: reference_to(file, name) for name in named if is_security_setting(name)}
+
+
+def _settings(configuration: Mapping[str, str]) -> dict[str, str]:
+    named = {
+        name.removeprefix(PREFIX): value for name, value in configuration.items() if name.startswith(PREFIX)
+    }
+    return {name: value for name, value in named.items() if name == BOOTSTRAP or is_security_setting(name)}

@@ -1,0 +1,12 @@
+"""Every setting of TLS and SASL is on its page."""
+
+from barnabas.client.security.catalogue import UNDERSTOOD
+from tests.kafka_jars import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "tls-and-sasl.md"
+
+
+def test_the_page_names_every_setting() -> None:
+    lines = PAGE.read_text().splitlines()
+    for name, meaning in UNDERSTOOD.items():
+        assert f"| `{name}` | {meaning} |" in lines
