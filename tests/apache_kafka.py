@@ -8,7 +8,6 @@ with ApacheKafka(tmp_path / "kafka") as kafka:
 
 import atexit
 import functools
-import random
 import socket
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from barnabas.cluster.ports import lasting_port
 from tests.kafka_jars import PROJECT_ROOT, jar, kafka_libs
 from tests.tool_runner import ToolRunner
 
@@ -208,21 +208,8 @@ class ApacheKafka:
 
 
 def free_port() -> int:
-    """A port nobody listens on now, and that the system gives to nobody meanwhile: see _LASTING_PORTS."""
-    while True:
-        port = _system_random.choice(_LASTING_PORTS)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
-
-
-# Below Linux's ip_local_port_range: from that range every connection takes a port, while a JVM takes seconds to start.
-_LASTING_PORTS = range(15_000, 32_000)
-_system_random = random.SystemRandom()  # tests seed the other one
+    """A port nobody listens on now, nor while a JVM starts."""
+    return lasting_port()
 
 
 # ApiVersions v0: api key, version, correlation id, client id (null); no body.

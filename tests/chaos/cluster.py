@@ -14,11 +14,11 @@ from typing import Self
 
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from barnabas.cluster.ports import lasting_port
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
 from tests.chaos.disks import SmallDisk
 from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
-from tests.chaos.ports import lasting_port
 
 READY = "Barnabas is ready on "
 PATIENCE = 60.0

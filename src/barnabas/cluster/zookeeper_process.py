@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.cluster.ports import lasting_port
+
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"
 
@@ -30,7 +32,7 @@ DEFAULT_SETTINGS = {
     "4lw.commands.whitelist": "ruok,srvr,stat,mntr,cons,dump",
     "autopurge.purgeInterval": "1",
 }
-START_SECONDS = 30.0
+START_SECONDS = 60.0  # a second or two, unless the machine has much else to do
 STOP_SECONDS = 10.0
 
 
@@ -88,7 +90,7 @@ class ZooKeeperProcess:
     ) -> None:
         self.folder = folder
         self.host = host
-        self.port = port or _free_port(host)
+        self.port = port or lasting_port(host)
         self._settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self._java_flags = java_flags
         self._process: subprocess.Popen[bytes] | None = None
@@ -188,10 +190,3 @@ def answers(host: str, port: int, timeout: float = 1.0) -> bool:
             return connection.recv(64).startswith(b"Zookeeper version")
     except OSError:
         return False
-
-
-def _free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
