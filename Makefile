@@ -22,6 +22,7 @@ CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
 
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
+TEST_PROCESSES ?= 2
 BENCH ?=
 SEEDS ?= 1-1000
 CHAOS ?=
@@ -66,8 +67,9 @@ tour: bytecode  ## a short tour of the broker itself, with a real client
 serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)
 
+# Most tests wait for brokers and JVMs longer than they work: two processes take little more than half the time of one.
 test: bytecode kernels java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
-	$(BIN)/pytest $(TEST) || { \
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST) || { \
 	    echo "Some tests failed. Those that start JVMs and clusters share this machine: once more, these alone."; \
 	    $(BIN)/pytest --last-failed --last-failed-no-failures=none; }
 
