@@ -78,7 +78,7 @@ class Talk:
         """Ask on a new connection and do not wait: the answer depends on others."""
         connection = await self.open()
         task = asyncio.create_task(connection.send(request, version))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.4)
         return task
 
     async def hear(self, *tasks: asyncio.Task[Any]) -> list[Any]:
@@ -149,12 +149,3 @@ class Talk:
 
 
 Scenario = Callable[[Talk], Awaitable[None]]
-
-
-async def listen_to(address: str, scenario: Scenario) -> list[tuple[str, Any]]:
-    talk = Talk(address)
-    try:
-        await scenario(talk)
-    finally:
-        talk.close()
-    return talk.heard

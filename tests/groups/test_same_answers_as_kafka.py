@@ -6,9 +6,7 @@ waits for its topic, where Kafka wants to be asked again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,9 +32,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.groups.conversations import SESSION_MS, Scenario, Talk, join_request, listen_to
+from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
+from tests.groups.conversations import SESSION_MS, Scenario, Talk, join_request
 
 pytestmark = pytest.mark.java
 
@@ -337,17 +334,11 @@ SCENARIOS: list[Scenario] = [
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    folder: Path = tmp_path_factory.mktemp("kafka")
-    with (
-        ApacheKafka(folder, heap="256m", settings=SETTINGS) as kafka,
-        EmbeddedBroker(settings=SETTINGS) as broker,
-    ):
-        yield kafka.bootstrap_servers, broker.bootstrap_servers
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    with kafka_and_barnabas(tmp_path_factory.mktemp("kafka"), SETTINGS) as both:
+        yield both
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_barnabas_answers_as_apache_kafka_does(addresses: tuple[str, str], scenario: Scenario) -> None:
-    theirs, ours = (asyncio.run(listen_to(address, scenario)) for address in addresses)
-    for (label, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
-        assert our_answer == their_answer, label
+def test_barnabas_answers_as_apache_kafka_does(addresses: Addresses, scenario: Scenario) -> None:
+    assert_same_answers(addresses, Talk, scenario)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.protocol.messages.groups import DeleteGroupsRequest
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.share import (
@@ -51,7 +52,12 @@ from barnabas.records.record import Record
 from barnabas.types import Uuid, uuid_to_text
 from tests.groups.conversations import Talk
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+PATIENCE_MS = 20_000
+"""Of a fetch that brings records: it is answered as soon as there are some, which can be late, as Kafka first has to
+write down what was acknowledged, and to read the state of a share partition when it is first asked for."""
+A_MOMENT_MS = 50
+"""Of a fetch that brings none."""
 
 
 class ShareTalk(Talk):
@@ -73,7 +79,9 @@ class ShareTalk(Talk):
         await self._until(lambda: self._is_coordinated(0, [group]))
         share_partitions = [f"{group}:{uuid_to_text(self.topic_id)}:{index}" for index in range(partitions)]
         await self._until(lambda: self._is_coordinated(2, share_partitions))
-        await self._until(lambda: self._is_loaded(group))
+        for index in range(partitions):
+            await self._until(lambda index=index: self._is_loaded(group, index))
+        await self._until(lambda: self._is_known_to_the_coordinator(group))
 
     async def _until(self, condition: Any) -> None:
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
@@ -94,11 +102,20 @@ class ShareTalk(Talk):
         )
         return all(not found.error_code for found in answer.coordinators)
 
-    async def _is_loaded(self, group: str) -> bool:
-        wanted = [ReadShareGroupStateSummaryPartitionData(0, 0)]
+    async def _is_loaded(self, group: str, partition: int) -> bool:
+        """Kafka's share coordinator has loaded its state, and has heard of the topic: later than its clients do."""
+        wanted = [ReadShareGroupStateSummaryPartitionData(partition, 0)]
         request = ReadShareGroupStateSummaryRequest(group, [ReadStateSummaryData(self.topic_id, wanted)])
         answer = await self.connection.send(request, 1)
-        return answer.results[0].partitions[0].error_code not in (14, 15, 16)
+        return answer.results[0].partitions[0].error_code not in (3, 14, 15, 16)
+
+    async def _is_known_to_the_coordinator(self, group: str) -> bool:
+        """And so has the group coordinator: a group that nobody else uses is given an offset, and goes again."""
+        probe = f"probe-of-{group}"
+        topic = AlterShareGroupOffsetsRequestTopic(self.topic, [AlterShareGroupOffsetsRequestPartition(0, 0)])
+        altered = await self.connection.send(AlterShareGroupOffsetsRequest(probe, [topic]), 0)
+        await self.connection.send(DeleteGroupsRequest([probe]), 2)
+        return not altered.error_code and not altered.responses[0].partitions[0].error_code
 
     async def produce(self, *values: bytes, partition: int = 0) -> None:
         """One batch."""
@@ -163,7 +180,7 @@ class ShareTalk(Talk):
         batches = [AcknowledgementBatch(*each) for each in acknowledged]
         wanted = [FetchPartition(index, acknowledgement_batches=batches) for index in partitions]
         limits = {
-            "max_wait_ms": 300,
+            "max_wait_ms": PATIENCE_MS,
             "min_bytes": 1,
             "max_bytes": 1 << 20,
             "max_records": 500,

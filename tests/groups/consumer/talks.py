@@ -120,12 +120,3 @@ class ConsumerTalk(Talk):
 
 
 ConsumerScenario = Callable[[ConsumerTalk], Awaitable[None]]
-
-
-async def listen(address: str, scenario: ConsumerScenario) -> list[tuple[str, Any]]:
-    talk = ConsumerTalk(address)
-    try:
-        await scenario(talk)
-    finally:
-        talk.close()
-    return talk.heard

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -36,9 +35,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.groups.consumer.talks import ConsumerScenario, ConsumerTalk, beat, joining, listen
+from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
+from tests.groups.consumer.talks import ConsumerScenario, ConsumerTalk, beat, joining
 from tests.groups.conversations import join_request
 from tests.groups.test_same_answers_as_kafka import commits
 from tests.groups.test_same_records_as_kafka import records_of_groups
@@ -319,22 +317,14 @@ SCENARIOS: list[ConsumerScenario] = [
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    folder: Path = tmp_path_factory.mktemp("kafka")
-    with (
-        ApacheKafka(folder, heap="256m", settings=SETTINGS) as kafka,
-        EmbeddedBroker(settings=SETTINGS) as broker,
-    ):
-        yield kafka.bootstrap_servers, broker.bootstrap_servers
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    with kafka_and_barnabas(tmp_path_factory.mktemp("kafka"), SETTINGS) as both:
+        yield both
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_barnabas_answers_as_apache_kafka_does(
-    addresses: tuple[str, str], scenario: ConsumerScenario
-) -> None:
-    theirs, ours = (asyncio.run(listen(address, scenario)) for address in addresses)
-    for (label, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
-        assert our_answer == their_answer, label
+def test_barnabas_answers_as_apache_kafka_does(addresses: Addresses, scenario: ConsumerScenario) -> None:
+    assert_same_answers(addresses, ConsumerTalk, scenario)
 
 
 # -- what they leave in the log -------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,9 +47,8 @@ from barnabas.protocol.messages.streams import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from barnabas.records.record import Record
-from barnabas.testing import EmbeddedBroker
 from barnabas.types import TopicPartition
-from tests.apache_kafka import ApacheKafka
+from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
 from tests.groups.conversations import Talk, join_request
 from tests.groups.streams.building import internal, sent_topology, subtopology, word_count
 
@@ -110,21 +108,27 @@ class StreamsTalk(Talk):
         await connection.send(CreateTopicsRequest(wanted), 7)
 
         async def are_seen() -> bool:
-            probe = StreamsGroupHeartbeatRequest(
-                group_id="probe",
-                member_id="probe",
-                rebalance_timeout_ms=1000,
-                topology=sent_topology(subtopology("0", *topics)),
-                active_tasks=[],
-                standby_tasks=[],
-                warmup_tasks=[],
-            )
-            seen = await connection.send(probe, 0)
-            await connection.send(StreamsGroupHeartbeatRequest("probe", "probe", -1), 0)
-            await connection.send(DeleteGroupsRequest(["probe"]), 2)
+            seen = await self._probe(*topics)
             return not seen.error_code and not seen.status
 
         await self.until(are_seen)
+
+    async def _probe(self, *topics: str) -> StreamsGroupHeartbeatResponse:
+        """What a group of its own is told, which then goes again."""
+        connection = self._connections[0]
+        probe = StreamsGroupHeartbeatRequest(
+            group_id="probe",
+            member_id="probe",
+            rebalance_timeout_ms=1000,
+            topology=sent_topology(subtopology("0", *topics)),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+        )
+        seen: StreamsGroupHeartbeatResponse = await connection.send(probe, 0)
+        await connection.send(StreamsGroupHeartbeatRequest("probe", "probe", -1), 0)
+        await connection.send(DeleteGroupsRequest(["probe"]), 2)
+        return seen
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         for _ in range(600):
@@ -138,13 +142,25 @@ class StreamsTalk(Talk):
         await self.create(lines=3, words=3, counts=3)
 
     async def configure(self, group: str, **settings: str) -> None:
-        configs = [
-            IncrementalAlterConfigsAlterableConfig(name.replace("_", "."), 0, value)
-            for name, value in settings.items()
-        ]
-        resource = IncrementalAlterConfigsAlterConfigsResource(ResourceType.GROUP, group, configs)
-        await self.ask(IncrementalAlterConfigsRequest([resource]), 1)
-        await asyncio.sleep(0.5)  # until Kafka's coordinator has seen it
+        await self.ask(setting_of_group(group, **settings), 1)
+        # Kafka's coordinator hears of it later, and of a setting that can be seen in answers after that.
+        interval = 6000 + len(self.heard)
+        shown = setting_of_group("probe", streams_heartbeat_interval_ms=str(interval))
+        await self._connections[0].send(shown, 1)
+
+        async def is_seen() -> bool:
+            return (await self._probe("lines")).heartbeat_interval_ms == interval
+
+        await self.until(is_seen)
+
+
+def setting_of_group(group: str, **settings: str) -> IncrementalAlterConfigsRequest:
+    configs = [
+        IncrementalAlterConfigsAlterableConfig(name.replace("_", "."), 0, value)
+        for name, value in settings.items()
+    ]
+    resource = IncrementalAlterConfigsAlterConfigsResource(ResourceType.GROUP, group, configs)
+    return IncrementalAlterConfigsRequest([resource])
 
 
 Scenario = Callable[[StreamsTalk], Awaitable[None]]
@@ -271,7 +287,7 @@ async def standbys(talk: StreamsTalk) -> None:
 
 async def initial_delays(talk: StreamsTalk) -> None:
     await talk.begin_counting("delayed")
-    await talk.configure("delayed", streams_initial_rebalance_delay_ms="2000")
+    await talk.configure("delayed", streams_initial_rebalance_delay_ms="20000")
     joined = await talk.join("delayed")
     await talk.beat("delayed", "a", joined.member_epoch)
     await talk.join("delayed", "b")
@@ -431,34 +447,19 @@ SCENARIOS: list[Scenario] = [
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    folder: Path = tmp_path_factory.mktemp("kafka")
-    with (
-        ApacheKafka(folder, heap="256m", settings=SETTINGS) as kafka,
-        EmbeddedBroker(settings=SETTINGS) as broker,
-    ):
-        yield kafka.bootstrap_servers, broker.bootstrap_servers
-
-
-async def listen_to(address: str, scenario: Scenario) -> list[tuple[str, Any]]:
-    talk = StreamsTalk(address)
-    try:
-        await scenario(talk)
-    finally:
-        talk.close()
-    return talk.heard
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    with kafka_and_barnabas(tmp_path_factory.mktemp("kafka"), SETTINGS) as both:
+        yield both
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_barnabas_answers_as_apache_kafka_does(addresses: tuple[str, str], scenario: Scenario) -> None:
-    theirs, ours = (asyncio.run(listen_to(address, scenario)) for address in addresses)
-    for (label, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
-        assert our_answer == their_answer, label
+def test_barnabas_answers_as_apache_kafka_does(addresses: Addresses, scenario: Scenario) -> None:
+    assert_same_answers(addresses, StreamsTalk, scenario)
 
 
 async def records_of(address: str, scenario: Scenario, group: str) -> list[str]:
     """All that a talk leaves in `__consumer_offsets` about a group, in order; times and hashes are taken out."""
-    await listen_to(address, scenario)
+    await listen(StreamsTalk(address), scenario)
     async with Client(address) as client:
         topic = (await client.topics([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
         place = TopicPartition(CONSUMER_OFFSETS, partition_for(group, len(topic.partitions)))
@@ -493,7 +494,7 @@ async def written_down(talk: StreamsTalk) -> None:
     await talk.ask(DeleteGroupsRequest(["written"]), 2)
 
 
-def test_the_records_are_the_same(addresses: tuple[str, str]) -> None:
+def test_the_records_are_the_same(addresses: Addresses) -> None:
     theirs, ours = (asyncio.run(records_of(address, written_down, "written")) for address in addresses)
     assert len(theirs) > 20
     assert ours == theirs

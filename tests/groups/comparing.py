@@ -1,0 +1,43 @@
+"""The same talk with Apache Kafka and with Barnabas: the answers must be the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import ApacheKafka
+from tests.groups.conversations import Talk
+
+TalkT = TypeVar("TalkT", bound=Talk)
+Addresses = tuple[str, str]
+"""Of Apache Kafka, and of Barnabas."""
+
+
+@contextmanager
+def kafka_and_barnabas(folder: Path, settings: Mapping[str, str]) -> Iterator[Addresses]:
+    with (
+        ApacheKafka(folder, heap="256m", settings=settings) as kafka,
+        EmbeddedBroker(settings=dict(settings)) as broker,
+    ):
+        yield kafka.bootstrap_servers, broker.bootstrap_servers
+
+
+async def listen(talk: TalkT, scenario: Callable[[TalkT], Awaitable[None]]) -> list[tuple[str, Any]]:
+    """What a broker said, each answer with the question."""
+    try:
+        await scenario(talk)
+    finally:
+        talk.close()
+    return talk.heard
+
+
+def assert_same_answers(
+    addresses: Addresses, begin: Callable[[str], TalkT], scenario: Callable[[TalkT], Awaitable[None]]
+) -> None:
+    theirs, ours = (asyncio.run(listen(begin(address), scenario)) for address in addresses)
+    for (question, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
+        assert our_answer == their_answer, question
