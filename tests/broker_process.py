@@ -13,7 +13,7 @@ from typing import Self
 from tests.apache_kafka import free_port
 
 READY = "Barnabas is ready on "
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 class _Start:
@@ -72,7 +72,7 @@ class BrokerProcess:
             return 0
         process, self._process = self._process, None
         process.send_signal(number)
-        return process.wait(timeout=30)
+        return process.wait(timeout=60)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -1,9 +1,11 @@
 """The harness itself: if these fail, every comparison with Apache Kafka is worthless."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port, run_tool
 from tests.kafka_jars import requires_java
 
@@ -26,6 +28,28 @@ def test_a_failing_tool_reports_its_return_code_and_words() -> None:
     assert result.returncode != 0
     with pytest.raises(AssertionError, match="no-such-option"):
         result.check()
+
+
+@requires_java
+@pytest.mark.slow
+def test_tools_leave_nothing_behind_for_the_next_one(barnabas_topic: str, barnabas: EmbeddedBroker) -> None:
+    """They share a JVM; the console consumer counts its records in a static field."""
+    address = ("--bootstrap-server", barnabas.bootstrap_servers, "--topic", barnabas_topic)
+    run_tool("org.apache.kafka.tools.ConsoleProducer", *address, stdin="one\ntwo\n").check()
+    both = ("--from-beginning", "--max-messages", "2")
+    for _ in range(2):
+        read = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *address, *both).check()
+        assert read.stdout.split() == ["one", "two"]
+
+
+@requires_java
+def test_a_tool_that_takes_too_long_is_ended_and_the_next_one_works(barnabas: EmbeddedBroker) -> None:
+    address = ("--bootstrap-server", barnabas.bootstrap_servers)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer", *address, "--topic", "nothing", timeout=0.1
+        )
+    assert run_tool("org.apache.kafka.tools.TopicCommand", *address, "--list").returncode == 0
 
 
 def test_nothing_answers_on_a_free_port() -> None:

@@ -17,7 +17,7 @@ from barnabas.types import TopicPartition
 from tests.cli.conftest import Cli
 from tests.zookeeper import require_zookeeper
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")

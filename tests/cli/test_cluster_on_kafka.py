@@ -15,7 +15,7 @@ from tests.cli.conftest import Cli
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ class Worker(threading.Thread, ABC):
 
     def leave(self) -> None:
         self._leaving.set()
-        self.join(30)
+        self.join(60)
         assert not self.is_alive(), "the consumer does not close"
         assert self.failure is None, self.failure
 
@@ -229,7 +229,7 @@ class Load(threading.Thread):
         return self.acknowledged
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited in vain until {what}"

@@ -116,7 +116,7 @@ def test_a_pattern_brings_topics_that_are_created_later(broker: EmbeddedBroker) 
     load = Load(
         broker.bootstrap_servers, broker.create_topic("pattern-one", partitions=PARTITIONS), PARTITIONS
     )
-    wait_until(lambda: worker.assigned == ALL, "the pattern is resolved", 40)
+    wait_until(lambda: worker.assigned == ALL, "the pattern is resolved")
     sent = load.stop()
     wait_until(lambda: processed.includes(sent), "all records are processed")
     worker.leave()
@@ -214,7 +214,7 @@ def test_kafka_dump_log_reads_the_records_of_consumer_groups(tmp_path: Path) -> 
             ConsumerProtocolWorker(broker.bootstrap_servers, name, "dumped", processed)
             for name in (topic, "^or.*")
         ]
-        wait_until(lambda: shared_out(workers), "two members share the partitions", 40)
+        wait_until(lambda: shared_out(workers), "two members share the partitions")
         for worker in workers:
             worker.leave()
     logs = [path for path in tmp_path.glob("__consumer_offsets-*/*.log") if path.stat().st_size]

@@ -45,7 +45,11 @@ class SteadyProducer:
     def _run(self) -> None:
         number = 0
         while not self._stopping.is_set():
-            self._producer.produce(self._topic, b"%d" % number, partition=0, on_delivery=self._delivered)
+            try:
+                self._producer.produce(self._topic, b"%d" % number, partition=0, on_delivery=self._delivered)
+            except BufferError:  # the broker is away for so long that the queue is full
+                self._producer.poll(0.1)
+                continue
             self._producer.poll(0)
             number += 1
             if number % 50 == 0:

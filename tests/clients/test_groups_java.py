@@ -211,9 +211,9 @@ def test_java_consumers_come_and_go_under_load(broker: EmbeddedBroker, bootstrap
         owned = [consumer.assigned for consumer in consumers]
         return all(owned) and sum(map(len, owned)) == PARTITIONS
 
-    wait_until(lambda: shared(first, second), "two Java consumers share the partitions", 40)
+    wait_until(lambda: shared(first, second), "two Java consumers share the partitions")
     first.leave()
-    wait_until(lambda: shared(second), "the other one has everything", 40)
+    wait_until(lambda: shared(second), "the other one has everything")
     sent = load.stop()
     wait_until(lambda: processed.includes(sent), "all records are processed")
     second.leave()

@@ -11,7 +11,7 @@ from barnabas.cluster.names import TRANSACTION_STATE
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, wait_for
 
-TIMEOUT = 10.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def root(zookeeper: ZooKeeperProcess) -> str:
 def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
     """One that the test may stop, wipe and start again; not started yet."""
     require_zookeeper()
-    process = ZooKeeperProcess(tmp_path / "zookeeper")
+    # Sessions have to outlive the time that a JVM takes to start on a busy machine.
+    process = ZooKeeperProcess(tmp_path / "zookeeper", settings={"maxSessionTimeout": "60000"})
     yield process
     process.stop()

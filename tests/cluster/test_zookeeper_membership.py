@@ -278,8 +278,8 @@ def test_members_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess)
     async def scenario() -> None:
         connect = f"{own_zookeeper.start().address}/root"
         async with (
-            member(connect, 1, session_timeout=10) as one,
-            member(connect, 2, session_timeout=10) as two,
+            member(connect, 1, session_timeout=60) as one,
+            member(connect, 2, session_timeout=60) as two,
         ):
             two.watch()
             await one.join()

@@ -176,7 +176,7 @@ def test_a_loop_that_hangs_loses_its_session_although_kazoo_pings(root: str) -> 
 
 def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess) -> None:
     async def scenario() -> None:
-        async with session(f"{own_zookeeper.start().address}/root", 10) as zk:
+        async with session(f"{own_zookeeper.start().address}/root", 60) as zk:
             before = zk.session_id
             await zk.create("/mine", b"", ephemeral=True)
             await asyncio.to_thread(own_zookeeper.stop)

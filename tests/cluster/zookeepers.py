@@ -18,7 +18,7 @@ from barnabas.cluster.zookeeper_settings import ZooKeeperSettings, parse_connect
 from barnabas.cluster.zookeeper_store import ZooKeeperMetadataStore
 
 SHORT_TIMEOUT = 1.5
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 def settings(connect: str, session_timeout: float = SHORT_TIMEOUT, **more: Any) -> ZooKeeperSettings:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 DEADLINE = 60.0
 # Spark waits ten seconds for a Python runner, whatever else the machine has to do.
 LATE_RUNNER = "connect back"
+ATTEMPTS = 3
 NOW = int(time.time()) * 1000  # retention would remove what is older than a week
 
 
@@ -47,25 +48,31 @@ def dots(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query that has run its first batch. It is started twice if its runner was late."""
-    query = start()
+    """A query that has run its first batch. It is started anew if its runner was late."""
+    for _ in range(ATTEMPTS):
+        query = start()
+        _wait_for_the_first_batch(query)
+        error = query.exception()
+        if error is None:
+            return query
+        if LATE_RUNNER not in str(error):
+            raise error
+    raise AssertionError(f"the runner was late {ATTEMPTS} times")
+
+
+def _wait_for_the_first_batch(query: StreamingQuery) -> None:
     deadline = time.monotonic() + 2 * DEADLINE
     while query.isActive and query.lastProgress is None:
         assert time.monotonic() < deadline, "no batch came"
         time.sleep(0.05)
-    error = query.exception()
-    if error is None:
-        return query
-    if LATE_RUNNER not in str(error):
-        raise error
-    return start()
 
 
 def run_to_end(start: Callable[[], StreamingQuery]) -> None:
-    """Everything that is available now. The query is started twice if its runner was late."""
-    try:
-        assert start().awaitTermination(int(DEADLINE) * 4)
-    except StreamingQueryException as error:
-        if LATE_RUNNER not in str(error):
-            raise
-        assert start().awaitTermination(int(DEADLINE) * 4)
+    """Everything that is available now. The query is started anew if its runner was late."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            assert start().awaitTermination(int(DEADLINE) * 4)
+            return
+        except StreamingQueryException as error:
+            if LATE_RUNNER not in str(error) or attempt == ATTEMPTS:
+                raise

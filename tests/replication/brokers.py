@@ -16,7 +16,7 @@ from barnabas.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 SETTINGS = {
     "barnabas.acks.all.fsync": "never",
     "group.initial.rebalance.delay.ms": "0",
@@ -69,10 +69,10 @@ class Brokers:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.thread.run(coroutine, DEADLINE)
 
-    def start(self, number: int) -> Broker:
-        return self.run(self._start(number))
+    def start(self, number: int, settings: Mapping[str, str] | None = None) -> Broker:
+        return self.run(self._start(number, settings or {}))
 
-    async def _start(self, number: int) -> Broker:
+    async def _start(self, number: int, settings: Mapping[str, str]) -> Broker:
         config = BrokerConfig.load(
             {
                 "node.id": str(number),
@@ -81,6 +81,7 @@ class Brokers:
                 "barnabas.host": f"machine-{number}",
                 "broker.rack": f"rack-{number}",
                 **self._settings,
+                **settings,
             }
         )
         session = self.cluster.connect(number)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from barnabas.clock import SystemClock
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
@@ -14,6 +16,7 @@ from barnabas.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from barnabas.replication import follower
 from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle
@@ -21,7 +24,7 @@ from tests.replication.conftest import state
 
 LEADER = 2
 FOR_EVER = 1000.0  # seconds of backoff: nobody waits that long here
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Leader:
@@ -61,13 +64,24 @@ def says(error: ErrorCode) -> Callable[[FetchRequest], FetchResponse]:
     return answer
 
 
-def followed(partition: Partition, *answers: Callable[[FetchRequest], FetchResponse]) -> list[FetchRequest]:
+def sends(records: bytes) -> Callable[[FetchRequest], FetchResponse]:
+    def answer(request: FetchRequest) -> FetchResponse:
+        response = says(ErrorCode.NONE)(request)
+        response.responses[0].partitions[0].records = records
+        return response
+
+    return answer
+
+
+def followed(
+    partition: Partition, *answers: Callable[[FetchRequest], FetchResponse], backoff: float = FOR_EVER
+) -> list[FetchRequest]:
     """What a follower asks until all these answers were given."""
     partition.apply(state(leader=LEADER, isr=(1, 2)))
 
     async def follow() -> list[FetchRequest]:
         leader = Leader(*answers)
-        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
+        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, backoff)
         clock = SystemClock()
         throttle = Throttle(clock.monotonic)
         fetcher = LeaderFetcher(LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle)
@@ -88,3 +102,28 @@ def test_a_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(parti
 def test_a_leader_that_cannot_be_reached_is_looked_for_again_soon(partition: Partition) -> None:
     asked = followed(partition, down, down, says(ErrorCode.NONE))
     assert [request.session_id for request in asked] == [0, 0, 0, 1]
+
+
+def test_bytes_without_a_whole_batch_are_refused_and_asked_for_again_later(
+    partition: Partition, batch: Callable[[], memoryview], caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = bytes(batch())
+    followed(partition, sends(whole[:-1]), sends(whole), backoff=0.01)
+    assert "there is no whole batch" in caplog.text
+    assert partition.log.log_end_offset > 0
+
+
+def test_what_nobody_foresaw_puts_off_one_partition_and_the_session_goes_on(
+    partition: Partition, batch: Callable[[], memoryview], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, failures = follower.take, [RuntimeError("nobody foresaw this")]
+
+    def fail_once(*args: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return take(*args)
+
+    monkeypatch.setattr(follower, "take", fail_once)
+    asked = followed(partition, sends(bytes(batch())), sends(bytes(batch())), backoff=0.01)
+    assert [request.session_id for request in asked] == [0, 1, 1]
+    assert partition.log.log_end_offset > 0

@@ -19,7 +19,7 @@ from barnabas.server.limits import Limits
 from barnabas.server.listener import Listener
 from barnabas.server.socket_server import SocketServer
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 Function = Callable[[Any, Request, Any], Any]
 

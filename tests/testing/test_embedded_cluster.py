@@ -12,7 +12,7 @@ from barnabas.cluster.zookeeper_process import answers
 from barnabas.testing import EmbeddedCluster
 from tests.zookeeper import require_zookeeper
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")

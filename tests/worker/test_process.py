@@ -26,7 +26,7 @@ from tests.log.compaction.support import COMPACTED, final_values, plan_for, put,
 from tests.log.support import NOW, new_log
 
 FAST, SLOW = Effort(1 << 20, 1e12), Effort(1 << 20, 1000.0)
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 @pytest.fixture
