@@ -23,12 +23,12 @@ async def prepare(client: Client, topic: str, group: str, jobs: int) -> None:
             await producer.enqueue(topic, str(number).encode())
 
 
-async def take_until(consumer: ShareConsumer, enough: Callable[[Taken], bool]) -> None:
+async def take_until(consumer: ShareConsumer, enough: Callable[[Taken], bool]) -> Taken:
     async with asyncio.timeout(PATIENCE):
         while True:
             for taken in await consumer.take(50):
                 if enough(taken):
-                    return
+                    return taken
 
 
 def test_every_job_is_answered_for_once(bootstrap: str, new_name: Callable[[], str]) -> None:
@@ -64,8 +64,9 @@ def test_what_was_not_answered_for_goes_to_the_next_member(
         async with Client(bootstrap) as client:
             await prepare(client, topic, group, 1)
             async with ShareConsumer(client, group, [topic]) as first:
-                await take_until(first, lambda taken: taken.delivery_count == 1)
+                taken = await take_until(first, lambda taken: taken.delivery_count == 1)
             async with ShareConsumer(client, group, [topic]) as second:
-                await take_until(second, lambda taken: taken.delivery_count == 2)
+                again = await take_until(second, lambda taken: taken.delivery_count == 2)
+        assert again.record.value == taken.record.value
 
     asyncio.run(run())
