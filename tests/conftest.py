@@ -25,11 +25,11 @@ SLOW_FOLDERS = (
     "cluster",
     "replication",
     "queues",
+    "chaos",  # takes minutes in one file: not last
     "groups",
     "cli",
     "client",
     "handlers",
-    "chaos",
     "perf",
 )
 # A Spark session, and what goes with it, takes seconds to start: one process has it.
