@@ -4,7 +4,13 @@ import pytest
 
 from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from barnabas.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
 from barnabas.server.fetch_sessions import (
     EVICTION_AGE_S,
     EXPECTANT_WAIT_MS,
@@ -16,8 +22,11 @@ from barnabas.server.fetch_sessions import (
 BY_NAME, BY_ID = 12, 13
 
 
-def wanting(*partitions: int, session: int = 0, epoch: int = 0, forget: tuple[int, ...] = ()) -> FetchRequest:
+def wanting(
+    *partitions: int, session: int = 0, epoch: int = 0, forget: tuple[int, ...] = (), replica: int = -1
+) -> FetchRequest:
     return FetchRequest(
+        replica_state=ReplicaState(replica, 1),
         session_id=session,
         session_epoch=epoch,
         topics=[
@@ -116,6 +125,26 @@ def test_without_room_a_fetch_is_served_without_a_session_until_an_old_one_can_g
     assert len(sessions) == 2
     with pytest.raises(KafkaError):
         sessions.open(wanting(session=first.id, epoch=1), BY_NAME)
+
+
+def test_a_follower_gets_a_session_at_the_cost_of_a_consumer_and_keeps_it(
+    sessions: FetchSessions, clock: ManualClock
+) -> None:
+    consumers = [sessions.open(wanting(0), BY_NAME) for _ in range(2)]
+    for replica in (7, 8, 9):
+        followed = sessions.open(wanting(0, replica=replica), BY_NAME)
+        sessions.follower_fetches(followed, replica)
+        assert followed.id > 0
+    assert not {session.id for session in sessions} & {session.id for session in consumers}
+    clock.advance(int(EVICTION_AGE_S * 1000))
+    assert sessions.open(wanting(0), BY_NAME).id == 0, "no consumer takes a follower's place"
+    assert len(sessions) == 3
+
+
+def test_a_follower_that_begins_anew_has_one_session_not_two(sessions: FetchSessions) -> None:
+    for _ in range(3):
+        sessions.follower_fetches(sessions.open(wanting(0, replica=7), BY_NAME), 7)
+    assert len(sessions) == 1
 
 
 def test_those_that_got_data_go_to_the_back(sessions: FetchSessions) -> None:

@@ -150,7 +150,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of a broker; bounded, the longest unused one makes room for a new one."""
+    """All sessions of a broker; bounded, the longest unused one of a consumer makes room for a new one."""
 
     def __init__(self, slots: int, clock: Clock) -> None:
         self._slots = slots
@@ -172,11 +172,13 @@ class FetchSessions:
 
     def open(self, request: FetchRequest, version: int) -> FetchSession:
         """The session that serves this request; KafkaError when the client's idea of it is wrong."""
-        uses_topic_ids = version >= TOPIC_IDS_SINCE
-        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        uses_topic_ids, replica = version >= TOPIC_IDS_SINCE, request.replica_state.replica_id
+        if request.session_epoch == INITIAL_EPOCH:
             self._close(request.session_id)
-            wants_session = request.session_epoch == INITIAL_EPOCH
-            session = self._create(uses_topic_ids) if wants_session else self._single_use(uses_topic_ids)
+            session = self._create(uses_topic_ids, replica)
+        elif request.session_epoch == FINAL_EPOCH:
+            self._close(request.session_id)
+            session = self._single_use(uses_topic_ids)
         else:
             session = self._continue(request, uses_topic_ids)
         session.update(request)
@@ -204,9 +206,12 @@ class FetchSessions:
     def _single_use(self, uses_topic_ids: bool) -> FetchSession:
         return FetchSession(NO_SESSION, uses_topic_ids, 0.0)
 
-    def _create(self, uses_topic_ids: bool) -> FetchSession:
-        now = self._clock.monotonic()
-        if len(self._sessions) >= self._slots and not self._evict(now):
+    def _create(self, uses_topic_ids: bool, replica: int) -> FetchSession:
+        """A follower always gets one, and only one: without it, it would name a thousand partitions in every fetch."""
+        now, follows = self._clock.monotonic(), replica != NO_REPLICA
+        if (former := self._followers.pop(replica, None)) is not None:
+            self._close(former.id)
+        if len(self._sessions) >= self._slots and not self._evict(now, even_if_used=follows) and not follows:
             return self._single_use(uses_topic_ids)
         session = FetchSession(self._new_id(), uses_topic_ids, now)
         self._sessions[session.id] = session
@@ -227,9 +232,10 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
-    def _evict(self, now: float) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now - oldest.last_used < EVICTION_AGE_S:
+    def _evict(self, now: float, *, even_if_used: bool) -> bool:
+        """Take a place from a consumer."""
+        oldest = next((each for each in self._sessions.values() if each.replica == NO_REPLICA), None)
+        if oldest is None or (now - oldest.last_used < EVICTION_AGE_S and not even_if_used):
             return False
         self._close(oldest.id)
         self.evicted += 1
