@@ -275,3 +275,34 @@ def test_a_new_partition_does_not_inherit_the_recovery_point_of_a_deleted_one() 
     again, report = loaded(disk.crash(), boot="boot-2")
     assert not report.damaged
     assert read_all(get(again)) == [(0, b"d")]
+
+
+def test_logs_that_are_cut_together_are_noted_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever returns after it led a thousand partitions may have to cut them all."""
+    logs = manager(tmp_path)
+    logs.load(expect_all)
+    many = [logs.create(TopicPartition("orders", index), TOPIC_ID, LogConfig()) for index in range(20)]
+    for log in many:
+        for number in range(4):
+            append(log, batch(str(number).encode()))
+        log.flush()
+    logs.checkpoint()
+    written: list[str] = []
+    write = LocalFileSystem.write_atomic
+
+    def noted(self: LocalFileSystem, path: str, data: bytes, *, sync: bool = True) -> None:
+        written.append(Path(path).name)
+        write(self, path, data, sync=sync)
+
+    monkeypatch.setattr(LocalFileSystem, "write_atomic", noted)
+    for log in many:
+        log.recovery_point = 2
+    for log in many:
+        log.truncate_to(2)
+    assert written.count("recovery-point-offset-checkpoint") == 1
+    for log in many:
+        log.truncate_to(1)  # foreseen by nobody: each must be noted before it is cut
+    assert written.count("recovery-point-offset-checkpoint") == 21
+    logs.close(clean=False)

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
 from barnabas.log import inspection
 from barnabas.log.checks import (
@@ -250,6 +250,11 @@ class Log:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 replay_batch(self.producers, self.active, header, header.base_offset, marker)
+        if self.log_end_offset == first_offset:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"there is no whole batch in the {len(batches)} bytes from the leader",
+            )
         return AppendResult(first_offset, self.log_end_offset - 1, NO_APPEND_TIME, False)
 
     def _duplicate(self, original: RememberedBatch) -> AppendResult:

@@ -64,6 +64,7 @@ class LogDir:
         self._lock_file: File | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._newest = 0
+        self._newest_written = -1
         self.unwritten_deletions: set[TopicPartition] = set()
         """Partitions that are gone, and of which the checkpoints on disk may still speak."""
         self._writing = threading.Lock()
@@ -187,6 +188,14 @@ class LogDir:
                     self.fs.write_atomic(f"{self.folder}/{name}", encode_offsets(offsets))
                     self._written[name] = offsets
             self.unwritten_deletions -= job.deleted
+            self._newest_written = job.number
+
+    def notes_nothing_beyond(self, log_end: int, partition: TopicPartition) -> bool:
+        """May the log be cut there without another checkpoint? Not while one is under way that says otherwise."""
+        with self._writing:
+            return self._newest == self._newest_written and all(
+                offsets.get(partition, 0) <= log_end for offsets in self._written.values()
+            )
 
     def fail(self, cause: OSError) -> LogDirError:
         error = LogDirError(self.folder, cause)

@@ -391,7 +391,8 @@ class LogManager:
         cleaned = log_dir.cleaned.get(log.topic_partition, 0)
         if cleaned > log.recovery_point:
             log_dir.cleaned[log.topic_partition] = log.recovery_point
-        self.checkpoint_dir(log_dir)
+        if not log_dir.notes_nothing_beyond(log_end, log.topic_partition):
+            self.checkpoint_dir(log_dir)
 
     # -- compaction ---------------------------------------------------------------------------------
 

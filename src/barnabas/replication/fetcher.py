@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -229,7 +229,14 @@ class LeaderFetcher:
     # -- taking over --------------------------------------------------------------------------------
 
     def _take(self, response: FetchResponse) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms, answers = self._clock.now_ms(), list(self._answers(response))
+        for _, one, data in answers:
+            follower.foresee(one.partition, data)
+        for key, one, data in answers:
+            self._take_one(key, one, data, now_ms)
+
+    def _answers(self, response: FetchResponse) -> Iterator[tuple[Key, Followed, PartitionData]]:
+        """What is said of partitions that are as they were when it was asked for."""
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
@@ -238,7 +245,7 @@ class LeaderFetcher:
                     self._to_name[key] = one
                     # Leadership may have moved, and the log with it, while the answer was under way.
                     if one.sent == one.position() and not one.partition.is_leader:
-                        self._take_one(key, one, data, now_ms)
+                        yield key, one, data
 
     def _take_one(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:
         try:
@@ -250,8 +257,12 @@ class LeaderFetcher:
             else:
                 one.refusals = 0
                 self._take_records(key, one, data, now_ms)
-        except KafkaError as error:
-            logger.error("%s cannot follow its leader: %s", one.partition.topic_partition, error)
+        except Exception as error:
+            # Whatever it is, it concerns this partition: those behind it in the answer go on.
+            unforeseen = not isinstance(error, KafkaError)
+            logger.error(
+                "%s cannot follow its leader: %s", one.partition.topic_partition, error, exc_info=unforeseen
+            )
             self._put_off_for(self._settings().backoff, key, one)
 
     def _take_records(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from barnabas.log.log import Log
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.replication.partition import NO_EPOCH, Partition
@@ -28,6 +29,14 @@ def take(partition: Partition, data: PartitionData, now_ms: int) -> int:
     return size
 
 
+def foresee(partition: Partition, data: PartitionData) -> None:
+    """Before a cut the recovery point must be noted on the disk. If those of all partitions that an answer cuts are
+    lowered first, they are noted together."""
+    if data.diverging_epoch.epoch != NO_EPOCH and not data.error_code:
+        agreed = agreed_end(partition.log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+        partition.log.recovery_point = min(partition.log.recovery_point, agreed)
+
+
 def _append(partition: Partition, records: Records, now_ms: int) -> int:
     partition.log.append_as_follower(memoryview(records), now_ms)
     return len(records)
@@ -36,11 +45,7 @@ def _append(partition: Partition, records: Records, now_ms: int) -> int:
 def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:
     """Cut to where both logs are known to agree: the end of the leader's epoch, or of ours if that is shorter."""
     log = partition.log
-    own_epoch, own_end = log.epoch_end_offset(leader_epoch)
-    agreed = min(leader_end, log.log_end_offset)
-    if own_epoch != NO_EPOCH:
-        # Ours may be an older epoch than the leader named: its end here is as far as we can agree by now.
-        agreed = min(own_end, agreed) if own_epoch == leader_epoch else min(own_end, log.log_end_offset)
+    agreed = agreed_end(log, leader_epoch, leader_end)
     if agreed < log.high_watermark:
         logger.warning(
             "%s: the leader's log ends at %d, below our high watermark %d: an unclean election has lost records",
@@ -50,6 +55,15 @@ def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:
         )
     logger.info("%s: cut from %d to %d", partition.topic_partition, log.log_end_offset, agreed)
     log.truncate_to(agreed)
+
+
+def agreed_end(log: Log, leader_epoch: int, leader_end: int) -> int:
+    own_epoch, own_end = log.epoch_end_offset(leader_epoch)
+    if own_epoch == NO_EPOCH:
+        return min(leader_end, log.log_end_offset)
+    # Ours may be an older epoch than the leader named: its end here is as far as we can agree by now.
+    ends = (own_end, leader_end) if own_epoch == leader_epoch else (own_end,)
+    return min(*ends, log.log_end_offset)
 
 
 def start_again_at(partition: Partition, log_start: int) -> None:

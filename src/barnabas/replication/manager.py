@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.cluster.deltas import (
+    BrokerStored,
     ConfigsChanged,
     Delta,
     PartitionChanged,
@@ -120,6 +121,9 @@ class ReplicaManager:
                 yield from self._delete(delta.topic_id)
             elif isinstance(delta, ConfigsChanged):
                 yield from self._configure(image, delta)
+            elif isinstance(delta, BrokerStored):
+                for partition in self:
+                    partition.broker_changed(delta.broker.id)
 
     def _add(self, image: MetadataImage, delta: PartitionsAdded) -> Iterator[None]:
         if topic := image.topic_by_id(delta.topic_id):
@@ -143,13 +147,20 @@ class ReplicaManager:
                 partition = partitions.get(index) or self._open(topic, index, config, new)
                 if partition is not None:
                     partitions[index] = partition
-                    partition.apply(state)
-                    self.on_applied(partition)
+                    self._apply(partition, state)
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
             elif self._awaiting_room.pop(TopicPartition(topic.name, index), None) is not None:
                 self._offline.pop(TopicPartition(topic.name, index), None)
             yield
+
+    def _apply(self, partition: Partition, state: PartitionState) -> None:
+        try:
+            partition.apply(state)
+        except Exception:
+            # It is as it was, of an older epoch that nobody serves any more; the others must not suffer for it.
+            logger.exception("%s cannot take over what the controller says", partition.topic_partition)
+        self.on_applied(partition)
 
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
