@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.cluster.membership import BrokerInfo
 from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
@@ -26,11 +28,14 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.schema import Message
+from barnabas.server import registration
 from barnabas.server.broker import Broker
+from tests.apache_kafka import run_tool
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
 @pytest.fixture
@@ -206,6 +211,35 @@ def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(broker
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
 
 
+def test_a_broker_that_is_not_let_in_again_says_so_and_goes_on_asking(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = not_the_controller(brokers)
+    broker, session = brokers.brokers[number], brokers.sessions[number]
+    join, refusals = broker._membership.join, ["another process has broker id 2"] * 2
+    monkeypatch.setattr(registration, "REFUSED_SECONDS", 0.2)
+
+    async def refused_twice(info: BrokerInfo) -> int:
+        if refusals:
+            raise RuntimeError(refusals.pop())
+        return await join(info)
+
+    async def on_loop(action: Any) -> None:
+        action()
+
+    monkeypatch.setattr(broker._membership, "join", refused_twice)
+    brokers.run(on_loop(session.cut))
+    brokers.until(lambda: broker.is_fenced, "the broker does not notice")
+    brokers.run(on_loop(session.heal))
+    brokers.until(lambda: broker.refusal is not None, "nobody says that it is refused")
+    healthy, details = broker.monitoring.health()
+    assert (healthy, details["fenced"]) == (False, True)
+    assert details["refused"] == "another process has broker id 2"
+    brokers.until(lambda: not broker.is_fenced, "the broker does not come back")
+    assert broker.monitoring.health()[0]
+    assert "cannot join its cluster again" in caplog.text
+
+
 def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers: Brokers) -> None:
     create(brokers, "orders", min_isr=1)
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "batch.size": 10_000})
@@ -224,6 +258,38 @@ def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers
     throttle(brokers, spare, "1000000000")
     brokers.until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
     assert log.log_end_offset == 200
+
+
+def test_leaders_hold_back_what_kafkas_own_tool_says_they_should(brokers: Brokers, tmp_path: Path) -> None:
+    """It lists the replicas that exist as leaders to be throttled, and the new one as follower."""
+    create(brokers, "orders", min_isr=1)
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "batch.size": 10_000})
+    for number in range(200):
+        producer.produce("orders", str(number).encode() * 500)
+    assert producer.flush(30) == 0
+    before = brokers.state("orders").replicas
+    spare = next(number for number in brokers.brokers if number not in before)
+    plan = tmp_path / "plan.json"
+    moved = {"topic": "orders", "partition": 0, "replicas": [*before[:2], spare]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+
+    def reassign(*args: str) -> str:
+        servers = ("--bootstrap-server", brokers.bootstrap_servers, "--reassignment-json-file", str(plan))
+        return run_tool(REASSIGN, *servers, *args).check().stdout
+
+    reassign("--execute", "--throttle", "1000")
+    throttle(brokers, spare, "1000000000")  # so that only the leader holds it back
+    brokers.until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
+    leader = brokers.brokers[brokers.state("orders").leader]
+    brokers.until(lambda: leader.leader_throttle.is_exceeded, "the leader does not hold anything back")
+    log = brokers.brokers[spare].replicas.by_name["orders"][0].log
+    assert log.log_end_offset < 200
+    assert brokers.state("orders").being_reassigned
+    reassign("--execute", "--additional", "--throttle", "1000000000")
+    brokers.until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
+    assert log.log_end_offset == 200
+    assert "Clearing topic-level throttles" in reassign("--verify")
+    brokers.until(lambda: not log.config.follower_replication_throttled_replicas, "a throttle is left")
 
 
 def throttle(brokers: Brokers, broker: int, rate: str) -> None:

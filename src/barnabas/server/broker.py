@@ -95,6 +95,7 @@ class Broker:
         self.static_config = config
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.config = config
+        self.policy = _policy(config, config)
         self.files = files or LocalFileSystem()
         self.clock = clock or SystemClock()
         self.node_id = config.node_id
@@ -176,6 +177,7 @@ class Broker:
         # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
         found = await self.in_thread(lambda: self.logs.load(self._expected_log))
         await self._registration.join(clean=Stop.CRASHED not in found.stops.values())
+        self._tell_overruled_settings()
         self.logs.loss_is_told()
         self._start_replication()
         self.coordinators = Coordinators(self)
@@ -208,6 +210,11 @@ class Broker:
         self.logs.broker_epoch = self.broker_epoch
         self.logs.close()
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the cluster does not let this broker in again after it has lost its session."""
+        return self._registration.refusal
+
     async def _hand_over(self) -> float:
         """Let others take over; how long to wait then for what is in flight."""
         if self.is_alone or not self.config["controlled.shutdown.enable"]:
@@ -236,7 +243,12 @@ class Broker:
         self.metadata = MetadataFollower(store)
         self.controller = Controller(store, self.node_id, self.metadata)
         self._control = ClusterControl(
-            self.controller, self._membership, lambda: self.policy, self._found_cluster, self._balance_seconds
+            self.controller,
+            self._membership,
+            lambda: self.policy,
+            self._found_cluster,
+            self._balance_seconds,
+            is_alone=self.is_alone,
         )
         self._registration = Registration(self, self._membership)
         self._has_coordination = True
@@ -352,6 +364,7 @@ class Broker:
             return  # those of a topic have changed
         self._dynamic = dynamic
         self.config = self.static_config.with_dynamic(*dynamic)
+        self.policy = _policy(self.config, self.static_config.with_dynamic(dynamic[0], {}))
         self._log_configs.use(self.config)
         self._fsync = self.config["barnabas.acks.all.fsync"]
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
@@ -360,22 +373,20 @@ class Broker:
         self.logs.use_config(self.config)
         self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
 
+    def _tell_overruled_settings(self) -> None:
+        for name, (ours, the_clusters) in self.config.overruled.items():
+            logger.warning(
+                "%s=%s of this broker's properties has no effect: the cluster has %s. To change that for all brokers: "
+                "barnabas configs set broker default %s=%s",
+                *(name, ours, the_clusters, name, ours),
+            )
+
     def _use_replication_settings(self) -> None:
         self._replica_fetches = _replica_fetches(self.config)
         self.leader_throttle.rate = self.config["leader.replication.throttled.rate"]
         self.follower_throttle.rate = self.config["follower.replication.throttled.rate"]
         self.moves.throttle.rate = self.config["replica.alter.log.dirs.io.max.bytes.per.second"]
         self.reads_from_followers = bool(self.config["replica.selector.class"])
-
-    @property
-    def policy(self) -> Policy:
-        return Policy(
-            num_partitions=self.config["num.partitions"],
-            default_replication_factor=self.config["default.replication.factor"],
-            min_insync_replicas=self.config["min.insync.replicas"],
-            unclean_leader_election=self.config["unclean.leader.election.enable"],
-            check_topic_configs=check_topic_configs,
-        )
 
     def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
         """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
@@ -500,6 +511,17 @@ def _listeners(config: BrokerConfig) -> list[Listener]:
         )
         for spec in config.listeners
     ]
+
+
+def _policy(config: BrokerConfig, own: BrokerConfig) -> Policy:
+    """`own` is without what was set for all brokers: decisions look for that in the image they are taken on."""
+    return Policy(
+        num_partitions=config["num.partitions"],
+        default_replication_factor=config["default.replication.factor"],
+        min_insync_replicas=own["min.insync.replicas"],
+        unclean_leader_election=own["unclean.leader.election.enable"],
+        check_topic_configs=check_topic_configs,
+    )
 
 
 def _replica_fetches(config: BrokerConfig) -> FetchSettings:

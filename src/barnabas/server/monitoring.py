@@ -66,13 +66,14 @@ class Monitoring:
             if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
                 self._broker.topic_metrics.remove(topic.name)
             elif isinstance(delta, PartitionChanged) and before.controller_id == self._broker.node_id:
-                self._unclean_elections.value += is_unclean_election(before, delta)
+                self._unclean_elections.value += delta.unclean
 
     def health(self) -> tuple[bool, Mapping[str, object]]:
-        """A broker is healthy when it serves clients and can write to at least one log dir."""
+        """A broker is healthy when it serves clients and can write to at least one log dir. One that has lost its
+        session is, for it comes back by itself and a restart would not help; one that is refused is not."""
         broker = self._broker
-        offline = sorted(broker.logs.offline_dirs)
-        healthy = self.is_serving and len(offline) < len(broker.config.log_dirs)
+        offline, refusal = sorted(broker.logs.offline_dirs), broker.refusal
+        healthy = self.is_serving and len(offline) < len(broker.config.log_dirs) and refusal is None
         details = {
             "status": "up" if healthy else "down",
             "version": barnabas.__version__,
@@ -82,17 +83,11 @@ class Monitoring:
             "listeners": [repr(listener) for listener in broker.listeners],
             "connections": len(broker.sockets.connections),
             "offline_log_dirs": offline,
+            "fenced": broker.is_fenced,
         }
+        if refusal is not None:
+            details["refused"] = refusal
         return healthy, details
-
-
-def is_unclean_election(before: MetadataImage, change: PartitionChanged) -> bool:
-    """Did a replica become the leader that may lack what was acknowledged?"""
-    topic = before.topic_by_id(change.topic_id)
-    if topic is None or change.index >= len(topic.partitions):
-        return False
-    old, leader = topic.partitions[change.index], change.state.leader
-    return leader >= 0 and leader != old.leader and leader not in (*old.isr, *old.elr)
 
 
 # The cluster

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
+REFUSED_SECONDS = 5.0  # until we ask again after we were refused
 
 
 class Registration:
@@ -30,6 +31,8 @@ class Registration:
         self._broker = broker
         self._membership = membership
         self._rejoining: asyncio.Task[None] | None = None
+        self.refusal: str | None = None
+        """Why this broker is not let in again, while it is not."""
 
     async def join(self, *, clean: bool) -> None:
         """Be alive, and wait until the controller has registered us."""
@@ -85,9 +88,19 @@ class Registration:
 
     async def _rejoin(self) -> None:
         while True:
-            await self.join(clean=True)  # the process lived on, and has lost nothing
+            try:
+                await self.join(clean=True)  # the process lived on, and has lost nothing
+            except Exception as error:
+                # Somebody has taken our id, or our rights, while we were away. It may be mended while we wait.
+                self.refusal = str(error) or repr(error)
+                logger.critical(
+                    "this broker cannot join its cluster again and serves nothing: %s", self.refusal
+                )
+                await asyncio.sleep(REFUSED_SECONDS)
+                continue
             if not self._membership.is_fenced:
                 break
+        self.refusal = None
         broker = self._broker
         broker.is_fenced = False
         self._rejoining = None

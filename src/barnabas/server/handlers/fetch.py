@@ -364,10 +364,12 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
 
 
 def _is_held_back(partition: Partition, replica: int) -> bool:
-    """Replicas in sync are not: they would fall out of it."""
+    """Is this leader in the list? Replicas in sync are not held back: they would fall out of it."""
     listed = partition.log.config.leader_replication_throttled_replicas
     return (
-        bool(listed) and not partition.is_in_sync(replica) and is_throttled(listed, partition.index, replica)
+        bool(listed)
+        and not partition.is_in_sync(replica)
+        and is_throttled(listed, partition.index, partition.broker_id)
     )
 
 
