@@ -62,7 +62,9 @@ def write(broker: Broker, places: list[tuple[str, int]]) -> None:
         if error is not None:
             raise RuntimeError(f"not delivered: {error}")
 
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "reconnect.backoff.max.ms": 20})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 20}
+    )
     for topic, partition in places:
         producer.produce(topic, b"x" * 100, partition=partition, on_delivery=delivered)
     if producer.flush(_DEADLINE):
