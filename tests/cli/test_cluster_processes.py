@@ -187,6 +187,34 @@ def test_a_broker_with_another_id_does_not_get_the_folder(
     assert "belongs to node 1" in ended.stderr
 
 
+def test_a_folder_of_another_cluster_is_refused_with_both_names(
+    zookeeper: ZooKeeperProcess, tmp_path: Path
+) -> None:
+    first = start("serve", *broker(zookeeper, "/one-cluster", 1, tmp_path / "mine"))
+    other = start("serve", *broker(zookeeper, "/another-cluster", 1, tmp_path / "other"))
+    for process in (first, other):
+        lines_until(process, "Barnabas is ready on ")
+        end(process)
+    ended = run("serve", *broker(zookeeper, "/another-cluster", 1, tmp_path / "mine"))
+    assert ended.returncode == 1
+    assert "this broker belongs to cluster" in ended.stderr
+    assert "Correct zookeeper.connect, or give the broker another data folder" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_two_brokers_that_advertise_one_address_are_refused(
+    zookeeper: ZooKeeperProcess, tmp_path: Path
+) -> None:
+    short = ("--set", "zookeeper.session.timeout.ms=1500")
+    clash = ("--set", "advertised.listeners=PLAINTEXT://127.0.0.1:9999")
+    first = start("serve", *broker(zookeeper, "/clash", 1, tmp_path / "a"), *short, *clash)
+    lines_until(first, "Barnabas is ready on ")
+    ended = run("serve", *broker(zookeeper, "/clash", 2, tmp_path / "b"), *short, *clash)
+    assert ended.returncode == 1
+    assert "127.0.0.1:9999" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_node_alone_grows_into_a_cluster_with_its_topics_and_records(
     zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
