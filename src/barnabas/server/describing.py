@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.gathering import Gathering
 from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+
+if TYPE_CHECKING:
+    from barnabas.groups.shard import GroupShard
+    from barnabas.server.broker import Broker
 
 
 class Described(Protocol):
@@ -17,20 +22,42 @@ class Described(Protocol):
 D = TypeVar("D", bound=Described)
 
 
+def is_enabled(broker: Broker, feature: str) -> bool:
+    return broker.image.features.get(feature, 0) > 0
+
+
 def describe_each(
+    broker: Broker,
     group_ids: Sequence[str],
-    describe: Callable[[str, Callable[[D], None]], None],
+    look: Callable[[GroupShard, str], D],
     respond: Callable[[list[D]], None],
     *,
+    answer_class: Callable[..., D],
+    feature: str,
     with_operations: bool,
 ) -> None:
-    """Respond when all are described, in the order in which they were asked for."""
+    """Respond when all are described, in the order in which they were asked for. `answer_class` makes the answer
+    for a group that cannot be described."""
     operations = ALL_OF_GROUP if with_operations else NOT_ASKED_FOR
 
     def finish(groups: list[D]) -> None:
         for group in groups:
             group.authorized_operations = NOT_ASKED_FOR if group.error_code else operations
         respond(groups)
+
+    def describe(group_id: str, done: Callable[[D], None]) -> None:
+        def answered(outcome: D | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                why = outcome.message or None
+                outcome = answer_class(group_id=group_id, error_code=outcome.code, error_message=why)
+            done(outcome)
+
+        if not is_enabled(broker, feature):
+            answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+        elif not group_id:
+            answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        else:
+            broker.coordinators.groups.read(group_id, lambda shard: look(shard, group_id), answered)
 
     gathering = Gathering(len(group_ids), finish)
     for number, group_id in enumerate(group_ids):

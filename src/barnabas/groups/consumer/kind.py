@@ -17,8 +17,8 @@ from barnabas.groups.consumer.patterns import Resolved
 from barnabas.groups.consumer.records import with_progress, with_subscription
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import Committer, GroupType, PlaceCheck
-from barnabas.groups.kind import GroupKind, Replay, ShardContext
-from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.kind import Replay, ShardContext
+from barnabas.groups.partition_kind import PartitionGroupKind
 from barnabas.groups.step import Step
 from barnabas.protocol.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -39,9 +39,10 @@ _OVERDUE = {
 }
 
 
-class ConsumerGroups(GroupKind[ConsumerGroup]):
+class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
     group_type = GroupType.CONSUMER
     group_class = ConsumerGroup
+    epoch_without_target = NO_EPOCH
 
     def __init__(self, context: ShardContext, classic: ClassicGroups) -> None:
         super().__init__(context)
@@ -75,60 +76,25 @@ class ConsumerGroups(GroupKind[ConsumerGroup]):
             if member.state is MemberState.UNREVOKED and member.classic is None:
                 self.expect_revocation(group.group_id, member.member_id, member.rebalance_ms)
 
-    def unloaded(self, group: ConsumerGroup) -> None:
-        """Nobody waits here: every heartbeat is answered at once."""
-
     # -- replaying ----------------------------------------------------------------------------------
+
+    def subscribed(self, group: ConsumerGroup, member_id: str, value: Any) -> ConsumerMember:
+        return with_subscription(_member(group, member_id), value)
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {
-            ConsumerGroupMetadataKey: self._replay_epoch,
+            ConsumerGroupMetadataKey: self.replay_epoch,
             ConsumerGroupPartitionMetadataKey: self._replay_old_metadata,
-            ConsumerGroupMemberMetadataKey: self._replay_member,
-            ConsumerGroupTargetAssignmentMetadataKey: self._replay_target_epoch,
-            ConsumerGroupTargetAssignmentMemberKey: self._replay_target,
+            ConsumerGroupMemberMetadataKey: self.replay_member,
+            ConsumerGroupTargetAssignmentMetadataKey: self.replay_target_epoch,
+            ConsumerGroupTargetAssignmentMemberKey: self.replay_target,
             ConsumerGroupCurrentMemberAssignmentKey: self._replay_progress,
             ConsumerGroupRegularExpressionKey: self._replay_pattern,
         }
 
-    def _replay_epoch(self, key: ConsumerGroupMetadataKey, value: Any) -> None:
-        if value is None:
-            self.forget(key.group_id)
-        elif group := self.for_replay(key.group_id, create=True):
-            group.set_epoch(value.epoch, value.metadata_hash)
-
     def _replay_old_metadata(self, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
         if group := self.for_replay(key.group_id, create=value is not None):
             group.has_old_metadata = value is not None
-
-    def _replay_member(self, key: ConsumerGroupMemberMetadataKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.remove(key.member_id)
-        else:
-            group.store(with_subscription(_member(group, key.member_id), value))
-
-    def _replay_target_epoch(self, key: ConsumerGroupTargetAssignmentMetadataKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.set_assignment_epoch(NO_EPOCH, NO_ASSIGNMENT_YET)
-        else:
-            group.set_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
-
-    def _replay_target(self, key: ConsumerGroupTargetAssignmentMemberKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.targets.pop(key.member_id, None)
-        else:
-            group.targets[key.member_id] = {
-                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
-            }
 
     def _replay_progress(self, key: ConsumerGroupCurrentMemberAssignmentKey, value: Any) -> None:
         group = self.for_replay(key.group_id, create=value is not None)

@@ -8,8 +8,8 @@ from typing import Any
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.awaited import Deadline
 from barnabas.groups.group import Committer, GroupType, PlaceCheck
-from barnabas.groups.kind import GroupKind, Replay, ShardContext
-from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.kind import Replay, ShardContext
+from barnabas.groups.partition_kind import PartitionGroupKind
 from barnabas.groups.share.group import FIRST_EPOCH, ShareGroup
 from barnabas.groups.share.heartbeats import Heartbeats
 from barnabas.groups.share.member import ShareMember
@@ -34,9 +34,10 @@ from barnabas.protocol.schema import Message
 from barnabas.types import Uuid
 
 
-class ShareGroups(GroupKind[ShareGroup]):
+class ShareGroups(PartitionGroupKind[ShareGroup]):
     group_type = GroupType.SHARE
     group_class = ShareGroup
+    epoch_without_target = FIRST_EPOCH
 
     def __init__(self, context: ShardContext) -> None:
         super().__init__(context)
@@ -112,9 +113,6 @@ class ShareGroups(GroupKind[ShareGroup]):
         for member_id in group.members:
             self.expect_heartbeat(group.group_id, member_id)
 
-    def unloaded(self, group: ShareGroup) -> None:
-        """Nobody waits here: every heartbeat is answered at once."""
-
     def topics_changed(self, group: ShareGroup, changed: Any, deleted: Any) -> None:
         super().topics_changed(group, changed, deleted)
         gone = {
@@ -129,50 +127,18 @@ class ShareGroups(GroupKind[ShareGroup]):
 
     # -- replaying ----------------------------------------------------------------------------------
 
+    def subscribed(self, group: ShareGroup, member_id: str, value: Any) -> ShareMember:
+        return with_subscription(_member(group, member_id), value)
+
     def replays(self) -> Mapping[type[Message], Replay]:
         return {
-            ShareGroupMetadataKey: self._replay_epoch,
-            ShareGroupMemberMetadataKey: self._replay_member,
-            ShareGroupTargetAssignmentMetadataKey: self._replay_target_epoch,
-            ShareGroupTargetAssignmentMemberKey: self._replay_target,
+            ShareGroupMetadataKey: self.replay_epoch,
+            ShareGroupMemberMetadataKey: self.replay_member,
+            ShareGroupTargetAssignmentMetadataKey: self.replay_target_epoch,
+            ShareGroupTargetAssignmentMemberKey: self.replay_target,
             ShareGroupCurrentMemberAssignmentKey: self._replay_progress,
             ShareGroupStatePartitionMetadataKey: self._replay_states,
         }
-
-    def _replay_epoch(self, key: ShareGroupMetadataKey, value: Any) -> None:
-        if value is None:
-            self.forget(key.group_id)
-        elif group := self.for_replay(key.group_id, create=True):
-            group.set_epoch(value.epoch, value.metadata_hash)
-
-    def _replay_member(self, key: ShareGroupMemberMetadataKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.remove(key.member_id)
-        else:
-            group.store(with_subscription(_member(group, key.member_id), value))
-
-    def _replay_target_epoch(self, key: ShareGroupTargetAssignmentMetadataKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.set_assignment_epoch(FIRST_EPOCH, NO_ASSIGNMENT_YET)
-        else:
-            group.set_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
-
-    def _replay_target(self, key: ShareGroupTargetAssignmentMemberKey, value: Any) -> None:
-        group = self.for_replay(key.group_id, create=value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.targets.pop(key.member_id, None)
-        else:
-            group.targets[key.member_id] = {
-                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
-            }
 
     def _replay_progress(self, key: ShareGroupCurrentMemberAssignmentKey, value: Any) -> None:
         group = self.for_replay(key.group_id, create=value is not None)

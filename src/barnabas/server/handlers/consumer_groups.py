@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -24,7 +22,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     DescribedGroup,
 )
-from barnabas.server.describing import describe_each
+from barnabas.server.describing import describe_each, is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def consumer_group_heartbeat(
     def refuse(error: KafkaError) -> None:
         request.respond(_refused(error))
 
-    if not _is_enabled(broker):
+    if not is_enabled(broker, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message, request.version, groups.settings.assignors)
@@ -53,10 +51,6 @@ def consumer_group_heartbeat(
         return _refused(error)
     groups.perform_or_explain(message.group_id, beat, refuse)
     return None
-
-
-def _is_enabled(broker: Broker) -> bool:
-    return broker.image.features.get(FEATURE, 0) > 0
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
@@ -69,31 +63,16 @@ def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
 def consumer_group_describe(
     broker: Broker, request: Request, message: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | None:
+    groups = broker.coordinators.groups
     describe_each(
+        broker,
         message.group_ids,
-        partial(_describe, broker),
-        lambda groups: request.respond(ConsumerGroupDescribeResponse(groups=groups)),
+        lambda shard, group_id: described(
+            shard.consumer.find(group_id), groups.topics, groups.settings.assignors
+        ),
+        lambda found: request.respond(ConsumerGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=FEATURE,
         with_operations=message.include_authorized_operations,
     )
     return None
-
-
-def _describe(broker: Broker, group_id: str, done: Callable[[DescribedGroup], None]) -> None:
-    groups = broker.coordinators.groups
-
-    def look(shard: GroupShard) -> DescribedGroup:
-        return described(shard.consumer.find(group_id), groups.topics, groups.settings.assignors)
-
-    def answered(outcome: DescribedGroup | KafkaError) -> None:
-        done(_undescribed(group_id, outcome) if isinstance(outcome, KafkaError) else outcome)
-
-    if not _is_enabled(broker):
-        answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-    elif not group_id:
-        answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
-    else:
-        groups.read(group_id, look, answered)
-
-
-def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message or None)

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from barnabas.server.describing import describe_each
+from barnabas.server.describing import describe_each, is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FEATURE = "share.version"
 def share_group_heartbeat(
     broker: Broker, request: Request, message: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | None:
-    if not is_enabled(broker):
+    if not is_enabled(broker, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message)
@@ -105,10 +105,6 @@ def _joined(
     states.when_created(message.group_id, beat_again)
 
 
-def is_enabled(broker: Broker) -> bool:
-    return broker.image.features.get(FEATURE, 0) > 0
-
-
 def _refused(error: KafkaError) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
@@ -119,31 +115,14 @@ def _refused(error: KafkaError) -> ShareGroupHeartbeatResponse:
 def share_group_describe(
     broker: Broker, request: Request, message: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse | None:
+    groups = broker.coordinators.groups
     describe_each(
+        broker,
         message.group_ids,
-        partial(_describe, broker),
-        lambda groups: request.respond(ShareGroupDescribeResponse(groups=groups)),
+        lambda shard, group_id: described(shard.share.find(group_id), groups.topics),
+        lambda found: request.respond(ShareGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=FEATURE,
         with_operations=message.include_authorized_operations,
     )
     return None
-
-
-def _describe(broker: Broker, group_id: str, done: Callable[[DescribedGroup], None]) -> None:
-    groups = broker.coordinators.groups
-
-    def look(shard: GroupShard) -> DescribedGroup:
-        return described(shard.share.find(group_id), groups.topics)
-
-    def answered(outcome: DescribedGroup | KafkaError) -> None:
-        done(_undescribed(group_id, outcome) if isinstance(outcome, KafkaError) else outcome)
-
-    if not is_enabled(broker):
-        answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-    elif not group_id:
-        answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
-    else:
-        groups.read(group_id, look, answered)
-
-
-def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message or None)

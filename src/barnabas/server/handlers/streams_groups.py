@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -26,7 +24,7 @@ from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-from barnabas.server.describing import describe_each
+from barnabas.server.describing import describe_each, is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def streams_group_heartbeat(
         missing = outcome.missing
         step.answer(respond, outcome.response)
 
-    if not is_enabled(broker):
+    if not is_enabled(broker, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message)
@@ -65,10 +63,6 @@ def streams_group_heartbeat(
         return _refused(error)
     broker.coordinators.groups.perform_or_explain(message.group_id, beat, refuse)
     return None
-
-
-def is_enabled(broker: Broker) -> bool:
-    return broker.image.features.get(FEATURE, 0) > 0
 
 
 def _refused(error: KafkaError) -> StreamsGroupHeartbeatResponse:
@@ -100,27 +94,12 @@ def streams_group_describe(
     broker: Broker, request: Request, message: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse | None:
     describe_each(
+        broker,
         message.group_ids,
-        partial(_describe, broker),
-        lambda groups: request.respond(StreamsGroupDescribeResponse(groups=groups)),
+        lambda shard, group_id: described(shard.streams.find(group_id)),
+        lambda found: request.respond(StreamsGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=FEATURE,
         with_operations=message.include_authorized_operations,
     )
     return None
-
-
-def _describe(broker: Broker, group_id: str, done: Callable[[DescribedGroup], None]) -> None:
-    def answered(outcome: DescribedGroup | KafkaError) -> None:
-        if isinstance(outcome, KafkaError):
-            outcome = DescribedGroup(
-                group_id=group_id, error_code=outcome.code, error_message=outcome.message or None
-            )
-        done(outcome)
-
-    if not is_enabled(broker):
-        answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-    elif not group_id:
-        answered(KafkaError(ErrorCode.INVALID_GROUP_ID))
-    else:
-        broker.coordinators.groups.read(
-            group_id, lambda shard: described(shard.streams.find(group_id)), answered
-        )

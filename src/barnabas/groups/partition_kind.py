@@ -1,0 +1,63 @@
+"""What consumer and share groups have in common in a shard: records of epochs, members and their partitions.
+
+The records of both types have keys and values of their own, but the same fields for these.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, TypeVar
+
+from barnabas.groups.kind import GroupKind
+from barnabas.groups.modern import NO_ASSIGNMENT_YET, ModernGroup, ModernMember
+
+G = TypeVar("G", bound=ModernGroup[Any, Any])
+
+
+class PartitionGroupKind(GroupKind[G]):
+    """Replays: each takes the key of a record, and its value or None for a tombstone."""
+
+    epoch_without_target: ClassVar[int]
+    """The assignment epoch of a group whose target was deleted."""
+
+    @abstractmethod
+    def subscribed(self, group: G, member_id: str, value: Any) -> ModernMember:
+        """The member, known or new, after a record of what it subscribes to."""
+
+    def unloaded(self, group: G) -> None:
+        """Nobody waits here: every heartbeat is answered at once."""
+
+    def replay_epoch(self, key: Any, value: Any) -> None:
+        if value is None:
+            self.forget(key.group_id)
+        elif group := self.for_replay(key.group_id, create=True):
+            group.set_epoch(value.epoch, value.metadata_hash)
+
+    def replay_member(self, key: Any, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.remove(key.member_id)
+        else:
+            group.store(self.subscribed(group, key.member_id, value))
+
+    def replay_target_epoch(self, key: Any, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.set_assignment_epoch(self.epoch_without_target, NO_ASSIGNMENT_YET)
+        else:
+            group.set_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
+
+    def replay_target(self, key: Any, value: Any) -> None:
+        group = self.for_replay(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.targets.pop(key.member_id, None)
+        else:
+            group.targets[key.member_id] = {
+                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
+            }
