@@ -11,7 +11,7 @@ from tests.apache_kafka import CLUSTER_ID, ApacheKafka, free_port, run_tool
 from tests.certificates import Authority
 
 USER, PASSWORD = "alice", "al=ice; her \\ 'secret'"
-SESSION_MS = 2000  # on the listener SHORT, whose clients have to say again who they are
+SESSION_MS = 4000  # on the listener SHORT, whose clients have to say again who they are
 
 _JAAS = "org.apache.kafka.common.security"
 _QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import random
 import socket
 import ssl
-import time
 from typing import Any, NamedTuple
 
 from barnabas import __version__
 from barnabas.client.addresses import Address
 from barnabas.client.errors import (
-    AuthenticationError,
     BrokenResponseError,
     CannotConnectError,
     ClientError,
@@ -24,9 +20,8 @@ from barnabas.client.errors import (
     UnsupportedApiError,
 )
 from barnabas.client.frames import FrameReceiver, TlsAlertError
-from barnabas.client.security.authentication import API_KEYS as AUTHENTICATION
-from barnabas.client.security.authentication import authenticate
 from barnabas.client.security.guard import NO_GUARD, Guard
+from barnabas.client.security.session import Session
 from barnabas.client.security.tls import explain_handshake
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import RESPONSES
@@ -37,7 +32,6 @@ from barnabas.protocol.wire import ProtocolError
 
 CONNECT_TIMEOUT = 10.0  # Kafka's socket.connection.setup.timeout.ms
 REQUEST_TIMEOUT = 30.0  # Kafka's request.timeout.ms
-RENEWED_AT = (0.85, 0.95)  # of a session's life, as Kafka's clients do: not all of them at the same moment
 
 _WITHOUT_NAME = 3  # requests: two for versions, and the one after them
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
@@ -70,9 +64,7 @@ class BrokerConnection:
         self._waiting: dict[int, _Waiting] = {}
         self._next_id = 0
         self._end: ClientError | None = None
-        self._session_ends = math.inf  # when the broker wants to know again who this is
-        self._held: list[Any] | None = None  # what must not be written before it does
-        self._renewal: asyncio.Task[None] | None = None
+        self._session: Session | None = None
 
     @classmethod
     async def connect(
@@ -90,7 +82,7 @@ class BrokerConnection:
                 await connection._open()
                 await connection._negotiate()
                 if guard.mechanism is not None:
-                    await connection._authenticate(guard.mechanism)
+                    await connection._authenticate()
         except ssl.SSLError as error:
             connection.close()
             raise connection._handshake_failed(error) from error
@@ -182,51 +174,25 @@ class BrokerConnection:
         }
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
-    async def _authenticate(self, mechanism: str) -> None:
-        began = time.monotonic()
-        try:
-            lifetime = await authenticate(self.send_nowait, mechanism, await self._guard.new_exchange())
-        except AuthenticationError as error:
-            raise AuthenticationError(
-                f"{self.address} does not accept this client ({mechanism}): {error}"
-            ) from None
-        if lifetime is not None:
-            self._session_ends = began + lifetime * random.uniform(*RENEWED_AT)
-
-    def _renew_session(self, mechanism: str) -> None:
-        """KIP-368: say again who this is. The broker takes nothing else meanwhile, so requests wait for it."""
-        self._session_ends = math.inf
-        self._held = []
-        self._renewal = asyncio.get_running_loop().create_task(self._authenticate_again(mechanism))
-
-    async def _authenticate_again(self, mechanism: str) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                await self._authenticate(mechanism)
-        except TimeoutError:
-            self._finish(RequestTimeoutError(f"{self.address} did not renew the session of this client"))
-        except ClientError as error:
-            self._finish(error)
-        except Exception as error:  # of a coroutine that the caller gave for tokens
-            self._finish(AuthenticationError(f"{self.address}: there is no token for this client: {error}"))
-        held, self._held = self._held, None
-        if self._end is None and self._transport is not None and held:
-            self._transport.writelines(held)
+    async def _authenticate(self) -> None:
+        session = Session(str(self.address), self._guard, self.send_nowait, self._write_held, self._finish)
+        await session.begin()
+        self._session = session
 
     def _write(self, message: Message, version: int) -> int:
         if self._end is not None:
             raise _again(self._end)
         assert self._transport is not None
-        if self._guard.mechanism is not None and time.monotonic() >= self._session_ends:
-            self._renew_session(self._guard.mechanism)
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
         header = RequestHeader(message.api_key, version, self._next_id, self.client_id)
         frame = encode_request(header, message)
-        if self._held is not None and message.api_key not in AUTHENTICATION:
-            self._held += frame
-        else:
+        if self._session is None or not self._session.holds(message.api_key, frame):
             self._transport.writelines(frame)
         return self._next_id
+
+    def _write_held(self, frames: list[Any]) -> None:
+        if self._end is None and self._transport is not None:
+            self._transport.writelines(frames)
 
     def _on_frame(self, frame: memoryview) -> None:
         waiting = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)

@@ -10,5 +10,6 @@ scram           SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802)
 mechanisms      PLAIN and OAUTHBEARER; which mechanism makes which exchange
 tokens          where OAUTHBEARER gets its token
 authentication  the exchange, as requests to a broker
+session         how long the broker knows it
 guard           what all connections of a client share of it
 """

@@ -1,0 +1,80 @@
+"""A broker that knows who we are, and for how long (KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.client.errors import AuthenticationError, ClientError, RequestTimeoutError
+from barnabas.client.security.authentication import API_KEYS, Ask, authenticate
+from barnabas.client.security.guard import Guard
+
+RENEWED_AT = (0.85, 0.95)  # of a session's life, as Kafka's clients do: not all of them at the same moment
+RENEWAL_TIMEOUT = 30.0  # seconds: the broker first answers what is under way
+
+Frame = list[Any]
+
+
+class Session:
+    """The session of one connection. It is renewed when a request is to be written and its end is near; requests wait
+    meanwhile, because the broker would take them for a part of the exchange. They leave in their order after it."""
+
+    def __init__(
+        self,
+        broker: str,
+        guard: Guard,
+        ask: Ask,
+        write: Callable[[Frame], None],
+        end: Callable[[ClientError], None],
+    ) -> None:
+        self.renewals = 0
+        self._broker = broker
+        self._guard = guard
+        self._ask = ask
+        self._write = write
+        self._end = end
+        self._ends_at = math.inf
+        self._held: Frame | None = None
+        self._renewal: asyncio.Task[None] | None = None  # a task that nobody refers to may be collected
+
+    async def begin(self) -> None:
+        """AuthenticationError, which time does not heal, or what may happen to any request."""
+        mechanism = str(self._guard.mechanism)
+        began = time.monotonic()
+        try:
+            lifetime = await authenticate(self._ask, mechanism, await self._guard.new_exchange())
+        except AuthenticationError as error:
+            said = f"{self._broker} does not accept this client ({mechanism}): {error}"
+            raise AuthenticationError(said) from None
+        self._ends_at = math.inf if lifetime is None else began + lifetime * random.uniform(*RENEWED_AT)
+
+    def holds(self, api_key: int, frame: Frame) -> bool:
+        """Whether the request has to wait; it is written later then."""
+        if api_key in API_KEYS:
+            return False
+        if self._held is None and time.monotonic() >= self._ends_at:
+            self._held = []
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        if self._held is None:
+            return False
+        self._held += frame
+        return True
+
+    async def _renew(self) -> None:
+        try:
+            async with asyncio.timeout(RENEWAL_TIMEOUT):
+                await self.begin()
+        except TimeoutError:
+            self._end(RequestTimeoutError(f"{self._broker} did not renew the session of this client"))
+        except ClientError as error:
+            self._end(error)
+        except Exception as error:  # of a coroutine that the caller gave for tokens
+            self._end(AuthenticationError(f"there is no token for {self._broker}: {error}"))
+        else:
+            self.renewals += 1
+            held, self._held = self._held or [], None
+            self._write(held)
