@@ -139,22 +139,26 @@ def _line(outcome: Outcome) -> str:
     return f"{shown}  {outcome.problem}".rstrip()
 
 
-def as_markdown(outcomes: list[Outcome]) -> str:
-    """In the order of the faults' list, whatever the order of the runs was."""
+def as_markdown(outcomes: Sequence[Outcome]) -> str:
+    """A line for each fault and a column for each load: the longest gap, and how many records were acknowledged."""
+    loads = [load for load in LOADS if any(outcome.load is load for outcome in outcomes)]
     lines = [
-        "| fault | client | load | acknowledged | longest gap | allowed | verdict |",
-        "|---|---|---|---:|---:|---:|---|",
+        "| fault | allowed | " + " | ".join(f"{load.client}, {load.kind}" for load in loads) + " |",
+        "|---|---:|" + "---:|" * len(loads),
     ]
-    in_order = sorted(outcomes, key=lambda outcome: (FAULTS.index(outcome.fault), LOADS.index(outcome.load)))
-    return "\n".join([*lines, *map(_row, in_order)]) + "\n"
+    for fault in FAULTS:
+        found = {outcome.load: outcome for outcome in outcomes if outcome.fault is fault}
+        if found:
+            allowed = "" if fault.allowed_gap is None else f"{fault.allowed_gap:g} s"
+            cells = [_cell(found[load]) if load in found else "" for load in loads]
+            lines.append(f"| {fault.name} | {allowed} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
-def _row(outcome: Outcome) -> str:
-    fault, load = outcome.fault, outcome.load
-    allowed = "" if fault.allowed_gap is None else f"{fault.allowed_gap:g} s"
-    verdict = outcome.problem.partition("\n")[0] or "good"
-    told = f"{outcome.records} | {outcome.gap:.1f} s | {allowed} | {verdict}"
-    return f"| {fault.name} | {load.client} | {load.kind} | {told} |"
+def _cell(outcome: Outcome) -> str:
+    problem = outcome.problem.partition("\n")[0]
+    shown = f"{outcome.gap:.1f} s ({outcome.records})"
+    return f"{shown} **{problem}**" if problem else shown
 
 
 if __name__ == "__main__":
