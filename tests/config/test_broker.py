@@ -163,3 +163,18 @@ def test_a_stored_change_that_makes_no_sense_is_left_out_with_a_warning() -> Non
     changed = load().with_dynamic({"no.such.name": "1", "message.max.bytes": "x"}, {"log.retention.ms": "2"})
     assert (changed["message.max.bytes"], changed["log.retention.ms"]) == (1048588, 2)
     assert ["no.such.name" in changed.warnings[0], "message.max.bytes" in changed.warnings[1]] == [True, True]
+
+
+def test_one_broker_has_no_minimum_of_in_sync_replicas_of_its_own() -> None:
+    started = load(min_insync_replicas="3")
+    assert started.with_dynamic({"min.insync.replicas": "1"}, {})["min.insync.replicas"] == 3
+    changed = started.with_dynamic({"min.insync.replicas": "1"}, {"min.insync.replicas": "2"})
+    assert changed["min.insync.replicas"] == 2
+    assert changed.overruled == {"min.insync.replicas": ("3", "2")}
+
+
+def test_properties_that_agree_with_the_cluster_are_not_overruled() -> None:
+    shared = {"min.insync.replicas": "2"}
+    assert load(min_insync_replicas=" 2").with_dynamic({}, shared).overruled == {}
+    assert load().with_dynamic({}, shared).overruled == {}
+    assert load(min_insync_replicas="2").overruled == {}

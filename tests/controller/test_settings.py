@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged
+from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
 from barnabas.controller.brokers import Registration, begin_shutdown, fence, register
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.policy import Policy
-from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
+from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, settle_min_isr
+from barnabas.errors import ErrorCode
 from tests.controller.clusters import after, cluster_of, with_topic
 
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
@@ -103,3 +104,55 @@ def test_a_leader_that_is_about_to_stop_goes_on_leading() -> None:
     image = without(replicated(FULL), 2, 3)
     image = after(image, begin_shutdown(image, 1, POLICY))
     assert state(set_for(image, TOPIC, min_insync_replicas="1")).leader == 1
+
+
+def test_an_election_that_is_allowed_now_is_held_now() -> None:
+    for resource in (TOPIC, ALL_BROKERS):
+        image = without(replicated(PartitionState((1, 2, 3), (1,), 1)), 1, 3)
+        assert state(image).leader == -1
+        image = set_for(image, resource, unclean_leader_election_enable="true")
+        assert (state(image).leader, state(image).isr, state(image).elr) == (2, (2,), ())
+
+
+def test_an_unclean_election_is_held_only_where_nobody_leads_and_somebody_is_up() -> None:
+    led = without(replicated(PartitionState((1, 2, 3), (1,), 1)), 3)
+    allowed = {"unclean_leader_election_enable": "true"}
+    assert state(set_for(led, TOPIC, **allowed)) is state(led)
+    nobody = without(replicated(PartitionState((1, 2, 3), (1,), 1)), 1, 2, 3)
+    assert state(set_for(nobody, TOPIC, **allowed)) is state(nobody)
+    other = without(replicated(PartitionState((1, 2, 3), (1,), 1)), 1, 3)
+    own = set_for(other, TOPIC, unclean_leader_election_enable="false")
+    assert state(set_for(own, ALL_BROKERS, **allowed)).leader == -1
+
+
+def test_a_new_cluster_has_the_founders_minimum_and_keeps_it() -> None:
+    image = after(replicated(FULL), settle_min_isr(replicated(FULL), POLICY, is_alone=False))
+    assert image.configs[ALL_BROKERS] == {MIN_ISR: "2"}
+    again, _ = settle_min_isr(image, Policy(min_insync_replicas=1), is_alone=False)
+    assert again == []
+
+
+def test_a_node_alone_goes_by_its_properties() -> None:
+    assert settle_min_isr(replicated(FULL), POLICY, is_alone=True) == ([], None)
+
+
+def test_a_minimum_of_a_single_broker_that_an_earlier_version_stored_is_taken_away() -> None:
+    one = Resource(ResourceType.BROKER, "1")
+    image = apply(replicated(FULL), [ConfigsChanged(*one, {MIN_ISR: "1", "log.retention.ms": "5"})])
+    for is_alone in (True, False):
+        settled = after(image, settle_min_isr(image, POLICY, is_alone=is_alone))
+        assert settled.configs[one] == {"log.retention.ms": "5"}
+
+
+def test_the_clusters_minimum_can_be_changed_but_not_taken_away() -> None:
+    rules = ConfigRules(RULES.check, RULES.list_default, frozenset({MIN_ISR}))
+    image = after(replicated(FULL), settle_min_isr(replicated(FULL), POLICY, is_alone=False))
+    deltas, results = alter_configs(image, {ALL_BROKERS: {"log.retention.ms": "5"}}, rules, POLICY)
+    refusal = results[ALL_BROKERS]
+    assert deltas == []
+    assert refusal is not None
+    assert refusal.code == ErrorCode.INVALID_CONFIG
+    assert "cannot be removed" in refusal.message
+    both = {MIN_ISR: "3", "log.retention.ms": "5"}
+    image = after(image, alter_configs(image, {ALL_BROKERS: both}, rules, POLICY))
+    assert image.configs[ALL_BROKERS] == both

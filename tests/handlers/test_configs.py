@@ -282,6 +282,7 @@ def test_a_topic_refuses_what_it_cannot_have(
         ("", ("cordoned.log.dirs", SET, "*"), 42, "Cannot update these configs at default cluster level"),
         ("7", ("log.retention.ms", SET, "1"), 42, "Unexpected broker id, expected 1, but received 7"),
         ("x", ("log.retention.ms", SET, "1"), 42, "Node id must be an integer, but it is: x"),
+        ("1", ("min.insync.replicas", SET, "2"), 40, "Broker-level min.insync.replicas cannot be altered"),
         ("1", ("log.retenton.ms", SET, "1"), 40, "Unknown broker config name: log.retenton.ms; did you mean"),
     ],
 )

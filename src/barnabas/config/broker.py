@@ -19,6 +19,9 @@ FALLBACKS: dict[str, tuple[Synonym, ...]] = {
 }
 """Settings that a setting takes its value from when it is not set itself, in this order."""
 
+CLUSTER_WIDE_ONLY = frozenset({"min.insync.replicas"})
+"""What leaders and the controller must agree on: one broker cannot have a value of its own (KIP-966)."""
+
 PER_LISTENER = frozenset({"max.connections"})
 """What `listener.name.<listener>.` may stand before."""
 
@@ -60,6 +63,7 @@ class BrokerConfig:
         are left out with a warning: they must not keep a broker from starting.
         """
         warnings = list(self.warnings)
+        per_broker = {name: text for name, text in per_broker.items() if name not in CLUSTER_WIDE_ONLY}
         mine, shared = _usable(per_broker, warnings), _usable(cluster_wide, warnings)
         return BrokerConfig(self.static, mine, shared, tuple(warnings))
 
@@ -68,6 +72,17 @@ class BrokerConfig:
 
     def get(self, name: str, default: Value = None) -> Any:
         return self._values.get(name, default)
+
+    @property
+    def overruled(self) -> dict[str, tuple[str, str]]:
+        """Settings of our properties that the cluster has another value for: ours, and the cluster's."""
+        return {
+            name: (self.static[name], self.cluster_wide[name])
+            for name in CLUSTER_WIDE_ONLY
+            if name in self.static
+            and name in self.cluster_wide
+            and _parse(name, self.static[name]) != self[name]
+        }
 
     @property
     def node_id(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from barnabas.config.broker import BrokerConfig
+from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import (
     BROKER,
     BY_SCOPE,
@@ -44,6 +44,11 @@ def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> Non
         if setting is None:
             raise _invalid(f"Unknown broker config name: {name}{suggestion(name, {**BROKER, **UNUSED})}")
         _check_mode(name, setting, per_broker)
+        if per_broker and name in CLUSTER_WIDE_ONLY:
+            raise _invalid(
+                f"Broker-level {name} cannot be altered: the leaders and the controller must agree on it. "
+                "Set it for a topic, or for all brokers."
+            )
         try:
             value = setting.parse(text)
         except ConfigError as error:

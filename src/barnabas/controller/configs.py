@@ -10,7 +10,7 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.controller.decision import Decided
 from barnabas.controller.policy import Policy
-from barnabas.controller.settings import follow_settings
+from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
 
@@ -33,11 +33,13 @@ class ConfigRules:
     """What a decision asks of the settings' definitions.
 
     `check` raises a KafkaError when these overrides of this resource cannot be. `list_default` gives what
-    APPEND and SUBTRACT start from when nothing is set, and None for a setting that is no list.
+    APPEND and SUBTRACT start from when nothing is set, and None for a setting that is no list. `permanent` are
+    the settings of all brokers that can be changed and not taken away.
     """
 
     check: Callable[[Resource, Mapping[str, str]], None]
     list_default: Callable[[Resource, str], str | None]
+    permanent: frozenset[str] = frozenset()
 
 
 Results = dict[Resource, KafkaError | None]
@@ -89,6 +91,7 @@ def _change(
             _check_exists(image, resource)
             values = target(resource)
             rules.check(resource, values)
+            _check_permanent(image, resource, values, rules)
         except KafkaError as error:
             results[resource] = error
         else:
@@ -106,6 +109,18 @@ def _difference(image: MetadataImage, resource: Resource, values: Mapping[str, s
     }
     changed |= dict.fromkeys(name for name in current if name not in values)
     return [ConfigsChanged(resource.type, resource.name, changed)] if changed else []
+
+
+def _check_permanent(
+    image: MetadataImage, resource: Resource, values: Mapping[str, str], rules: ConfigRules
+) -> None:
+    if resource == ALL_BROKERS:
+        for name in rules.permanent & image.configs.get(resource, {}).keys() - values.keys():
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cluster-level {name} cannot be removed: the leaders and the controller must agree on it. "
+                "Set it to the value it shall have.",
+            )
 
 
 def _check_exists(image: MetadataImage, resource: Resource) -> None:

@@ -4,6 +4,9 @@ min.insync.replicas: the ELR holds only while nothing is committed without its m
 than the minimum. Where a lowered minimum lets the leader commit with those it has, nobody else is eligible any more.
 Kafka empties the ELR of every partition that the setting concerns; here it stays where still nothing can be committed,
 so that a partition without a leader is not lost for good by a change that was meant to help it.
+
+unclean.leader.election.enable: where nobody leads and somebody is up, an election that is allowed now is held now. It
+would not be held otherwise before the next broker registers.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from collections.abc import Iterable, Iterator
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType, TopicState
 from barnabas.controller.changes import change_all, election_for
+from barnabas.controller.decision import Decided
 from barnabas.controller.partitions import Step
 from barnabas.controller.policy import Policy
 
 MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 ALL_BROKERS = Resource(ResourceType.BROKER, "")
 
-_DECISIVE = frozenset({MIN_ISR})
+_DECISIVE = frozenset({MIN_ISR, UNCLEAN_ELECTION})
 
 
 def follow_settings(
@@ -44,6 +49,22 @@ def follow_settings(
         )
 
     return change_all(image, step_for)
+
+
+def settle_min_isr(image: MetadataImage, policy: Policy, *, is_alone: bool) -> Decided[None]:
+    """One minimum for whoever leads and for whoever decides: what the founder's properties say becomes a setting of
+    the cluster, and what was set for single brokers, by an earlier version, goes (KIP-966).
+
+    A node alone has nobody to disagree with. Its properties hold until it becomes a cluster.
+    """
+    changes: list[Delta] = [
+        ConfigsChanged(resource.type, resource.name, {MIN_ISR: None})
+        for resource, values in image.configs.items()
+        if resource.type == ResourceType.BROKER and resource != ALL_BROKERS and MIN_ISR in values
+    ]
+    if not is_alone and MIN_ISR not in image.configs.get(ALL_BROKERS, {}):
+        changes.append(ConfigsChanged(*ALL_BROKERS, {MIN_ISR: str(policy.min_insync_replicas)}))
+    return [*changes, *follow_settings(image, changes, policy)], None
 
 
 def _is_decisive(delta: ConfigsChanged) -> bool:

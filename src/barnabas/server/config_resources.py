@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from barnabas.cluster.image import Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
 from barnabas.config import validation
-from barnabas.config.broker import BrokerConfig
+from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import Scope
 from barnabas.controller.configs import ConfigRules
 from barnabas.errors import ErrorCode, KafkaError
@@ -37,8 +37,9 @@ def _check_broker_id(node_id: int, brokers: Container[int], name: str) -> None:
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def rules(config: BrokerConfig) -> ConfigRules:
-    """What the controller asks of the definitions of settings."""
+def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
+    """What the controller asks of the definitions of settings. A node alone agrees with itself: what was set for all
+    brokers can be taken away there, and its properties hold again."""
 
     def check(resource: Resource, settings: Mapping[str, str]) -> None:
         if resource.type == ResourceType.TOPIC:
@@ -50,7 +51,11 @@ def rules(config: BrokerConfig) -> ConfigRules:
         else:
             validation.check_client_metrics_configs(settings)
 
-    return ConfigRules(check, lambda resource, name: validation.list_default(Scope(resource.type), name))
+    return ConfigRules(
+        check,
+        lambda resource, name: validation.list_default(Scope(resource.type), name),
+        frozenset() if is_alone else CLUSTER_WIDE_ONLY,
+    )
 
 
 def require(name: str, otherwise: str) -> None:

@@ -20,6 +20,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided
 from barnabas.controller.elections import uncleanly_led
 from barnabas.controller.policy import Policy
+from barnabas.controller.settings import settle_min_isr
 from barnabas.errors import KafkaError
 from barnabas.server.features import initial_features
 
@@ -38,12 +39,15 @@ class ClusterControl:
         policy: Callable[[], Policy],
         found_cluster: Callable[[], tuple[str, list[Delta]]],
         balance_seconds: Callable[[], float | None],
+        *,
+        is_alone: bool,
     ) -> None:
         self._controller = controller
         self._membership = membership
         self._policy = policy
         self._found_cluster = found_cluster
         self._balance_seconds = balance_seconds
+        self._is_alone = is_alone
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -105,6 +109,10 @@ class ClusterControl:
         await self._controller.take_over(epoch)
         if not self._controller.image.cluster_id:
             await self._controller.submit(self._founding)
+        # Before any broker is registered, so that none leads with a minimum of its own.
+        await self._controller.submit(
+            lambda image: settle_min_isr(image, self._policy(), is_alone=self._is_alone)
+        )
         self._changed.set()
 
     def _founding(self, image: MetadataImage) -> Decided[None]:

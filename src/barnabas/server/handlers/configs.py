@@ -167,7 +167,7 @@ async def alter_configs(
         return settings
 
     wanted, results = _prepare_all(message.resources, prepare)
-    checks = rules(broker.config)
+    checks = rules(broker.config, is_alone=broker.is_alone)
     results |= await _submit(
         broker,
         wanted,
@@ -193,7 +193,7 @@ async def incremental_alter_configs(
     levels = {resource: wanted.pop(resource) for resource in list(wanted) if _is_logger(resource)}
     for resource, operations in levels.items():
         results[resource] = _change_loggers(operations, message.validate_only)
-    checks = rules(broker.config)
+    checks = rules(broker.config, is_alone=broker.is_alone)
     results |= await _submit(
         broker,
         wanted,
