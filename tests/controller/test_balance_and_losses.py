@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.image import PartitionState
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.balance import balance_leaders
-from barnabas.controller.brokers import fence, lose_replicas, unfence
-from barnabas.controller.elections import uncleanly_led
+from barnabas.controller.brokers import Registration, fence, lose_replicas, register, unfence
+from barnabas.controller.elections import elect_leaders, uncleanly_led
+from barnabas.controller.partitions import Election
 from barnabas.controller.policy import Policy
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
@@ -49,14 +51,43 @@ def test_a_replica_lost_with_its_disk_is_not_eligible_although_too_few_are_left(
     assert image.topics["orders"].partitions[0].elr == ()
 
 
+def told(image: MetadataImage, decided: tuple[list[Delta], object]) -> list[tuple[str, int]]:
+    return [
+        (str(partition), state.leader)
+        for partition, state in uncleanly_led(after(image, decided), decided[0])
+    ]
+
+
 def test_an_election_of_somebody_who_was_not_in_sync_is_told() -> None:
     policy = Policy(unclean_leader_election=True)
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
-    unclean = fence(image, 1, policy)
-    assert [(name, index, state.leader) for name, index, state in uncleanly_led(image, unclean[0])] == [
-        ("orders", 0, 2)
-    ]
+    assert told(image, fence(image, 1, policy)) == [("orders-0", 2)]
     clean = fence(image, 1, POLICY)
-    assert list(uncleanly_led(image, clean[0])) == []
+    assert told(image, clean) == []
     gone = after(image, clean)
-    assert list(uncleanly_led(gone, unfence(gone, 1, POLICY)[0])) == []
+    assert told(gone, unfence(gone, 1, POLICY)) == []
+
+
+def test_a_leader_that_lost_records_and_leads_again_in_one_step_is_told() -> None:
+    """Its machine has lost power and is back before anybody noticed: nobody else is in sync."""
+    image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
+    assert told(image, register(image, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
+    assert told(image, register(image, Registration(1, clean=True), POLICY)) == []
+    gone = after(image, fence(image, 1, POLICY))
+    assert told(gone, register(gone, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
+
+
+def test_the_only_replica_that_comes_back_is_no_election() -> None:
+    image = with_topic(cluster_of(2), "orders", PartitionState((1,), (1,), 1))
+    assert told(image, register(image, Registration(1, clean=False), POLICY)) == []
+
+
+def test_elections_that_somebody_asks_for_and_lost_disks_are_told() -> None:
+    image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
+    gone = after(image, fence(image, 1, POLICY))
+    asked = elect_leaders(gone, None, Election.UNCLEAN, POLICY)
+    assert told(gone, asked) == [("orders-0", 2)]
+    places = {(image.topics["orders"].topic_id, 0)}
+    lost = lose_replicas(image, 1, places, Policy(unclean_leader_election=True))
+    assert told(image, lost) == [("orders-0", 2)]
+    assert told(image, lose_replicas(image, 1, places, POLICY)) == []

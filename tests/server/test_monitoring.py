@@ -7,16 +7,10 @@ import json
 from pathlib import Path
 from urllib.request import urlopen
 
-from msgspec import structs
-
-from barnabas.cluster.deltas import PartitionChanged
-from barnabas.cluster.image import PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.server.broker import Broker
-from barnabas.server.monitoring import is_unclean_election
-from tests.controller.clusters import cluster_of, with_topic
 from tests.server.harness import Client, frame, scenario
 
 
@@ -61,22 +55,3 @@ async def test_a_broker_serves_its_metrics_and_its_health(tmp_path: Path) -> Non
     # Nothing is served that is not described, and nothing is described that is not served.
     declared = {family.metric for family in broker.metrics.families()}
     assert declared == set(CATALOGUE)
-
-
-def test_a_leader_from_outside_the_in_sync_replicas_is_an_unclean_election() -> None:
-    old = PartitionState((1, 2, 3), (1, 2), 1)
-    image = with_topic(cluster_of(3), "orders", old)
-    topic_id = image.topics["orders"].topic_id
-
-    def elected(leader: int, index: int = 0) -> bool:
-        return is_unclean_election(
-            image, PartitionChanged(topic_id, index, structs.replace(old, leader=leader))
-        )
-
-    assert [elected(1), elected(2), elected(3), elected(-1), elected(3, index=9)] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]

@@ -62,10 +62,14 @@ class PartitionsAdded(_Delta, frozen=True):
     partitions: tuple[PartitionState, ...]
 
 
-class PartitionChanged(_Delta, frozen=True):
+class PartitionChanged(_Delta, frozen=True, omit_defaults=True):
+    """`unclean` says that the new leader may lack what was acknowledged. The states before and after do not tell that
+    by themselves: a leader that lost records with its machine may lead again in the same step."""
+
     topic_id: Uuid
     index: int
     state: PartitionState
+    unclean: bool = False
 
 
 class ConfigsChanged(_Delta, frozen=True):

@@ -18,7 +18,7 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.image import BrokerState, Endpoint, MetadataImage, PartitionState, TopicState
 from barnabas.controller.changes import change_all, election_for
 from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Election, Step, next_state
+from barnabas.controller.partitions import Election, Step, is_unclean, next_state
 from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import Uuid
@@ -113,7 +113,7 @@ def lose_replicas(
     for topic, index, partition in image.partitions():
         step = step_for(topic, index, partition)
         if step is not None and (state := next_state(partition, step)) is not partition:
-            deltas.append(PartitionChanged(topic.topic_id, index, state))
+            deltas.append(PartitionChanged(topic.topic_id, index, state, is_unclean(partition, state)))
     return deltas, None
 
 
@@ -156,9 +156,9 @@ def _partitions_of_registered(
     for topic, index, partition in image.partitions():
         if broker.id not in partition.replicas:
             continue
-        state = _after_restart(image, topic, partition, broker.id, clean, policy)
+        state, unclean = _after_restart(image, topic, partition, broker.id, clean, policy)
         if state is not partition:
-            yield PartitionChanged(topic.topic_id, index, state)
+            yield PartitionChanged(topic.topic_id, index, state, unclean)
 
 
 def _after_restart(
@@ -168,7 +168,8 @@ def _after_restart(
     broker_id: int,
     clean: bool,
     policy: Policy,
-) -> PartitionState:
+) -> tuple[PartitionState, bool]:
+    """The state, and whether whoever leads then may lack what was acknowledged."""
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
     state = partition
     if not clean:
@@ -185,7 +186,9 @@ def _after_restart(
         election_for(image, policy, topic.name),
         bump_leader_epoch=state.leader == broker_id,
     )
-    return _one_epoch_up(partition, next_state(state, step))
+    after = next_state(state, step)
+    # The only replica of all comes back with what it has: that is no election.
+    return _one_epoch_up(partition, after), is_unclean(state, after) and len(after.replicas) > 1
 
 
 def _one_epoch_up(before: PartitionState, after: PartitionState) -> PartitionState:

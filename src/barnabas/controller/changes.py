@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from barnabas.cluster.deltas import PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
-from barnabas.controller.partitions import Election, Step, next_state
+from barnabas.controller.partitions import Election, Step, is_unclean, next_state
 from barnabas.controller.policy import Policy
 
 StepFor = Callable[[TopicState, PartitionState], Step | None]
@@ -17,7 +17,7 @@ def change_all(image: MetadataImage, step_for: StepFor) -> Iterator[PartitionCha
     for topic, index, partition in image.partitions():
         step = step_for(topic, partition)
         if step is not None and (state := next_state(partition, step)) is not partition:
-            yield PartitionChanged(topic.topic_id, index, state)
+            yield PartitionChanged(topic.topic_id, index, state, is_unclean(partition, state))
 
 
 def election_for(image: MetadataImage, policy: Policy, topic: str) -> Election:

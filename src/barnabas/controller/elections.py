@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
 from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Election, Step, next_state
+from barnabas.controller.partitions import Election, Step, is_unclean, next_state
 from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
@@ -47,15 +47,14 @@ def all_partitions(image: MetadataImage) -> Iterable[TopicPartition]:
 
 
 def uncleanly_led(
-    before: MetadataImage, deltas: Iterable[Delta]
-) -> Iterator[tuple[str, int, PartitionState]]:
-    """The partitions whose new leader was neither in the ISR nor in the ELR."""
+    image: MetadataImage, deltas: Iterable[Delta]
+) -> Iterator[tuple[TopicPartition, PartitionState]]:
+    """The partitions that these deltas gave a leader which may lack what was acknowledged."""
     for delta in deltas:
-        if isinstance(delta, PartitionChanged) and (topic := before.topic_by_id(delta.topic_id)):
-            known = topic.partition(delta.index)
-            leader = delta.state.leader
-            if known is not None and leader not in (NO_LEADER, known.leader, *known.isr, *known.elr):
-                yield topic.name, delta.index, delta.state
+        if not isinstance(delta, PartitionChanged) or not delta.unclean:
+            continue
+        if topic := image.topic_by_id(delta.topic_id):
+            yield TopicPartition(topic.name, delta.index), delta.state
 
 
 def _elect(
@@ -73,7 +72,7 @@ def _elect(
     state = next_state(partition, Step(image.can_lead, min_isr, election))
     if state.leader in (partition.leader, NO_LEADER):
         raise KafkaError(*_NOT_ELECTED[election])
-    return PartitionChanged(topic.topic_id, wanted.partition, state)
+    return PartitionChanged(topic.topic_id, wanted.partition, state, is_unclean(partition, state))
 
 
 def _election_needed(partition: PartitionState, election: Election) -> bool:

@@ -59,6 +59,11 @@ def next_state(partition: PartitionState, step: Step) -> PartitionState:
     return msgspec.structs.replace(elected, partition_epoch=partition.partition_epoch + 1)
 
 
+def is_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Did one step make a replica the leader that was neither in sync nor eligible?"""
+    return after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
+
+
 def _wanted(partition: PartitionState, step: Step) -> PartitionState:
     isr = partition.isr if step.isr is None else step.isr
     return msgspec.structs.replace(

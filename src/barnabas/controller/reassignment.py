@@ -10,7 +10,7 @@ from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.controller.assignments import check_assignment
 from barnabas.controller.changes import election_for
 from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Step, next_state
+from barnabas.controller.partitions import Step, is_unclean, next_state
 from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
@@ -38,7 +38,8 @@ def alter_reassignments(
             continue
         results.append(None)
         if (state := next_state(partition, step)) is not partition:
-            deltas.append(PartitionChanged(topic.topic_id, topic_partition.partition, state))
+            index, unclean = topic_partition.partition, is_unclean(partition, state)
+            deltas.append(PartitionChanged(topic.topic_id, index, state, unclean))
     return deltas, results
 
 

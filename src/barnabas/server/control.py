@@ -51,7 +51,6 @@ class ClusterControl:
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._before: MetadataImage | None = None
 
     def start(self) -> None:
         self._controller.on_commit.append(self._tell_unclean_elections)
@@ -77,17 +76,15 @@ class ClusterControl:
         self._changed.set()
 
     def _tell_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
-        """Records may be lost by one: it is allowed only where somebody has asked for it, and never silent."""
-        before, self._before = self._before, image
-        if not self._controller.is_active or before is None:
-            return
-        for topic, index, state in uncleanly_led(before, deltas):
-            logger.error(
-                "%s-%d: broker %d was elected leader although it was not in sync; records may be lost",
-                topic,
-                index,
-                state.leader,
-            )
+        """Records may be lost by one. It is held only where somebody has asked for it, or where nobody but a leader
+        that lost records is left, and never in silence."""
+        if self._controller.is_active:
+            for partition, state in uncleanly_led(image, deltas):
+                logger.error(
+                    "%s: broker %d was elected leader although it was not in sync; records may be lost",
+                    partition,
+                    state.leader,
+                )
 
     # -- while elected ------------------------------------------------------------------------------
 
