@@ -95,11 +95,12 @@ async def _fill(
 ) -> None:
     try:
         partition = _lead(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
-        if wanted.timestamp == LATEST and not partition.end_is_known:
+        end_was_known = partition.end_is_known
+        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
+        if not end_was_known and (wanted.timestamp == LATEST or _may_come(wanted.timestamp, found)):
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
             )
-        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
     except KafkaError as error:
         answer.error_code = error.code
         return
@@ -122,6 +123,12 @@ async def _find(broker: Broker, log: Log, timestamp: int, committed_only: bool) 
     else:
         found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
     return Found(*found) if found is not None and found[0] < upper else Found()
+
+
+def _may_come(timestamp: int, found: Found) -> bool:
+    """Was a record looked for by its time, and none found below what a new leader takes for committed? An earlier
+    leader may have shown one above that (KIP-207)."""
+    return found.offset == UNKNOWN and (timestamp >= 0 or timestamp == MAX_TIMESTAMP)
 
 
 def _lead(broker: Broker, topic: str, index: int, epoch: int) -> Partition:
