@@ -26,6 +26,7 @@ class Cluster:
         self.down: set[int] = set()
         self.wanted: list[IsrProposal] = []
         self.expected: list[int] = []
+        self.hosts: dict[int, str] = {}
 
     def monotonic(self) -> float:
         return self.now
@@ -34,7 +35,7 @@ class Cluster:
         return None if broker_id in self.down else broker_id * 10
 
     def on_one_host(self, brokers: Iterable[int]) -> bool:
-        return False
+        return len({self.hosts.get(broker_id, str(broker_id)) for broker_id in brokers}) == 1
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
         self.wanted.append(proposal)
@@ -209,3 +210,15 @@ def test_an_epoch_without_a_batch_is_forgotten_by_a_follower(partition: Partitio
     assert partition.log.epochs.latest == 1
     partition.apply(state(isr=(1, 2), leader=2, epoch=2, version=2))
     assert partition.log.epochs.latest == 0
+
+
+def test_a_follower_that_comes_back_on_the_leaders_machine_is_not_taken_for_another_one(
+    partition: Partition, cluster: Cluster
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    assert not partition.is_only_here
+    cluster.hosts = {1: "here", 2: "here"}
+    partition.broker_changed(3)
+    assert not partition.is_only_here
+    partition.broker_changed(2)
+    assert partition.is_only_here

@@ -158,7 +158,15 @@ class Partition:
         self.has_enough_in_sync = len(state.isr) >= needed
         self._is_writable = self.is_leader and not self._cluster.is_fenced
         self._commits_alone = self._maximal_isr == (self.broker_id,) and self.has_enough_in_sync
+        self._measure_hosts(state)
+
+    def _measure_hosts(self, state: PartitionState) -> None:
         self.is_only_here = len(state.isr) <= 1 or self._cluster.on_one_host(state.isr)
+
+    def broker_changed(self, broker_id: int) -> None:
+        """A broker has been registered again, perhaps on another machine; our state says nothing of that."""
+        if self.state is not None and broker_id in self.state.isr:
+            self._measure_hosts(self.state)
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
