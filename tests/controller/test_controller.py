@@ -151,3 +151,23 @@ def test_a_restarted_controller_finds_what_it_wrote_even_after_snapshots(tmp_pat
         await second.stop()
 
     asyncio.run(main())
+
+
+def refuse(image: MetadataImage) -> Decided[str]:
+    return [], "refused"
+
+
+def test_a_refusal_of_one_who_was_replaced_without_knowing_does_not_count() -> None:
+    async def main() -> None:
+        store = MemoryMetadataStore()
+        replaced = Controller(store, 1)
+        await replaced.start()
+        assert await replaced.submit(refuse, refusals_count=True) == "refused"
+        # The zombie hears nothing of the new one for a while.
+        replaced.metadata.stop()
+        await Controller(store, 2).start()
+        assert await replaced.submit(refuse) == "refused"
+        with pytest.raises(StaleControllerError):
+            await replaced.submit(refuse, refusals_count=True)
+
+    asyncio.run(main())

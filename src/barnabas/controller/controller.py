@@ -75,14 +75,16 @@ class Controller:
         """Somebody else is the controller, or nobody: decide nothing more."""
         self._epoch = NOT_ELECTED
 
-    async def submit(self, decision: Decision[T]) -> T:
+    async def submit(self, decision: Decision[T], *, refusals_count: bool = False) -> T:
         """Decide on the newest image, store what was decided, and return the result.
 
-        Whatever the decision raises reaches the caller and changes nothing.
+        Whatever the decision raises reaches the caller and changes nothing. A decision that stores nothing comes from
+        somebody who may have been replaced without knowing; where the caller acts on it (`refusals_count`), the store
+        is asked whether the image was the newest.
         """
-        return await self._turns.run(lambda: self._decide(decision))
+        return await self._turns.run(lambda: self._decide(decision, refusals_count))
 
-    async def _decide(self, decision: Decision[T]) -> T:
+    async def _decide(self, decision: Decision[T], refusals_count: bool) -> T:
         if not self.is_active:
             raise StaleControllerError("this broker is not the controller")
         if self._in_doubt:
@@ -90,7 +92,14 @@ class Controller:
         deltas, result = decision(self.image)
         if deltas:
             await self._commit(deltas)
+        elif refusals_count:
+            await self._check_image()
         return result
+
+    async def _check_image(self) -> None:
+        if await self._store.head() != self.image.offset:
+            self._in_doubt = True
+            raise StaleControllerError("somebody else has decided since")
 
     async def _catch_up(self) -> None:
         await self.metadata.reached(await self._store.head())

@@ -48,8 +48,10 @@ async def alter_partition(
         _proposal(topic.topic_id, partition) for topic in message.topics for partition in topic.partitions
     ]
     try:
+        # A leader that is refused commits without whom it wanted to add: nobody but the controller may tell it so.
         results = await broker.controller.submit(
-            lambda image: alter_isr(image, message.broker_id, message.broker_epoch, proposals, broker.policy)
+            lambda image: alter_isr(image, message.broker_id, message.broker_epoch, proposals, broker.policy),
+            refusals_count=True,
         )
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
