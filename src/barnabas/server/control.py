@@ -50,6 +50,7 @@ class ClusterControl:
         self._is_alone = is_alone
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
+        self._balanced_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -110,6 +111,7 @@ class ClusterControl:
         await self._controller.submit(
             lambda image: settle_min_isr(image, self._policy(), is_alone=self._is_alone)
         )
+        self._balanced_at = asyncio.get_running_loop().time()
         self._changed.set()
 
     def _founding(self, image: MetadataImage) -> Decided[None]:
@@ -120,6 +122,7 @@ class ClusterControl:
 
     async def _one_round(self) -> None:
         if not await self._wait_for_change():
+            self._balanced_at = asyncio.get_running_loop().time()
             await self._controller.submit(lambda image: balance_leaders(image, self._policy()))
             return
         self._changed.clear()
@@ -127,9 +130,13 @@ class ClusterControl:
             await self._follow(self._brokers)
 
     async def _wait_for_change(self) -> bool:
-        """True when brokers came or went, False when it is time to balance."""
+        """True when brokers came or went, False when it is time to balance: that time comes however often they do."""
+        seconds = self._balance_seconds()
+        at = None if seconds is None else self._balanced_at + seconds
+        if at is not None and at <= asyncio.get_running_loop().time():
+            return False
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._balance_seconds()):
+            async with asyncio.timeout_at(at):
                 await self._changed.wait()
         return self._changed.is_set()
 

@@ -1,0 +1,115 @@
+"""What the controller does of its own accord, with brokers that come and go at command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from barnabas.cluster.deltas import Delta, TopicCreated
+from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
+from barnabas.cluster.membership import BrokerInfo, Brokers
+from barnabas.cluster.store import MemoryMetadataStore
+from barnabas.controller.controller import Controller
+from barnabas.controller.policy import Policy
+from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
+from barnabas.server.control import ClusterControl
+from barnabas.types import new_uuid
+
+DEADLINE = 30.0
+TOPIC = TopicState("orders", new_uuid(), (PartitionState((1, 2), (1, 2), 2),))
+
+
+class Members:
+    """As much of a membership as the controller's own work needs."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerInfo] = {}
+        self._epoch = 0
+
+    def on_brokers_changed(self, told: Callable[[Brokers], None]) -> None:
+        self._told = told
+
+    def campaign(self, elected: Callable[[int], None], resigned: Callable[[], None]) -> None:
+        self.elected = elected
+
+    def come(self, broker_id: int) -> None:
+        self._epoch += 1
+        self.brokers[broker_id] = BrokerInfo(broker_id, host=f"machine-{broker_id}", epoch=self._epoch)
+        self._told(dict(self.brokers))
+
+    def go(self, broker_id: int) -> None:
+        del self.brokers[broker_id]
+        self._told(dict(self.brokers))
+
+
+class Controlling:
+    def __init__(self, balance_seconds: float | None = None, **options: Any) -> None:
+        self.members = Members()
+        self.controller = Controller(MemoryMetadataStore(), 1)
+        founding: tuple[str, list[Delta]] = ("a-cluster", [TopicCreated(TOPIC)])
+        self._control = ClusterControl(
+            self.controller,
+            self.members,  # type: ignore[arg-type]
+            lambda: Policy(min_insync_replicas=2),
+            lambda: founding,
+            lambda: balance_seconds,
+            is_alone=False,
+            **options,
+        )
+
+    async def __aenter__(self) -> Controlling:
+        await self.controller.metadata.start()
+        self._control.start()
+        self.members.elected(1)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._control.stop()
+
+    async def until(self, condition: Callable[[MetadataImage], bool]) -> None:
+        async with asyncio.timeout(DEADLINE):
+            await self.controller.metadata.until(condition)
+
+
+def leader(image: MetadataImage) -> int:
+    state = image.partition("orders", 0)
+    return state.leader if state is not None else -1
+
+
+def test_brokers_that_come_and_go_do_not_put_off_the_balancing_of_leaders() -> None:
+    async def main() -> None:
+        async with Controlling(balance_seconds=0.2) as cluster:
+            for broker_id in (2, 1):  # who comes first leads
+                cluster.members.come(broker_id)
+            await cluster.until(lambda image: len(image.brokers) == 2)
+            assert leader(cluster.controller.image) == 2
+            flapping = asyncio.ensure_future(flap(cluster.members))
+            await cluster.until(lambda image: leader(image) == 1)
+            flapping.cancel()
+
+    asyncio.run(main())
+
+
+async def flap(members: Members) -> None:
+    while True:
+        members.come(3)
+        await asyncio.sleep(0.01)
+        members.go(3)
+        await asyncio.sleep(0.01)
+
+
+def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:
+    async def main() -> None:
+        async with Controlling() as cluster:
+            cluster.members.come(1)
+            await cluster.until(lambda image: 1 in image.brokers)
+            entries = cluster.controller._store.entries  # type: ignore[attr-defined]
+            kinds = [[type(delta).__name__ for delta in entry.deltas] for entry in entries]
+            assert kinds.index(["ConfigsChanged"]) < next(
+                index for index, names in enumerate(kinds) if "BrokerStored" in names
+            )
+            shared: Mapping[str, str] = cluster.controller.image.configs[ALL_BROKERS]
+            assert shared == {MIN_ISR: "2"}
+
+    asyncio.run(main())
