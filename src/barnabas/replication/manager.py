@@ -147,14 +147,18 @@ class ReplicaManager:
                 partition = partitions.get(index) or self._open(topic, index, config, new)
                 if partition is not None:
                     partitions[index] = partition
-                    self._apply(partition, state)
+                    self._apply(partition, state, config)
             elif partition := partitions.pop(index, None):
                 self._remove(partition)
             elif self._awaiting_room.pop(TopicPartition(topic.name, index), None) is not None:
                 self._offline.pop(TopicPartition(topic.name, index), None)
             yield
 
-    def _apply(self, partition: Partition, state: PartitionState) -> None:
+    def _apply(self, partition: Partition, state: PartitionState, config: LogConfig) -> None:
+        if partition.log.config is not config:
+            # Who fell behind hears of many entries at once. A state must never meet settings of another image: with a
+            # smaller minimum than the controller went by, we would commit what those who are eligible lack.
+            partition.log.update_config(config)
         try:
             partition.apply(state)
         except Exception:
