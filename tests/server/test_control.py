@@ -42,6 +42,9 @@ class Members:
         del self.brokers[broker_id]
         self._told(dict(self.brokers))
 
+    def tell(self, brokers: Brokers) -> None:
+        self._told(brokers)
+
 
 class Controlling:
     def __init__(self, balance_seconds: float | None = None, **options: Any) -> None:
@@ -111,5 +114,23 @@ def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:
             )
             shared: Mapping[str, str] = cluster.controller.image.configs[ALL_BROKERS]
             assert shared == {MIN_ISR: "2"}
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_was_fenced_in_error_is_let_in_again_in_the_same_life() -> None:
+    """A new controller reads the log first, and hears a moment later who is alive."""
+
+    async def main() -> None:
+        async with Controlling() as cluster:
+            for broker_id in (2, 1):
+                cluster.members.come(broker_id)
+            await cluster.until(lambda image: len(image.brokers) == 2)
+            alive = dict(cluster.members.brokers)
+            cluster.members.go(2)
+            await cluster.until(lambda image: image.brokers[2].fenced)
+            cluster.members.tell(alive)
+            await cluster.until(lambda image: not image.brokers[2].fenced)
+            assert cluster.controller.image.brokers[2].epoch == alive[2].epoch
 
     asyncio.run(main())

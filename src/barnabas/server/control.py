@@ -15,7 +15,7 @@ from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Brokers, Membership
 from barnabas.controller.balance import balance_leaders
-from barnabas.controller.brokers import Registration, create_cluster, fence, register
+from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided
 from barnabas.controller.elections import uncleanly_led
@@ -161,8 +161,11 @@ def _registering(info: BrokerInfo, policy: Policy) -> Callable[[MetadataImage], 
 
     def decide(image: MetadataImage) -> Decided[int]:
         known = image.brokers.get(info.id)
-        if known is not None and known.epoch >= info.epoch:
-            return [], known.epoch
-        return register(image, registration, policy)
+        if known is None or known.epoch < info.epoch:
+            return register(image, registration, policy)
+        if known.fenced and known.epoch == info.epoch:
+            # A new controller had heard of this life in the log, and not yet of the broker being alive.
+            return unfence(image, info.id, policy)[0], known.epoch
+        return [], known.epoch
 
     return decide
