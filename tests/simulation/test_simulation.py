@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 import pytest
 
@@ -18,7 +19,8 @@ MUTANT_STORIES = 200
 # Each of these ended badly once, in the stories that were told then: a lost answer about the high watermark, a follower
 # that was eligible too late, a leader that had not counted who came before it was elected, a broker that could not stop
 # or forgot a loss of power, a late word of an earlier life, a request that named and forgot, records that had been cut
-# and came back.
+# and came back. A seed tells another story whenever the code asks chance for something else or in another order, last
+# when the network learnt to carry what a dead process has sent: today these are stories like any others.
 ONCE_BAD = (1, 2, 7, 54, 73, 104, 138, 10111, 20072, 20075, 20187, 51571)
 
 
@@ -47,6 +49,21 @@ def test_a_seed_tells_the_same_story_again() -> None:
     second.run()
     assert first.events == second.events
     assert first.loop.time() == second.loop.time()
+
+
+@pytest.mark.parametrize("name", [None, *MUTANTS])
+def test_checks_that_skip_what_has_not_changed_find_what_thorough_ones_find(name: str | None) -> None:
+    with MUTANTS[name]() if name else nullcontext():
+        for seed in range(1, 6):
+            assert _told(Story(seed)) == _told(Story(seed, thorough=True))
+
+
+def _told(story: Story) -> tuple[str, float, list[str]]:
+    try:
+        story.run()
+    except StoryFailed as failure:
+        return failure.reason, story.loop.time(), story.events
+    return "", story.loop.time(), story.events
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -64,6 +64,7 @@ class LogManager:
         self.damaged: dict[TopicPartition, DamagedLog] = {}
         self.broker_epoch = -1
         """Written into the clean-shutdown marker, for the controller to compare (KIP-966)."""
+        self.closing_threads = CLOSING_THREADS
         self._open_segments = OpenSegments(sensible_limit())
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
@@ -426,8 +427,7 @@ class LogManager:
     def _close_dir(self, log_dir: LogDir) -> None:
         logs = self._files_of(log_dir)
         jobs = [log.prepare_close() for log in logs]
-        with ThreadPoolExecutor(CLOSING_THREADS) as pool:
-            list(pool.map(FlushJob.run, jobs))
+        _run_all(jobs, self.closing_threads)
         for log, job in zip(logs, jobs, strict=True):
             log.complete_flush(job)
         self._checkpoint(log_dir)
@@ -451,3 +451,14 @@ class LogManager:
             log.abandon()
         self.moves.lost(log_dir)
         return error
+
+
+def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
+    """What has nothing to write needs no thread, and neither does what has nobody to wait together with."""
+    busy = [job for job in jobs if job.files or job.paths or job.folders]
+    if len(busy) == 1 or threads == 1:
+        for job in busy:
+            job.run()
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(FlushJob.run, busy))

@@ -35,7 +35,8 @@ class NameChange:
     target: tuple[FolderNode, str] | None
 
     def touches(self, folder: FolderNode) -> bool:
-        return any(place is not None and place[0] is folder for place in (self.source, self.target))
+        source, target = self.source, self.target
+        return (source is not None and source[0] is folder) or (target is not None and target[0] is folder)
 
     def make_durable(self) -> None:
         if self.source is not None:

@@ -22,6 +22,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from barnabas.files import Bytes, File
 from barnabas.testing.disk_model import (
@@ -221,7 +222,7 @@ class FaultyFileSystem:
             temporary.sync()
         self.rename(path + ".tmp", path)
         if sync:
-            self.sync_folder(os.path.dirname(path))
+            self.sync_folder(_split(path)[0])
 
     def rename(self, source: str, target: str) -> None:
         source_folder, source_name = self._place(source)
@@ -307,7 +308,7 @@ class FaultyFileSystem:
         return node
 
     def _place(self, path: str) -> tuple[FolderNode, str]:
-        folder, name = os.path.split(path)
+        folder, name = _split(path)
         return self._folder(folder), name
 
     def files(self) -> Iterator[tuple[str, bytes]]:
@@ -321,8 +322,13 @@ class FaultyFileSystem:
         node.durable = contents
 
 
-def _parts(path: str) -> list[str]:
-    return [name for name in path.split("/") if name]
+# The paths of a test are few, and each is asked for again and again.
+@lru_cache(maxsize=10_000)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name)
+
+
+_split = lru_cache(maxsize=10_000)(os.path.split)
 
 
 def _error(number: int, path: str) -> OSError:

@@ -8,6 +8,8 @@ import time
 
 from barnabas.testing.simulation.telling import StoryFailed, tell
 
+PROGRESS_SECONDS = 10.0
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m barnabas.testing.simulation", description=__doc__)
@@ -16,15 +18,34 @@ def main() -> int:
     parser.add_argument("--processes", type=int, help="as many as there are cores, unless given")
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
-    began = time.monotonic()
+    rate = _Rate()
     try:
-        told = tell(int(first), int(last or first), processes=asked.processes, seconds=asked.seconds)
+        told = tell(
+            int(first),
+            int(last or first),
+            processes=asked.processes,
+            seconds=asked.seconds,
+            progress=rate.tell,
+        )
     except StoryFailed as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
-    rate = told / (time.monotonic() - began) * 60
-    sys.stdout.write(f"{told} stories, and nothing was lost ({rate:,.0f} a minute)\n")
+    sys.stdout.write(f"{rate.of(told)}, and nothing was lost\n")
     return 0
+
+
+class _Rate:
+    def __init__(self) -> None:
+        self._began = self._told_at = time.monotonic()
+
+    def of(self, told: int) -> str:
+        per_minute = told / (time.monotonic() - self._began) * 60
+        return f"{told:,} stories ({per_minute:,.0f} a minute)"
+
+    def tell(self, told: int) -> None:
+        if time.monotonic() - self._told_at >= PROGRESS_SECONDS:
+            self._told_at = time.monotonic()
+            sys.stderr.write(f"{self.of(told)} so far\n")
 
 
 if __name__ == "__main__":

@@ -159,6 +159,7 @@ class Machine:
         broker = SimulatedBroker(self.number, self._network, self.disk, self._clock, session, process)
         boot = f"boot {self._boot}"
         broker.logs._boot_id = lambda: boot
+        broker.logs.closing_threads = 1  # the order in which threads come is not ours
         self.broker = broker
         self._starting = asyncio.ensure_future(self._start(broker))
 

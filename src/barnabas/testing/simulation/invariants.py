@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.log.log import Log
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.partition import Partition
@@ -15,33 +15,51 @@ from barnabas.testing.simulation.clients import TOPIC, Acknowledging, Violation
 
 Replicas: TypeAlias = list[tuple[int, Partition]]
 """(broker, its replica) of one partition, of brokers that serve."""
+Look: TypeAlias = list[Any]
+"""All that the checks look at: the topic's state, how far its partitions were acknowledged, and of each replica
+whatever matters. Two equal looks have the same outcome."""
 
 
 class Invariants:
-    """Looked at after every step, so a look must cost next to nothing when nothing has changed."""
+    """Looked at after every step, so a look must cost next to nothing when nothing has changed. Whoever does not trust
+    this lets it be `thorough`."""
 
-    def __init__(self, machines: list[Machine], writers: Sequence[Acknowledging]) -> None:
+    def __init__(
+        self, machines: list[Machine], writers: Sequence[Acknowledging], *, thorough: bool = False
+    ) -> None:
         self._machines = machines
         self._writers = writers
+        self._thorough = thorough
         self._leaders: dict[tuple[int, int], int] = {}
-        self._looked_at: dict[int, list[tuple[Log, int, int, list[tuple[int, int]]]]] = {}
+        self._last_look: Look = []
 
-    def check(self, image: MetadataImage) -> None:
-        for writer in self._writers:
-            state = image.partition(TOPIC, writer.index)
-            if state is not None:
-                replicas = self._replicas(writer.index)
-                self._one_leader_per_epoch(writer.index, replicas)
-                self._acknowledged_is_held(writer, state, replicas)
-                self._equal_below_high_watermark(writer.index, replicas)
-
-    def _replicas(self, index: int) -> Replicas:
-        found = []
+    def check(self, image: MetadataImage, *, thorough: bool = False) -> None:
+        topic = image.topics.get(TOPIC)
+        if topic is None:
+            return
+        look: Look = [topic, *[writer.last_acknowledged for writer in self._writers]]
         for machine in self._machines:
             if machine.broker is not None and machine.serves:
-                partition = machine.broker.replicas.find(TOPIC, index)
-                if partition is not None:
-                    found.append((machine.number, partition))
+                for partition in machine.broker.replicas.by_name.get(TOPIC, {}).values():
+                    look.append(_seen(machine.number, partition))
+        if thorough or self._thorough or look != self._last_look:
+            self._last_look = look
+            self._check_all(topic)
+
+    def _check_all(self, topic: TopicState) -> None:
+        found = self._replicas()
+        for writer in self._writers:
+            replicas = found.get(writer.index, [])
+            self._one_leader_per_epoch(writer.index, replicas)
+            self._acknowledged_is_held(writer, topic.partitions[writer.index], replicas)
+            self._equal_below_high_watermark(writer.index, replicas)
+
+    def _replicas(self) -> dict[int, Replicas]:
+        found: dict[int, Replicas] = {}
+        for machine in self._machines:
+            if machine.broker is not None and machine.serves:
+                for index, partition in machine.broker.replicas.by_name.get(TOPIC, {}).items():
+                    found.setdefault(index, []).append((machine.number, partition))
         return found
 
     def _one_leader_per_epoch(self, index: int, replicas: Replicas) -> None:
@@ -66,26 +84,29 @@ class Invariants:
 
     def _equal_below_high_watermark(self, index: int, replicas: Replicas) -> None:
         """Compared by the epochs of the offsets: the same epoch at the same offset was written by the same leader."""
-        looks = [
-            (
-                partition.log,
-                partition.log.high_watermark,
-                partition.log.generation,
-                partition.log.epochs.entries,
-            )
-            for _, partition in replicas
-        ]
-        if looks == self._looked_at.get(index):
-            return
-        self._looked_at[index] = looks
-        upto = sorted((high_watermark, place) for place, (_, high_watermark, _, _) in enumerate(looks))
+        marks = sorted(
+            (partition.log.high_watermark, number, partition.log.epochs.entries)
+            for number, partition in replicas
+        )
         # Each is compared with the next higher one: what two agree on, all agree on.
-        for (below, place), (_, other) in pairwise(upto):
-            if _below(looks[place][3], below) != _below(looks[other][3], below):
+        for (below, number, entries), (_, other, others) in pairwise(marks):
+            if _below(entries, below) != _below(others, below):
                 raise Violation(
-                    f"brokers {replicas[place][0]} and {replicas[other][0]} differ in partition {index} "
-                    f"below offset {below}"
+                    f"brokers {number} and {other} differ in partition {index} below offset {below}"
                 )
+
+
+def _seen(number: int, partition: Partition) -> tuple[Any, ...]:
+    log = partition.log
+    return (
+        number,
+        partition.index,
+        partition.is_leader,
+        partition.leader_epoch,
+        log.log_end_offset,
+        log.high_watermark,
+        log.epochs.entries,
+    )
 
 
 def _below(entries: list[tuple[int, int]], upto: int) -> list[tuple[int, int]]:

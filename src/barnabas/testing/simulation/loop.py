@@ -3,17 +3,19 @@
 Several processes live on it, and each of them can be stopped for a while, as SIGSTOP does. What a process does is known
 by the context it runs in: tasks and callbacks inherit it from whoever creates them. While a process is stopped, what it
 would do is put aside; then all of that happens, in its order, and late.
+
+A story is some three thousand callbacks, so what asyncio's own loop does around each of them is left out here: debug
+mode, the selector, other threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
-from itertools import count
-from typing import Any
+from typing import Any, Final
 
 START_MS = 1_700_000_000_000
 
@@ -35,47 +37,111 @@ class Process:
         return self.context.copy().run(function, *arguments)
 
 
+CALLBACK: Final = 2
+
+
+class VirtualHandle(list[Any]):
+    """[when, number, callback, arguments, context]: a list, because lists are made and compared without a line of
+    Python. No two have the same number, so what follows it is never compared."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def cancel(self) -> None:
+        """It is dropped when it would be due."""
+        self[CALLBACK] = None
+
+    def cancelled(self) -> bool:
+        return self[CALLBACK] is None
+
+    def when(self) -> float:
+        due: float = self[0]
+        return due
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Callbacks run in the order in which they were asked for or are due, which makes a story repeatable."""
 
-    _ready: deque[asyncio.Handle]
-    _stopping: bool
-
     def __init__(self) -> None:
         super().__init__()
-        self._now = 0.0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        self._numbers = count()
-        self._stopped: dict[object, list[asyncio.Handle]] = {}
+        self.now = 0.0
+        self._due: deque[VirtualHandle] = deque()
+        self._timers: list[VirtualHandle] = []
+        self._number = 0
+        self._is_to_stop = False
+        self._stopped: dict[object, list[VirtualHandle]] = {}
 
     def time(self) -> float:
-        return self._now
+        return self.now
+
+    # -- asking for something -----------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> VirtualHandle:
+        handle = VirtualHandle((0.0, 0, callback, args, copy_context() if context is None else context))
+        self._due.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> VirtualHandle:
+        return self._at(self.now + delay, callback, args, context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        # Compared as tuples: asyncio's own heap compares handles, in Python.
-        heappush(self._timers, (when, next(self._numbers), timer))
-        return timer
+    ) -> VirtualHandle:
+        return self._at(when, callback, args, context)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is dropped when it would be due."""
+    def _at(
+        self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context | None
+    ) -> VirtualHandle:
+        self._number += 1
+        handle = VirtualHandle(
+            (when, self._number, callback, args, copy_context() if context is None else context)
+        )
+        if when > self.now:
+            heappush(self._timers, handle)
+        else:
+            self._due.append(handle)
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def stop(self) -> None:
+        self._is_to_stop = True
+        super().stop()
+
+    # -- doing it -----------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        ready, timers = self._ready, self._timers
-        while timers and timers[0][2]._cancelled:
+        """Everything until somebody calls `stop`; asyncio's own loop calls this for every turn. An exception that
+        nobody else has caught ends the story."""
+        self._is_to_stop = False
+        due, stopped = self._due, self._stopped
+        while not self._is_to_stop:
+            if not due:
+                self._let_time_pass()
+            handle = due.popleft()
+            _, _, callback, arguments, context = handle
+            if callback is not None and not (stopped and self._is_put_aside(handle)):
+                context.run(callback, *arguments)
+
+    def _let_time_pass(self) -> None:
+        timers, due = self._timers, self._due
+        while timers and timers[0][CALLBACK] is None:
             heappop(timers)
-        if not ready and not self._stopping:
-            if not timers:
-                raise NothingLeftToDo
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            ready.append(heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled and not (self._stopped and self._is_put_aside(handle)):
-                handle._run()
+        if not timers:
+            raise NothingLeftToDo
+        now = self.now = timers[0][0]
+        while timers and timers[0][0] <= now:
+            due.append(heappop(timers))
 
     # -- processes that stop ------------------------------------------------------------------------
 
@@ -83,10 +149,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._stopped.setdefault(process, [])
 
     def continue_process(self, process: Process) -> None:
-        self._ready.extend(self._stopped.pop(process, ()))
+        self._due.extend(self._stopped.pop(process, ()))
 
-    def _is_put_aside(self, handle: asyncio.Handle) -> bool:
-        waiting = self._stopped.get(handle._context.get(_PROCESS))  # type: ignore[attr-defined]
+    def _is_put_aside(self, handle: VirtualHandle) -> bool:
+        waiting = self._stopped.get(handle[-1].get(_PROCESS))
         if waiting is None:
             return False
         waiting.append(handle)
@@ -100,7 +166,7 @@ class VirtualClock:
         self._loop = loop
 
     def now_ms(self) -> int:
-        return START_MS + round(self._loop.time() * 1000)
+        return START_MS + round(self._loop.now * 1000)
 
     def monotonic(self) -> float:
-        return self._loop.time()
+        return self._loop.now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -53,12 +54,12 @@ class StoryFailed(Exception):  # noqa: N818 - a finding, not an error of the sim
 
 
 class Story:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, thorough: bool = False) -> None:
         self.seed = seed
         self.events: list[str] = []
         self.loop = VirtualLoop()
         self._chance = random.Random(seed)
-        self._network = Network(self._chance)
+        self._network = Network(self._chance, self.loop)
         self._cluster = MemoryCluster(SESSION_TIMEOUT, self._network.delay)
         self._machines = [
             Machine(number, self._cluster, self._network, self.loop, self._chance)
@@ -78,7 +79,7 @@ class Story:
             CommittedReader(self._network, index, self._image, self._chance) for index in range(PARTITIONS)
         ]
         self._has_transactions = self._chance.random() < WITH_TRANSACTIONS
-        self._invariants = Invariants(self._machines, self._writers)
+        self._invariants = Invariants(self._machines, self._writers, thorough=thorough)
         self._tasks: list[asyncio.Task[None]] = []
         self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)
         self._actions: tuple[tuple[int, Action], ...] = (
@@ -109,8 +110,8 @@ class Story:
                 self.loop.run_until_complete(self._tell())
                 if complaints.first is not None:
                     raise Violation(complaints.first)
-        except (Violation, NothingLeftToDo, AssertionError) as error:
-            raise StoryFailed(self.seed, f"{type(error).__name__}: {error}", self.events) from error
+        except Exception as error:
+            raise StoryFailed(self.seed, _reason(error), self.events) from error
         finally:
             self._end()
 
@@ -352,6 +353,7 @@ class Story:
         return [partition.log for partition in found if partition is not None]
 
     async def _compare(self) -> None:
+        self._invariants.check(self._image(), thorough=True)
         for writer, reader in zip(self._writers, self._readers, strict=True):
             logs = self._logs(writer.index)
             if any(contents(log) != contents(logs[0]) for log in logs):
@@ -421,6 +423,12 @@ class Story:
             raise Violation(
                 f"partition {writer.index} has values twice, out of order or not at all: {values}"
             )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Violation | NothingLeftToDo):
+        return f"{type(error).__name__}: {error}"
+    return "".join(traceback.format_exception(error))  # whoever raised it is what one wants to know
 
 
 def _is_in_sync(image: MetadataImage, number: int) -> bool:
