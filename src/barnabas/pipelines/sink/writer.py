@@ -30,6 +30,7 @@ from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
 from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
 from barnabas.pipelines.sink.settings import SinkSettings
 from barnabas.pipelines.sink.state import Part, task_id
+from barnabas.pipelines.worker_memory import keep_freed_memory
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.columnar.blocks import Block
 
@@ -187,6 +188,7 @@ class Task:
             for _ in rows:
                 pass
             return Written(self.ticket.run, query)
+        keep_freed_memory()
         link = link_to(**self.settings.client.link)
         return link.run(self._write(link, rows, number, query))
 

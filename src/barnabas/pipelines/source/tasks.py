@@ -12,6 +12,7 @@ from barnabas.pipelines.broker_link import link_to
 from barnabas.pipelines.source.columns import RowShape
 from barnabas.pipelines.source.ranges import OffsetRange, plan_tasks
 from barnabas.pipelines.source.settings import SourceSettings
+from barnabas.pipelines.worker_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,7 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     from barnabas.pipelines.source.rows import RowBuilder
     from barnabas.records.columnar.decode import decode
 
+    keep_freed_memory()
     builder = RowBuilder(shape)
     fetching = FetchingSettings(settings.client.fetch, settings.poll_timeout, settings.fail_on_data_loss)
     for found in RangeFetcher(link_to(**settings.client.link), task.ranges, fetching):
