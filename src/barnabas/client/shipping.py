@@ -23,8 +23,11 @@ from barnabas.protocol.messages.produce import (
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
 from barnabas.types import TopicPartition
 
-MOST_BYTES = 16 * 1024 * 1024
-"""In one request: far below the 100 MiB of `socket.request.max.bytes`, far above what makes a request worth it."""
+MOST_BYTES = 1024 * 1024 - 4096
+"""Of batches in one request, unless one is larger: Kafka's `max.request.size`, with room for the rest of the request.
+
+Our broker receives frames of up to a MiB into memory that it uses again, and those that are larger into fresh pages.
+"""
 
 
 class Sealable(Protocol):

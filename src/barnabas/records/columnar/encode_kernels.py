@@ -1,7 +1,7 @@
 """Compiled loops that turn columns of bytes into records: partitioning, grouping, encoding.
 
 A column of byte strings is what Arrow makes of it: `offsets` (one more than rows), `data`, and `valid`, a byte a row;
-an empty `valid` says that no row is null. All inputs are read-only arrays and every function has one explicit
+an empty `valid` says that no row is null. All inputs are read-only arrays and all that Python calls has one explicit
 signature, so that a worker loads compiled code from numba's cache and never compiles.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+untyped_njit: Any = njit  # its stubs do not know `_nrt`
 Integer = Any  # what numba makes of a number is neither Python's int nor one of numpy's types
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -104,84 +105,75 @@ def group_rows(assigned: np.ndarray, starts: np.ndarray, order: np.ndarray) -> N
 
 # -- records ----------------------------------------------------------------------------------------------
 
+# Inlined before compilation and without numba's runtime, as in `decode_kernels`, which says why. Positions are
+# unsigned: numba need not ask of each whether it counts from the end, and copies words instead of bytes.
+inlined = untyped_njit(cache=True, nogil=True, _nrt=False, inline="always")
 
-@njit(types.int64(types.int64), cache=True, nogil=True, inline="always")
-def varint_size(number: Integer) -> Integer:
-    zigzag = np.uint64((number << 1) ^ (number >> 63))
+
+@inlined
+def zigzag(number):  # type: ignore[no-untyped-def]
+    return np.uint64((number << 1) ^ (number >> 63))
+
+
+@inlined
+def varint_size(number):  # type: ignore[no-untyped-def]
+    rest = zigzag(number)
     size = 1
-    while zigzag >= np.uint64(0x80):
-        zigzag >>= np.uint64(7)
+    while rest >= np.uint64(0x80):
+        rest >>= np.uint64(7)
         size += 1
     return size
 
 
-@njit(types.int64(OUT_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
-def put_varint(out: np.ndarray, position: Integer, number: Integer) -> Integer:
-    zigzag = np.uint64((number << 1) ^ (number >> 63))
-    while zigzag >= np.uint64(0x80):
-        out[position] = np.uint8(zigzag & np.uint64(0x7F)) | np.uint8(0x80)
-        zigzag >>= np.uint64(7)
+@inlined
+def put_varint(out, position, number):  # type: ignore[no-untyped-def]
+    rest = zigzag(number)
+    while rest >= np.uint64(0x80):
+        out[np.uint64(position)] = np.uint8(rest & np.uint64(0x7F)) | np.uint8(0x80)
+        rest >>= np.uint64(7)
         position += 1
-    out[position] = np.uint8(zigzag)
+    out[np.uint64(position)] = np.uint8(rest)
     return position + 1
 
 
-@njit(types.int64(INTS, BYTES, types.int64), cache=True, nogil=True, inline="always")
-def length_of(offsets: np.ndarray, valid: np.ndarray, row: Integer) -> Integer:
+@inlined
+def length_of(offsets, valid, row):  # type: ignore[no-untyped-def]
     """-1 for null, and for a column that is not there."""
-    if offsets.size == 0 or (valid.size > 0 and not valid[row]):
-        return -1
-    return np.int64(offsets[row + 1] - offsets[row])
+    if offsets.size == 0 or (valid.size > 0 and not valid[np.uint64(row)]):
+        return np.int64(-1)
+    return np.int64(offsets[np.uint64(row + 1)]) - np.int64(offsets[np.uint64(row)])
 
 
-@njit(types.int64(types.int64), cache=True, nogil=True, inline="always")
-def field_size(length: Integer) -> Integer:
+@inlined
+def field_size(length):  # type: ignore[no-untyped-def]
     return varint_size(length) + max(length, 0)
 
 
-@njit(
-    types.int64(OUT_BYTES, types.int64, BYTES, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-    inline="always",
-)
-def put_field(
-    out: np.ndarray, position: Integer, data: np.ndarray, start: Integer, length: Integer
-) -> Integer:
+@inlined
+def put_field(out, position, data, start, length):  # type: ignore[no-untyped-def]
     position = put_varint(out, position, length)
-    for index in range(length):
-        out[position + index] = data[start + index]
-    return position + max(length, 0)
+    if length <= 0:
+        return position
+    target, source = np.uint64(position), np.uint64(start)
+    for index in range(np.uint64(length)):
+        out[target + index] = data[source + index]
+    return position + length
 
 
-@njit(
+@untyped_njit(
     TRIPLE(
         OUT_BYTES, types.int64, LONGS, types.int64, types.int64, LONGS,
         INTS, BYTES, BYTES, INTS, BYTES, BYTES, LONGS, INTS, BYTES, INTS, BYTES, BYTES,
     ),
     cache=True,
     nogil=True,
+    _nrt=False,
 )  # fmt: skip
-def encode_records(
-    out: np.ndarray,
-    position: Integer,
-    rows: np.ndarray,
-    first: Integer,
-    last: Integer,
-    timestamps: np.ndarray,
-    key_offsets: np.ndarray,
-    key_data: np.ndarray,
-    key_valid: np.ndarray,
-    value_offsets: np.ndarray,
-    value_data: np.ndarray,
-    value_valid: np.ndarray,
-    header_starts: np.ndarray,
-    name_offsets: np.ndarray,
-    name_data: np.ndarray,
-    header_offsets: np.ndarray,
-    header_data: np.ndarray,
-    header_valid: np.ndarray,
-) -> tuple[Integer, Integer, Integer]:
+def encode_records(  # type: ignore[no-untyped-def]
+    out, position, rows, first, last, timestamps,
+    key_offsets, key_data, key_valid, value_offsets, value_data, value_valid,
+    header_starts, name_offsets, name_data, header_offsets, header_data, header_valid,
+):  # fmt: skip
     """Write the records of `rows[first:last]` into `out` from `position` on, as many as fit.
 
     Deltas count from the first of them. Empty `timestamps`: all have the same. Returns the index after the last row
@@ -189,10 +181,10 @@ def encode_records(
     """
     latest = np.int64(0)
     for index in range(first, last):
-        row = rows[index]
+        row = rows[np.uint64(index)]
         delta = np.int64(0)
         if timestamps.size > 0:
-            delta = timestamps[row] - timestamps[rows[first]]
+            delta = timestamps[np.uint64(row)] - timestamps[np.uint64(rows[np.uint64(first)])]
         key_length = length_of(key_offsets, key_valid, row)
         value_length = length_of(value_offsets, value_valid, row)
         header_first, header_last = np.int64(0), np.int64(0)
@@ -206,7 +198,7 @@ def encode_records(
         if position + varint_size(size) + size > out.size:
             return index, position, latest
         position = put_varint(out, position, size)
-        out[position] = 0  # attributes
+        out[np.uint64(position)] = 0  # attributes
         position = put_varint(out, position + 1, delta)
         position = put_varint(out, position, index - first)
         key_start = np.int64(key_offsets[row]) if key_length > 0 else np.int64(0)
