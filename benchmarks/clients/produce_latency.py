@@ -16,7 +16,9 @@ from benchmarks.clients.percentiles import summary
 _WARMUP_RECORDS = 2500  # connecting and fetching metadata are not produce latency
 
 
-def measure(bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "1") -> dict[str, float]:
+def measure(
+    bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "1", warm_up: int = _WARMUP_RECORDS
+) -> dict[str, float]:
     latencies: list[float] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -28,12 +30,12 @@ def measure(bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "
     value = b"x" * 100
     at_rate(
         rate,
-        seconds + _WARMUP_RECORDS / rate,
+        seconds + warm_up / rate,
         call=lambda: producer.produce(topic, value, on_delivery=delivered),
         between=lambda: producer.poll(0),
     )
     producer.flush(30)
-    return summary(latencies[_WARMUP_RECORDS:])
+    return summary(latencies[warm_up:])
 
 
 def main() -> None:
@@ -43,8 +45,11 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=5000)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--acks", default="1")
+    parser.add_argument("--warm-up", type=int, default=_WARMUP_RECORDS, help="records that do not count")
     options = parser.parse_args()
-    figures = measure(options.bootstrap, options.topic, options.rate, options.seconds, options.acks)
+    figures = measure(
+        options.bootstrap, options.topic, options.rate, options.seconds, options.acks, options.warm_up
+    )
     print(json.dumps(figures))
 
 

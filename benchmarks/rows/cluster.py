@@ -17,7 +17,7 @@ from benchmarks.rows.produce import BATCHES_OF_128_KB
 from benchmarks.session import Session
 
 _RECORDS, _PARTITIONS, _MANY_PARTITIONS = 2_000_000, 6, 1_000
-_LATENCY_RATE = 2_000
+_LATENCY_RATE, _LATENCY_WARM_SECONDS = 2_000, 20
 SECONDS = Metric("seconds", "s", digits=2)
 LONGEST_ANSWER = Metric("longest_ms", "ms longest answer", digits=1)
 
@@ -33,8 +33,19 @@ def produce(properties: Mapping[str, str]) -> MeasureCluster:
 
 
 def latency(session: Session, cluster: Cluster) -> Figures:
+    """Three JVMs on two cores need half a minute at this rate before they keep up with it: they get it."""
     topic = replicated_topic(session, cluster, 1)
-    options = ("--rate", _LATENCY_RATE, "--seconds", latency_seconds(session), "--acks", "all")
+    warm_up = _LATENCY_RATE * _LATENCY_WARM_SECONDS
+    options = (
+        "--rate",
+        _LATENCY_RATE,
+        "--seconds",
+        latency_seconds(session),
+        "--acks",
+        "all",
+        "--warm-up",
+        warm_up,
+    )
     return client("produce_latency", "--bootstrap", cluster.bootstrap, "--topic", topic, *options)
 
 

@@ -183,6 +183,11 @@ class ChaosCluster:
         for other in self.others(node_id):
             self.brokers[node_id].from_peers.freeze(other.node_id, [way])
 
+    def delay_between_peers(self, node_id: int, seconds: float) -> None:
+        for other in self.others(node_id):
+            other.from_peers.delay(node_id, seconds)
+            self.brokers[node_id].from_peers.delay(other.node_id, seconds)
+
     def heal(self) -> None:
         for broker in self.brokers.values():
             broker.to_zookeeper.heal()

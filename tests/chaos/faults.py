@@ -17,6 +17,7 @@ from tests.chaos.power import forget_unsynced
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
 CLEAN_GAP = 1.0  # and for a clean restart
+SLOW_SECONDS = 0.5  # that a message takes on a link that is slow, one way
 NO_ROOM = "free some space"
 
 
@@ -119,6 +120,22 @@ def lose_answers_to_peers(scene: Scene, role: str) -> None:
     time.sleep(1.5 * SESSION_SECONDS)
     scene.cluster.heal()
     scene.go_on()
+
+
+def slow_to_peers(scene: Scene, role: str) -> None:
+    """A network that takes its time: everything arrives, later than it should. A transaction takes seconds then."""
+    scene.cluster.delay_between_peers(scene.victim(role).node_id, SLOW_SECONDS)
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.go_on(10)
+    scene.cluster.heal()
+
+
+def slow_to_zookeeper(scene: Scene, role: str) -> None:
+    broker = scene.victim(role)
+    broker.to_zookeeper.delay(broker.node_id, SLOW_SECONDS)
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.go_on()
+    scene.cluster.heal()
 
 
 def lose_answers_of_zookeeper(scene: Scene, role: str) -> None:
@@ -226,6 +243,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lose what peers ask the leader", lose_requests_of_peers, "leader"),
     Fault("lose the leader's answers to peers", lose_answers_to_peers, "leader"),
     Fault("lose ZooKeeper's answers to the leader", lose_answers_of_zookeeper, "leader"),
+    Fault("slow down the leader's links to its peers", slow_to_peers, "leader"),
+    Fault("slow down the controller's link to ZooKeeper", slow_to_zookeeper, "controller"),
     Fault("kill two leaders at once", two_at_once, "leader"),
     Fault("fill a disk", fill_disk, "", needs_small_disk=True),
     Fault("kill the controller during a move", kill_controller_while_moving, "", brokers=4),

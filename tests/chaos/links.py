@@ -23,7 +23,7 @@ class Way(Enum):
 
 
 class Links:
-    """A proxy in front of one address. Connections of a source (a broker's id) can be cut or frozen.
+    """A proxy in front of one address. Connections of a source (a broker's id) can be cut, frozen or made slow.
 
     Brokers name themselves in their first request, so that links are cut pair by pair. In front of ZooKeeper each
     broker has a proxy of its own, whose connections all have that source.
@@ -34,6 +34,7 @@ class Links:
         self._source = source
         self._cut: set[int] = set()
         self._frozen: set[tuple[int, Way]] = set()
+        self._delays: dict[int, float] = {}
         self._open: set[_Link] = set()
         self._changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -56,10 +57,16 @@ class Links:
         with self._changed:
             self._frozen.update((source, way) for way in ways)
 
+    def delay(self, source: int, seconds: float) -> None:
+        """Whatever is sent, one way or the other, takes so long, and what comes behind it waits."""
+        with self._changed:
+            self._delays[source] = seconds
+
     def heal(self) -> None:
         with self._changed:
             self._cut.clear()
             self._frozen.clear()
+            self._delays.clear()
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -69,8 +76,9 @@ class Links:
             link.end()
 
     def may_pass(self, source: int, way: Way) -> bool:
-        """Wait while this way is frozen; whether the source is not cut then."""
+        """Wait while this way is frozen, and for as long as it takes; whether the source is not cut then."""
         with self._changed:
+            self._changed.wait_for(lambda: not self._delays.get(source), self._delays.get(source, 0.0))
             self._changed.wait_for(lambda: (source, way) not in self._frozen)
             return source not in self._cut
 
