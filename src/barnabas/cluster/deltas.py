@@ -150,6 +150,11 @@ class _Draft:
             self._changes[field] = dict(getattr(self._image, field))
         return self._changes[field]
 
+    def name_of(self, topic_id: Uuid) -> str:
+        """Looked up without a copy: names change seldom, partitions often."""
+        names: Mapping[Uuid, str] = self._changes.get("topic_names_by_id", self._image.topic_names_by_id)
+        return names[topic_id]
+
     @property
     def brokers(self) -> dict[int, BrokerState]:
         return self._own("brokers")  # type: ignore[no-any-return]
@@ -201,11 +206,11 @@ def _store_partitions(draft: _Draft, changed: dict[Uuid, list[PartitionState]]) 
 
 
 def _topic(draft: _Draft, topic_id: Uuid) -> TopicState:
-    return draft.topics[draft.names[topic_id]]
+    return draft.topics[draft.name_of(topic_id)]
 
 
 def _replace_partitions(draft: _Draft, topic_id: Uuid, partitions: Sequence[PartitionState]) -> None:
-    name = draft.names[topic_id]
+    name = draft.name_of(topic_id)
     draft.topics[name] = TopicState(name, topic_id, tuple(partitions))
 
 
