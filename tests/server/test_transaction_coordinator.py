@@ -12,7 +12,7 @@ import pytest
 from barnabas.client.connection import BrokerConnection
 from barnabas.cluster.names import TRANSACTION_STATE
 from barnabas.cluster.peers import LocalPeers
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.messages.transactions import EndTxnRequest
 from barnabas.server.local_requests import answer
@@ -253,6 +253,30 @@ def test_a_coordinator_on_another_broker_is_asked_through_peers(
             embedded, lambda: setattr(broker, "peers", LocalPeers(1, lambda message: answer(broker, message)))
         )
         assert await wire.produce(version, partition=1) == E.NOT_ENOUGH_REPLICAS
+
+    play(embedded, scenario)
+
+
+@pytest.mark.parametrize("version", [V1_PRODUCE, V2_PRODUCE])
+def test_a_batch_waits_for_a_coordinator_that_moves(embedded: EmbeddedBroker, version: int) -> None:
+    transactions = embedded.broker.coordinators.transactions
+    here = transactions.leader_of
+    missed = 0
+
+    def moving(name: str) -> int:
+        nonlocal missed
+        missed += 1
+        if missed < 5:
+            raise KafkaError(E.COORDINATOR_NOT_AVAILABLE, "on its way")
+        return here(name)
+
+    async def scenario(wire: Wire) -> None:
+        await wire.init()
+        if version == V1_PRODUCE:
+            await wire.add(0)
+        on_loop(embedded, lambda: setattr(transactions, "leader_of", moving))
+        assert await wire.produce(version) == E.NONE
+        assert missed == 5
 
     play(embedded, scenario)
 

@@ -8,7 +8,10 @@ Without this check a batch that was delayed could join the next transaction, or 
 
 A partition in which the producer already has an open transaction needs no question. The coordinator is asked directly
 when it is this broker, with AddPartitionsToTxn when it is another. Between the question and the append the
-transaction may end; `still_open` sees that from the marker.
+transaction may end; the marker tells (`last_marker`).
+
+A coordinator that moves is away for a moment. Whoever is refused then sends the batch again after a while, and what it
+sent behind it fails meanwhile for its sequence: so the question is asked again here, a little later, before that.
 """
 
 from __future__ import annotations
@@ -49,6 +52,9 @@ _COORDINATOR_IS_AWAY = frozenset(
     }
 )
 
+
+PATIENCE_SECONDS = 1.0  # that a request waits for a coordinator; no client gives one up so soon
+AGAIN_SECONDS = 0.02  # as Kafka's add.partitions.to.txn.retry.backoff.ms
 
 _questions: set[asyncio.Task[Errors]] = set()  # under way; the loop itself does not keep them alive
 
@@ -98,13 +104,38 @@ def admit(
     done: Callable[[Errors], None],
 ) -> None:
     """Ask the coordinator; `done` gets an error for each partition, at once if nothing needs to be waited for."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE_SECONDS
+
+    def ask() -> None:
+        _ask(broker, sender, transactional_id, instance, places, answered)
 
     def answered(errors: Errors) -> None:
-        done({place: _for_sender(error, sender) for place, error in errors.items()})
+        is_away = not _COORDINATOR_IS_AWAY.isdisjoint(errors.values())
+        if is_away and loop.time() < deadline and _leads_any(broker, places):
+            loop.call_later(AGAIN_SECONDS, ask)
+        else:
+            done({place: _for_sender(error, sender) for place, error in errors.items()})
 
-    transactions = broker.coordinators.transactions
+    ask()
+
+
+def _leads_any(broker: Broker, places: Collection[TopicPartition]) -> bool:
+    """Else there is nothing to wait for; a broker that is about to stop leads nothing."""
+    partitions = (broker.replicas.find(*place) for place in places)
+    return any(partition is not None and partition.is_leader for partition in partitions)
+
+
+def _ask(
+    broker: Broker,
+    sender: Sender,
+    transactional_id: str,
+    instance: Instance,
+    places: Collection[TopicPartition],
+    answered: Callable[[Errors], None],
+) -> None:
     try:
-        leader = transactions.leader_of(transactional_id)
+        leader = broker.coordinators.transactions.leader_of(transactional_id)
     except KafkaError as error:
         answered(dict.fromkeys(places, error.code))
         return
