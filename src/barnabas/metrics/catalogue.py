@@ -100,6 +100,31 @@ LOG_END = _gauge(
 LOG_SEGMENTS = _gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
 OFFLINE_DIRS = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
 
+# Groups that this broker coordinates: Kafka's GroupMetadataManager counts classic ones, group-coordinator-metrics all
+_MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+_COORDINATOR = "kafka_server_group_coordinator_metrics_"
+CLASSIC_GROUPS = _gauge(f"{_MANAGER}numgroups", "Classic groups that this broker coordinates.")
+CLASSIC_GROUPS_PREPARING = _gauge(
+    f"{_MANAGER}numgroupspreparingrebalance", "Classic groups that wait for their members to join."
+)
+CLASSIC_GROUPS_COMPLETING = _gauge(
+    f"{_MANAGER}numgroupscompletingrebalance", "Classic groups that wait for the assignment of their leader."
+)
+CLASSIC_GROUPS_STABLE = _gauge(f"{_MANAGER}numgroupsstable", "Classic groups at work.")
+CLASSIC_GROUPS_DEAD = _gauge(f"{_MANAGER}numgroupsdead", "Classic groups that are being dropped.")
+CLASSIC_GROUPS_EMPTY = _gauge(f"{_MANAGER}numgroupsempty", "Classic groups without members.")
+GROUP_OFFSETS = _gauge(f"{_MANAGER}numoffsets", "Committed offsets, of groups of every type.")
+GROUPS = _gauge(
+    f"{_COORDINATOR}group_count",
+    "Groups that this broker coordinates: classic, consumer, share, streams.",
+    "protocol",
+)
+CONSUMER_GROUPS = _gauge(
+    f"{_COORDINATOR}consumer_group_count", "Groups of the consumer protocol in each state.", "state"
+)
+SHARE_GROUPS = _gauge(f"{_COORDINATOR}share_group_count", "Share groups in each state.", "state")
+STREAMS_GROUPS = _gauge(f"{_COORDINATOR}streams_group_count", "Streams groups in each state.", "state")
+
 # Compaction
 MAX_DIRTY_PERCENT = _gauge(
     "kafka_log_logcleanermanager_max_dirty_percent",
