@@ -40,7 +40,7 @@ def _cases() -> Iterator[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "load"), _cases())
+@pytest.mark.parametrize(("name", "load"), list(_cases()))
 def test_nothing_acknowledged_is_lost_when_we(cluster: ChaosCluster, name: str, load: type[Load]) -> None:
     number, fault = 1 + SELECTION.index((name, load)), _BY_NAME[name]
     if not fault.is_possible(cluster):
