@@ -1,6 +1,6 @@
 """Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
 
-links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, slowed down, or frozen one way or both
+links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, slow, or frozen one way or both
 disks.py      a small disk that can be filled
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 loads.py      producers that remember what was acknowledged, and how long they waited
