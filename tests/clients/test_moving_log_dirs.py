@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from barnabas.server.moving import READ_BYTES
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 
@@ -67,7 +68,7 @@ class Traffic:
         producer = Producer({**self._servers, "enable.idempotence": True, "linger.ms": 2})
         while not self._stop.is_set():
             producer.produce(
-                self._topic, str(self.sent).encode() + b" " * 200, partition=0, callback=self._note
+                self._topic, str(self.sent).encode() + b" " * 2000, partition=0, callback=self._note
             )
             self.sent += 1
             producer.poll(0.001)
@@ -113,7 +114,8 @@ def test_kafkas_tools_move_a_replica_while_it_is_written_and_read(
     plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
     arguments = ("--reassignment-json-file", str(plan))
     with Traffic(broker, "orders") as traffic:
-        until(lambda: log.size_bytes > 200_000, "nothing is written")
+        # More than one read brings: the first one is not throttled.
+        until(lambda: log.size_bytes > 3 * READ_BYTES, "nothing is written")
         slowly = ("--replica-alter-log-dirs-throttle", "20000")
         tool(broker, REASSIGN, "--execute", *arguments, *slowly)
         assert replicas(broker, "orders") == {home: False, target: True}
