@@ -120,7 +120,7 @@ class ApacheKafka:
         assert self._process is not None, "the broker has not been started"
         return self._process.pid
 
-    def start(self, timeout: float = 60) -> "ApacheKafka":
+    def start(self, timeout: float = 100) -> "ApacheKafka":
         """Formats the folder if it is new, starts the broker and waits until it answers."""
         self.prepare()
         self.launch()
@@ -145,7 +145,7 @@ class ApacheKafka:
                 stderr=subprocess.STDOUT,
             )
 
-    def wait_until_ready(self, timeout: float = 60) -> None:
+    def wait_until_ready(self, timeout: float = 100) -> None:
         deadline = time.monotonic() + timeout
         while not answers_api_versions("127.0.0.1", self.port):
             self._fail_if(self.process_ended(), "Apache Kafka ended while it started")
