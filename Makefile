@@ -20,6 +20,10 @@ CONNECTOR_VERSION := 4.2.0
 CONNECTOR_JARS    := .cache/spark-kafka-$(CONNECTOR_VERSION)/libs
 CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
 
+ICEBERG_VERSION := 1.12.0
+ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
+ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
+
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
 TEST_PROCESSES ?= 2
@@ -97,7 +101,7 @@ chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clu
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
-java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
+java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
@@ -112,6 +116,11 @@ $(ZOOKEEPER_STAMP): tests/java/zookeeper/pom.xml
 $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 	mvn --quiet --batch-mode --file tests/java/spark/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(CONNECTOR_JARS)"
+	@touch $@
+
+$(ICEBERG_STAMP): tests/java/iceberg/pom.xml
+	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.

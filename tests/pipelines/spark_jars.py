@@ -1,4 +1,4 @@
-"""Where the jars of Spark's own Kafka connector are: SPARK_KAFKA_LIBS, or where `make java` puts them."""
+"""Where jars for Spark are: of its own Kafka connector (or SPARK_KAFKA_LIBS) and of Iceberg, from `make java`."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from tests.kafka_jars import PROJECT_ROOT, in_ci
 
 CONNECTOR_VERSION = "4.2.0"
+ICEBERG_VERSION = "1.12.0"
 DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"spark-kafka-{CONNECTOR_VERSION}" / "libs"
 
 
@@ -16,6 +17,13 @@ def connector_jars() -> list[Path]:
     return sorted(Path(os.environ.get("SPARK_KAFKA_LIBS") or DEFAULT_LIBS).glob("*.jar"))
 
 
+def iceberg_jars() -> list[Path]:
+    return sorted((PROJECT_ROOT / ".cache" / f"iceberg-{ICEBERG_VERSION}" / "libs").glob("*.jar"))
+
+
+requires_iceberg = pytest.mark.skipif(
+    not iceberg_jars() and not in_ci(), reason="no jars of Iceberg: run `make java`"
+)
 requires_connector = pytest.mark.skipif(
     not connector_jars() and not in_ci(), reason="no jars of Spark's Kafka connector: run `make java`"
 )

@@ -63,6 +63,9 @@ class HadoopFolder:
                 found.append(FoundFile(name, status.getLen()))
         return sorted(found)
 
+    def all_files_by_url(self) -> list[FoundFile]:
+        return [FoundFile(self.path_of(found.name), found.size) for found in self.all_files()]
+
     def read_text(self, name: str) -> str | None:
         path = self._path(name)
         if not self._files.exists(path):

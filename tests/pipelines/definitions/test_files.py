@@ -80,3 +80,13 @@ def test_quarantine_without_a_topic_is_refused(tmp_path: Path) -> None:
 def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "quality: [{dataset: d, name: n, condition: 'x', action: explode}]")
     assert "explode" in complaint(tmp_path)
+
+
+def test_an_iceberg_table_wants_a_time_to_be_partitioned_by(tmp_path: Path) -> None:
+    write(tmp_path, "lake: {orders: {path: 'file:///tmp/lake', format: iceberg}}")
+    assert "`hours` must name the time" in complaint(tmp_path)
+
+
+def test_a_format_that_a_lake_does_not_have_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "lake: {orders: {path: 'file:///tmp/lake', format: icebreg}}")
+    assert "icebreg" in complaint(tmp_path)

@@ -13,7 +13,7 @@ import msgspec
 import yaml  # type: ignore[import-untyped]
 
 from barnabas.durations import seconds_of
-from barnabas.pipelines.definitions.settings import AlarmRule, Settings
+from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
 from barnabas.pipelines.errors import PipelineError
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -96,6 +96,8 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
         raise PipelineError(
             f"{path}: a rule quarantines rows, but `dead_letters: topic:` does not say where to."
         )
+    for name, lake in settings.lake.items():
+        _check_lake(name, lake, path)
     _check_duration(settings.trigger, "trigger", path)
     _check_duration(settings.refresh, "refresh", path)
     return settings
@@ -161,6 +163,16 @@ def _check_alarm(rule: AlarmRule, path: Path) -> None:
         raise PipelineError(f"{path}: the alarm {rule.name!r} wants either `above` or `below`.")
     for name, text in (("window", rule.window), ("for", rule.hold), ("lateness", rule.lateness)):
         _check_duration(text, f"`{name}` of the alarm {rule.name!r}", path)
+
+
+def _check_lake(name: str, lake: Lake, path: Path) -> None:
+    if lake.format == "iceberg" and lake.hours is None:
+        raise PipelineError(
+            f"{path}: the lake {name} is an Iceberg table: `hours` must name the time by whose hour it is partitioned."
+        )
+    if lake.compaction is not None:
+        _check_duration(lake.compaction.after, f"`after` of the lake {name}", path)
+        _check_duration(lake.compaction.keep, f"`keep` of the lake {name}", path)
 
 
 def _check_duration(text: str, what: str, path: Path) -> None:

@@ -13,6 +13,7 @@ import msgspec
 Action = Literal["expect", "drop", "fail", "quarantine"]
 Severity = Literal["info", "warning", "critical"]
 Mode = Literal["append", "update"]
+LakeFormat = Literal["parquet", "iceberg"]
 
 
 class QualityRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -58,17 +59,24 @@ class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Partitions that no longer grow get fewer and larger files."""
+    """Partitions that no longer grow get fewer and larger files. `keep`: how long Iceberg can show an earlier state."""
 
     files: int = 8
     after: str = "1 hour"
     target_mib: int = 128
+    keep: str = "1 day"
 
 
 class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table as plain Parquet files in a folder that anything can read, on any file system that Hadoop knows."""
+    """A table on any file system that Hadoop knows: plain Parquet files that anything can read, or Iceberg.
+
+    `hours` names the time by whose hour an Iceberg table is partitioned. Plain files have the folders of the table's
+    partition columns instead.
+    """
 
     path: str
+    format: LakeFormat = "parquet"
+    hours: str | None = None
     compaction: Compaction | None = None
     files_per_batch: int | None = None
 

@@ -1,1 +1,1 @@
-"""Tables as plain Parquet files in hourly folders, exactly once, on any file system that Hadoop knows."""
+"""Tables of Parquet files by the hour, plain or as Iceberg, exactly once, on any file system that Hadoop knows."""

@@ -20,6 +20,7 @@ from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
+from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
 
 COMPACT_EVERY = 20  # batches: looking for small files lists the whole table
@@ -78,11 +79,12 @@ def lake_writer(
     session: SparkSession, lake: Lake, partitions: Sequence[str], checkpoint: str
 ) -> Callable[[DataFrame, int], None]:
     """A writer that is made with the first batch, when Spark has named the stream."""
-    made: list[LakeWriter] = []
+    kind: type[IcebergWriter | LakeWriter] = IcebergWriter if lake.format == "iceberg" else LakeWriter
+    made: list[IcebergWriter | LakeWriter] = []
 
     def write(frame: DataFrame, batch: int) -> None:
         if not made:
-            made.append(LakeWriter(session, lake, partitions, query_id(session, checkpoint)))
+            made.append(kind(session, lake, partitions, query_id(session, checkpoint)))
         made[0](frame, batch)
 
     return write

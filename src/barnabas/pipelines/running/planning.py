@@ -19,6 +19,7 @@ from barnabas.pipelines.definitions.graph import Graph
 from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
@@ -243,6 +244,9 @@ class Planner:
 
     def _create_table(self, output: Table, target: Target) -> None:
         frame = self._frames[output.name]
+        if isinstance(target, ToLake) and target.lake.format == "iceberg":
+            self._provide_iceberg(output.name, frame, target.lake)
+            return
         location = target.lake.path if isinstance(target, ToLake) else getattr(target, "location", "")
         kind = "parquet" if isinstance(target, ToLake) else getattr(target, "format", "parquet")
         partitions = getattr(target, "partitions", ())
@@ -255,6 +259,15 @@ class Planner:
         self._table_levels[output.name] = self._level_of(frame)
         self._plan.tables.append(output.name)
 
+    def _provide_iceberg(self, name: str, frame: DataFrame, lake: Lake) -> None:
+        """Spark cannot read the table: who reads it in this pipeline gets the stream that fills it."""
+        iceberg_of(self._session)
+        if dict(frame.dtypes).get(str(lake.hours)) != "timestamp":
+            raise PipelineError(
+                f"The lake {name} wants a column {lake.hours} of type timestamp in its table."
+            )
+        frame.createOrReplaceTempView(_quoted(name))
+
     def _make_folder(self, location: str) -> None:
         """A stream over a table wants its folder to be there, even before there is anything in it."""
         folder = HadoopFolder(self._session, location)
@@ -263,7 +276,7 @@ class Planner:
     def _plan_alarms(self, group: WatchedGroup) -> None:
         dataset = group.rules[0].dataset
         source = self._frames[dataset]
-        if isinstance(self._graph.outputs[dataset], Table):
+        if dataset in self._plan.tables:
             source = self._session.readStream.table(dataset)
         try:
             frame = windowed(group.rules, source)

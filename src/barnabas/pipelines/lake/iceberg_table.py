@@ -1,0 +1,193 @@
+"""An Iceberg table by its URL, through Iceberg's own Java library in Spark's JVM.
+
+Iceberg's part for Spark is built for one version of Spark each, and there is none for 4.2 yet. The library below it
+knows nothing of Spark: files that Spark has written become part of a table by one commit of the library's. Any engine
+that reads Iceberg reads the table.
+
+Which batch of which stream a snapshot has brought stands in its summary, and a commit is refused if anybody has added
+data since the summaries were read. So a batch is in the table once, even if two drivers believe that it is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import FoundFile
+from barnabas.pipelines.jvm import jvm_of
+from barnabas.pipelines.lake.iceberg_schema import columns_of, iceberg_schema
+
+LIBRARY = "org.apache.iceberg:iceberg-parquet"
+QUERY, BATCH, MERGE = "barnabas.query-id", "barnabas.batch-id", "barnabas.merge-id"
+PROPERTIES = {
+    # A commit writes the list of all snapshots anew; older copies of the list serve nobody.
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+class TableFile(NamedTuple):
+    """A file of the table as it is now; `hour` is counted from 1970, None where the time is NULL."""
+
+    hour: int | None
+    size: int
+    path: str
+    handle: Any
+
+
+class _Looked(NamedTuple):
+    """Up to which snapshot the summaries were read, and the last batch of the stream in them."""
+
+    query: str
+    snapshot: int
+    batch: int
+
+
+class IcebergTable:
+    """Loaded, or made for `schema` and partitioned by the hour of the column `hours`."""
+
+    def __init__(self, session: SparkSession, url: str, schema: StructType, hours: str) -> None:
+        self._iceberg = iceberg_of(session)
+        self._java = jvm_of(session).java
+        self._url = url
+        tables = self._iceberg.hadoop.HadoopTables(session._jsc.hadoopConfiguration())
+        wanted = iceberg_schema(schema)
+        if tables.exists(url):
+            self._table = tables.load(url)
+            self._check(wanted)
+        else:
+            self._table = self._create(tables, wanted, hours)
+        self.partition = self._table.spec().fields().get(0).name()
+        mapping = self._table.properties().get("schema.name-mapping.default")
+        self._mapping = self._iceberg.mapping.NameMappingParser.fromJson(mapping)
+        self._looked: _Looked | None = None
+
+    def latest_batch(self, query: str) -> int:
+        """The last batch of a stream that is in the table; -1 if there is none."""
+        self._table.refresh()
+        newest = snapshot = self._table.currentSnapshot()
+        found = -1
+        while snapshot is not None:
+            if self._looked is not None and (query, snapshot.snapshotId()) == self._looked[:2]:
+                found = self._looked.batch
+                break
+            if snapshot.summary().get(QUERY) == query:
+                found = int(snapshot.summary().get(BATCH))
+                break
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+        if newest is not None:
+            self._looked = _Looked(query, newest.snapshotId(), found)
+        return found
+
+    def append(self, files: Iterable[FoundFile], query: str, batch: int) -> bool:
+        """Make files part of the table, as a batch of a stream; False if that batch is in it already."""
+        handles = [self._handle(file) for file in files]
+        while self.latest_batch(query) < batch:
+            change = self._table.newOverwrite()  # an append that can be told what must not have happened
+            change.conflictDetectionFilter(self._iceberg.expressions.Expressions.alwaysTrue())
+            change.validateNoConflictingData()
+            if self._looked is not None:
+                change.validateFromSnapshot(self._looked.snapshot)
+            change.set(QUERY, query).set(BATCH, str(batch))
+            for handle in handles:
+                change.addFile(handle)
+            if _committed(change):
+                return True
+        return False
+
+    def files(self) -> Iterator[TableFile]:
+        """All that can be rewritten: files of which another engine has deleted rows are left out."""
+        tasks = self._table.newScan().planFiles()
+        integer = self._java.lang.Class.forName("java.lang.Integer")
+        try:
+            found = tasks.iterator()
+            while found.hasNext():
+                task = found.next()
+                file = task.file()
+                if task.deletes().isEmpty():
+                    hour = file.partition().get(0, integer)
+                    yield TableFile(hour, file.fileSizeInBytes(), file.location(), file)
+        finally:
+            tasks.close()
+
+    def replace(self, old: Iterable[TableFile], new: Iterable[FoundFile], merge: str) -> bool:
+        """Other files with the same rows, in one step; False if the old ones have changed meanwhile."""
+        change = self._table.newRewrite().validateFromSnapshot(self._table.currentSnapshot().snapshotId())
+        change.set(MERGE, merge)
+        for replaced in old:
+            change.deleteFile(replaced.handle)
+        for file in new:
+            change.addFile(self._handle(file))
+        return _committed(change)
+
+    def has_merge(self, merge: str) -> bool:
+        self._table.refresh()
+        return any(snapshot.summary().get(MERGE) == merge for snapshot in self._table.snapshots())
+
+    def expire(self, before: float, at_least: int) -> None:
+        """Forget snapshots from before a moment, and remove the files that only they had."""
+        expire = self._table.expireSnapshots().expireOlderThan(int(before * 1000))
+        expire.retainLast(at_least).commit()
+
+    def _create(self, tables: Any, wanted: dict[str, Any], hours: str) -> Any:
+        schema = self._iceberg.SchemaParser.fromJson(json.dumps(wanted))
+        spec = self._iceberg.PartitionSpec.builderFor(schema).hour(hours).build()
+        mapping = self._iceberg.mapping
+        properties = self._java.util.HashMap()
+        for name, value in PROPERTIES.items():
+            properties.put(name, value)
+        # Spark writes the names of columns into files, not their ids.
+        names = mapping.NameMappingParser.toJson(mapping.MappingUtil.create(schema))
+        properties.put("schema.name-mapping.default", names)
+        return tables.create(schema, spec, properties, self._url)
+
+    def _check(self, wanted: dict[str, Any]) -> None:
+        found = json.loads(self._iceberg.SchemaParser.toJson(self._table.schema()))
+        here, there = columns_of(wanted), columns_of(found)
+        different = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+        if different:
+            raise PipelineError(
+                f"The Iceberg table at {self._url} has other columns than the flow that fills it "
+                f"({', '.join(different)}): change it with Iceberg, or write to another path."
+            )
+
+    def _handle(self, file: FoundFile) -> Any:
+        """What Iceberg keeps of a file. `file.name` is its URL, whose last folder names its hour."""
+        folder = file.name.split("/")[-2]
+        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(
+            self._table.io().newInputFile(file.name),
+            self._iceberg.MetricsConfig.forTable(self._table),
+            self._mapping,
+        )
+        builder = self._iceberg.DataFiles.builder(self._table.spec()).withPath(file.name)
+        builder = builder.withFormat("parquet").withFileSizeInBytes(file.size)
+        return builder.withPartitionPath(folder).withMetrics(metrics).build()
+
+
+def iceberg_of(session: SparkSession) -> Any:
+    """Iceberg's Java package; PipelineError where its library is not on Spark's class path."""
+    package = jvm_of(session).org.apache.iceberg
+    if not isinstance(package.hadoop.HadoopTables, type(package)):
+        return package
+    raise PipelineError(
+        f"`format: iceberg` wants Iceberg's library in Spark: `spark.jars.packages: {LIBRARY}:<its newest version>` "
+        "in the configuration, or its jars in `spark.jars`."
+    )
+
+
+def _committed(change: Any) -> bool:
+    """False when somebody else was faster, and what the change relies on no longer holds."""
+    try:
+        change.commit()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "ValidationException":
+            return False
+        raise
+    return True
