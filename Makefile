@@ -33,7 +33,7 @@ CHAOS ?=
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels demo tour serve test simulate check format docs chaos bench java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,15 @@ $(KERNELS_STAMP): $(STAMP) $(wildcard src/barnabas/records/columnar/*.py)
 	    'import barnabas.pipelines.source.rows, pyspark.sql.streaming.python_streaming_source_runner, pyspark.worker'
 	@touch $@
 
-demo: bytecode kernels  ## a shop, its log and three pipelines on Spark, checked (DEMO_SECONDS=60)
-	DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/python -m barnabas.demo
+# Spark's classes as Java has them in memory: without them Spark takes twice as long to start.
+CLASSES_STAMP := $(VENV)/.classes
+classes: $(CLASSES_STAMP)
+$(CLASSES_STAMP): $(KERNELS_STAMP)
+	@$(BIN)/python -m barnabas.demo.warming
+	@touch $@
+
+demo: bytecode kernels classes  ## a shop, its log and three pipelines on Spark, checked (DEMO_SECONDS=60)
+	@DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/python -m barnabas.demo
 
 tour: bytecode  ## a short tour of the broker itself, with a real client
 	$(BIN)/python -m barnabas.demo.tour

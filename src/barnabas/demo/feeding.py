@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -14,20 +15,31 @@ from barnabas.pipelines.library.records import Generated
 
 ACTIVITY_RATE = 1500  # events a second; with the services' 2,000 together
 OPERATIONS_RATE = 500
+RATE = ACTIVITY_RATE + OPERATIONS_RATE
 SPEED = 60  # an hour of the shop passes in a minute
+HOUR = 3_600_000  # milliseconds
 BAD_SHARE = 0.0005
 TICK = 0.02  # seconds
 SLACK = 600  # seconds
 PATIENCE = 30.0
+SILENT = {
+    "log_level": 2
+}  # what fails comes back to who asked; the rest is about brokers that end before their clients
 
 
 class Feeder:
-    """Writes until it is stopped, and counts what the broker has acknowledged."""
+    """Writes for some seconds, in a thread of its own, and counts what the broker has acknowledged."""
 
     def __init__(self, servers: str, topics: Mapping[str, str], seconds: float, seed: int) -> None:
         from confluent_kafka import Producer
 
-        settings = {"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "compression.type": "lz4"}
+        settings = {
+            "bootstrap.servers": servers,
+            "acks": "all",
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            **SILENT,
+        }
         self._producer = Producer(settings)
         self._seconds = seconds
         # The shop's last event is a little before now: a broker takes no records from the future.
@@ -35,7 +47,10 @@ class Feeder:
         self._topics = topics
         self._sources = (
             (ACTIVITY_RATE, activity.records(seed, start, ACTIVITY_RATE / SPEED, BAD_SHARE)),
-            (OPERATIONS_RATE, operations.records(seed, start, OPERATIONS_RATE / SPEED)),
+            (
+                OPERATIONS_RATE,
+                operations.records(seed, start, OPERATIONS_RATE / SPEED, incidents_within(seconds * SPEED)),
+            ),
         )
         self.delivered: Counter[str] = Counter()
         """By topic."""
@@ -45,12 +60,20 @@ class Feeder:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Feeder:
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
-        """Write no more, and wait until the broker has everything; RuntimeError if it has not."""
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
+        self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def finish(self) -> None:
+        """Wait until all is written and the broker has it; RuntimeError if it has not."""
         self._thread.join()
         if self._producer.flush(PATIENCE) or self._failure is not None:
             raise RuntimeError(f"not all records were delivered: {self._failure or 'no answer in time'}")
@@ -58,8 +81,9 @@ class Feeder:
     def _run(self) -> None:
         began = time.monotonic()
         sent = [0] * len(self._sources)
-        while not self._stop.wait(TICK) and time.monotonic() - began < self._seconds:
-            elapsed = time.monotonic() - began
+        elapsed = 0.0
+        while elapsed < self._seconds and not self._stop.wait(TICK):
+            elapsed = min(time.monotonic() - began, self._seconds)
             for index, (rate, source) in enumerate(self._sources):
                 due = int(elapsed * rate) - sent[index]
                 self._send(source, due)
@@ -69,21 +93,38 @@ class Feeder:
     def _send(self, source: Iterator[Generated], count: int) -> None:
         for _ in range(count):
             record = next(source)
-            self._producer.produce(
-                self._topics[record.topic],
-                record.value,
-                record.key,
-                timestamp=record.time,
-                on_delivery=self._acknowledged,
-            )
+            while not self._hand_over(record):
+                self._producer.poll(TICK)  # a broker that has much else to do: the client's queue is full
             if record.topic == activity.TOPIC:
                 self.kinds[_kind(record.value)] += 1
+
+    def _hand_over(self, record: Generated) -> bool:
+        topic, told = self._topics[record.topic], self._acknowledged
+        try:
+            self._producer.produce(topic, record.value, record.key, timestamp=record.time, on_delivery=told)
+        except BufferError:
+            return False
+        return True
 
     def _acknowledged(self, error: object, message: object) -> None:
         if error is not None:
             self._failure = str(error)
         else:
             self.delivered[message.topic()] += 1  # type: ignore[attr-defined]
+
+
+def incidents_within(seconds: float) -> tuple[operations.Incident, ...]:
+    """The services' bad times, again each hour of theirs; in a shorter time than that all of them, but shorter."""
+    length = min(HOUR, seconds * 1000)
+    return tuple(
+        operations.Incident(
+            each.service,
+            int(hour * HOUR + each.begin * length / HOUR),
+            int(hour * HOUR + each.end * length / HOUR),
+        )
+        for hour in range(max(1, math.ceil(seconds * 1000 / HOUR)))
+        for each in operations.INCIDENTS
+    )
 
 
 def _kind(value: bytes | None) -> str:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from barnabas.demo.feeding import SILENT
+
 PATIENCE = 60.0
 
 
@@ -21,7 +23,13 @@ class Results:
         """Records in each topic that were read."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="results", daemon=True)
+
+    def __enter__(self) -> Results:
         self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def read_to_the_end(self) -> None:
         """Forget what was seen and read everything that is there; RuntimeError if that takes too long."""
@@ -50,7 +58,7 @@ class Results:
         from confluent_kafka import Consumer, TopicPartition
 
         settings = {"bootstrap.servers": self._servers, "group.id": "demo", "enable.auto.commit": False}
-        consumer = Consumer({**settings, "enable.partition.eof": True})
+        consumer = Consumer({**settings, **SILENT, "enable.partition.eof": True})
         listed = consumer.list_topics(timeout=PATIENCE).topics
         places = [
             TopicPartition(topic, index, 0) for topic in self.latest for index in listed[topic].partitions

@@ -31,14 +31,14 @@ def prepare_workers() -> None:
     os.environ["SPARK_HOME"] = str(_home_for(installed))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         # Containers set it to keep images small; here it would cost each worker what is said above.
-        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_cache() / "bytecode"))
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache_folder() / "bytecode"))
 
 
 def _home_for(installed: Path) -> Path:
     """A folder of links to the Spark of pip, all but its `python` folder."""
     from pyspark.version import __version__
 
-    home = _cache() / f"spark-{__version__}-{crc32c(str(installed).encode()):08x}"
+    home = cache_folder() / f"spark-{__version__}-{crc32c(str(installed).encode()):08x}"
     home.mkdir(parents=True, exist_ok=True)
     for name in LINKED:
         link = home / name
@@ -48,5 +48,6 @@ def _home_for(installed: Path) -> Path:
     return home
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where this user keeps what is made once and used often."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas"

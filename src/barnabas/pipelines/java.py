@@ -57,9 +57,12 @@ def _shim_home() -> Path:
     home = cache / "barnabas" / "java"
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
+    text = SHIM.format(java=JAVA)
+    if launcher.exists() and launcher.read_text() == text:
+        return home
     # Written aside and renamed: another process may be starting Spark with it just now.
     fresh = launcher.with_name(f"java.{os.getpid()}")
-    fresh.write_text(SHIM.format(java=JAVA))
+    fresh.write_text(text)
     fresh.chmod(0o755)
     fresh.replace(launcher)
     return home

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.fast_java import archive_options, quoted
 from barnabas.pipelines.fast_workers import prepare_workers
 from barnabas.pipelines.java import prepare_java
 
@@ -48,9 +49,15 @@ LOCAL_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
 }
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 
 def session_builder(
-    name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
 ) -> SparkSession.Builder:
     """A builder with our settings; `settings` come last. LOCAL_SETTINGS only when the master is local."""
     prepare_java()
@@ -61,6 +68,8 @@ def session_builder(
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     chosen = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {}), **(settings or {})}
+    given = chosen.get(JAVA_OPTIONS, "")
+    chosen[JAVA_OPTIONS] = " ".join([quoted([*archive_options(), *java_options]), given]).strip()
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in chosen.items():
         builder = builder.config(setting, value)

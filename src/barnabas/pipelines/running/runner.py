@@ -108,9 +108,19 @@ class Runner:
             self.run_once()
             self._stopping.wait(max(0.0, seconds - (time.monotonic() - started)))
 
-    def start(self) -> None:
-        """Begin to run all streams; `watch` or `look` must follow, to see how they do."""
-        self._start_all(self.plan.streams, every=self.files.settings.trigger)
+    def start(self, *, alone: float = 0.0) -> None:
+        """Begin to run all streams; `watch` or `look` must follow, to see how they do.
+
+        The first stream is left alone until it has its first results, for `alone` seconds at most: on a small machine
+        they come in half the time then, and the others start faster on a Spark that is warm.
+        """
+        every = self.files.settings.trigger
+        streams = self.plan.streams
+        if alone and streams:
+            self._start_all(streams[:1], every)
+            self._await_first_batch(streams[0], alone)
+            streams = streams[1:]
+        self._start_all(streams, every)
 
     def run_continuously(self) -> None:
         self.start()
@@ -196,6 +206,13 @@ class Runner:
         deadline = time.monotonic() + START_SECONDS
         while running.isActive and running.lastProgress is None and time.monotonic() < deadline:
             if running.status["message"].startswith(("Processing", "Waiting", "Getting")):
+                return
+            time.sleep(LOOK_SECONDS / 5)
+
+    def _await_first_batch(self, query: Planned, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while query.name in self._running and time.monotonic() < deadline:
+            if self._running[query.name].lastProgress is not None or self._stopping.is_set():
                 return
             time.sleep(LOOK_SECONDS / 5)
 

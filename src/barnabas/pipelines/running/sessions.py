@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,21 +26,28 @@ QUIET = Path(__file__).with_name("log4j2.properties")
 
 @contextmanager
 def pipeline_session(
-    name: str, configuration: Mapping[str, str], *, master: str = "local[*]"
+    name: str,
+    configuration: Mapping[str, str],
+    *,
+    master: str = "local[*]",
+    java_options: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
     """A session with the pipeline's settings, for as long as the `with` block runs."""
     catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
     settings = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
         **{key: value for key, value in configuration.items() if _for_session(key)},
         "spark.sql.warehouse.dir": catalog,
     }
-    session = session_builder(name, master=master, settings=settings).getOrCreate()
+    options = [f"-Dlog4j2.configurationFile={QUIET.as_uri()}", *java_options]
+    builder = session_builder(name, master=master, settings=settings, java_options=options)
+    session = builder.getOrCreate()
     try:
         yield session
     finally:
-        session.stop()
-        shutil.rmtree(catalog, ignore_errors=True)
+        try:
+            session.stop()
+        finally:
+            shutil.rmtree(catalog, ignore_errors=True)
 
 
 def _for_session(name: str) -> bool:

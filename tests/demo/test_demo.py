@@ -1,0 +1,61 @@
+"""`make demo` as one process, the way a user starts it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 500.0
+
+
+def _start(folder: Path, seconds: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "DEMO_SECONDS": seconds, "TMPDIR": str(folder), "COLUMNS": "100"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "barnabas.demo"], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+@pytest.mark.parametrize("seconds", ["soon", "0", "-3", "inf"])
+def test_a_length_that_is_none_is_refused_at_once(tmp_path: Path, seconds: str) -> None:
+    process = _start(tmp_path, seconds)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert "DEMO_SECONDS" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(PATIENCE + 60)
+def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    process = _start(tmp_path, "3")
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert "Every event was counted exactly once, by each pipeline." in said
+    assert "6,000 events written" in said
+    assert "Traceback" not in said
+    assert _left_in(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(PATIENCE + 60)
+def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    process = _start(tmp_path, "600")
+    assert process.stdout is not None
+    line = next(line for line in process.stdout if "planning" in line)
+    assert line
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, said
+    assert "Stopped." in said
+    assert _left_in(tmp_path) == []
+
+
+def _left_in(folder: Path) -> list[str]:
+    """Java's own file of counters is gone a moment after its process."""
+    deadline = time.monotonic() + 30
+    while (left := [path.name for path in folder.iterdir()]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
