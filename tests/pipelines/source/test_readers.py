@@ -1,5 +1,6 @@
 """The readers against a broker: what they read, what they leave out, and what stops them."""
 
+import contextlib
 import threading
 import time
 
@@ -308,3 +309,15 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for() -> None:
             assert len(query.next_batch()) == 3000
         finally:
             returning.join()
+
+
+def test_a_stream_that_spark_ends_ends_its_process_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("os._exit", ended.append)
+    reader = stream_reader("127.0.0.1:9", subscribe="orders")
+    reader.stop()
+    assert ended == []
+    with contextlib.suppress(EOFError), contextlib.ExitStack() as stack:
+        stack.callback(reader.stop)
+        raise EOFError
+    assert ended == [0]

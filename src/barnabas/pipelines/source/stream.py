@@ -7,6 +7,8 @@ what is remembered here is only what saves a question, or must be told from one 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -99,7 +101,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             commit_progress(view.link, self._settings.group, Position.from_json(end).offsets)
 
     def stop(self) -> None:
-        """The connections belong to the process, and end with it."""
+        """The connections belong to the process, and end with it.
+
+        Spark ends a stream by closing the socket to this process. What runs us there would report the end of the socket
+        to the socket, fail, and leave a BrokenPipeError with its traceback in the terminal of the user.
+        """
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
 
     def _ends(self, known: Offsets) -> Position:
         view = ClusterView(self._settings)
