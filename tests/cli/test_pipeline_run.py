@@ -102,5 +102,6 @@ def test_what_a_pipeline_cannot_read_is_said_in_a_sentence(
     folder = make("not-there", servers or cli.bootstrap)
     ended = run(folder, "barnabas", "pipeline", "run", "--master", "local[1]")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert f"\nError: {sentence}" in ended.stderr
+    assert f"\nError: {sentence}" in f"\n{ended.stderr}"
+    assert ("Starting Spark" in ended.stderr) == (servers is None)  # a broker that is away is noticed before
     assert not (folder / "storage").exists()

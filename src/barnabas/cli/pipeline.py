@@ -131,9 +131,12 @@ def dry_run(
       barnabas pipeline dry-run clicks
     """
     files = _read(folder, settings, brokers)
+    from barnabas.pipelines.running.broker_checks import require_broker
     from barnabas.pipelines.running.runner import Runner
     from barnabas.pipelines.running.sessions import pipeline_session
 
+    if broker:
+        require_broker(files)
     with pipeline_session(files.name, files.configuration, master=master) as session:
         runner = Runner(files, session)
         runner.prepare(ask_broker=broker, make_topics=False)

@@ -21,6 +21,7 @@ from barnabas.client.addresses import parse_address
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running.broker_checks import require_broker
 from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
@@ -35,6 +36,7 @@ def run_pipeline(
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    _require_broker(files)
     say(f"Starting Spark for {files.name}.")
     with (
         pipeline_session(files.name, files.configuration, master=master) as session,
@@ -54,6 +56,16 @@ def run_pipeline(
         screen.end("stopped")
     total = max((flow.rows for flow in runner.flows.values()), default=0)
     say(f"{files.name}: {len(runner.flows)} flows are done, the largest with {total:,} rows.")
+
+
+def _require_broker(files: PipelineFiles) -> None:
+    try:
+        require_broker(files)
+    except PipelineError as error:
+        status = new_status(files.name, "failed", [])
+        status.error = str(error)
+        StatusFile(files.folder).write(status)
+        raise
 
 
 def _run(runner: Runner, continuous: bool, pause: float | None) -> None:

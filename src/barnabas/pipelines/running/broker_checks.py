@@ -11,6 +11,8 @@ from barnabas.client.offsets import end_offsets
 from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.connection import security_of
+from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
 from barnabas.pipelines.errors import PipelineError
 from barnabas.types import TopicPartition
@@ -65,6 +67,17 @@ class BrokerChecks:
             return self._link.run(end_offsets(self._link.client, list(places)))
         except (ClientError, KafkaError, OSError):
             return {}
+
+
+def require_broker(files: PipelineFiles) -> None:
+    """PipelineError when the broker that the files name does not answer: to find that out, Spark need not start."""
+    if BOOTSTRAP not in files.configuration:
+        return
+    checks = BrokerChecks(files.bootstrap, security_of(files.configuration))
+    try:
+        checks.require_topics(())
+    finally:
+        checks.close()
 
 
 async def _make_missing(client: Client, wanted: list[TopicWanted]) -> None:
