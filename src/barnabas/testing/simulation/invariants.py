@@ -72,9 +72,9 @@ class Invariants:
                     )
 
     def _acknowledged_is_held(self, writer: Acknowledging, state: PartitionState, replicas: Replicas) -> None:
-        """Whoever may be elected has every record that was acknowledged."""
+        """Whoever may be elected, now or once those in sync are gone, has every record that was acknowledged."""
         last = writer.last_acknowledged
-        electable = state.isr or state.elr
+        electable = (*state.isr, *state.elr)
         for number, partition in replicas:
             if partition.log.log_end_offset <= last and number in electable:
                 raise Violation(

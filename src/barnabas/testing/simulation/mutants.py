@@ -41,6 +41,36 @@ def divergence_goes_unnoticed() -> Iterator[None]:
 
 
 @contextmanager
+def a_proposed_member_does_not_count_yet() -> Iterator[None]:
+    """A leader commits without whom it has asked the controller to add. The controller may have agreed, and elect just
+    that one next."""
+    measure = Partition._measure
+
+    def ignore_the_proposal(self: Partition) -> None:
+        proposal, self.proposal = self.proposal, None
+        measure(self)
+        self.proposal = proposal
+
+    with patch.object(Partition, "_measure", ignore_the_proposal):
+        yield
+
+
+@contextmanager
+def too_few_in_sync_are_enough() -> Iterator[None]:
+    """A leader commits with fewer in sync than min.insync.replicas asks for. Who left the ISR before is eligible all
+    the same, and lacks that."""
+    measure = Partition._measure
+
+    def be_content(self: Partition) -> None:
+        measure(self)
+        self.has_enough_in_sync = True
+        self._commits_alone = self._maximal_isr == (self.broker_id,)
+
+    with patch.object(Partition, "_measure", be_content):
+        yield
+
+
+@contextmanager
 def every_stop_counts_as_clean() -> Iterator[None]:
     """A machine that lost power claims to have lost nothing, stays in sync, and may be elected."""
 
@@ -63,6 +93,8 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     for mutant in (
         followers_are_cut_to_their_high_watermark,
         divergence_goes_unnoticed,
+        a_proposed_member_does_not_count_yet,
+        too_few_in_sync_are_enough,
         every_stop_counts_as_clean,
         open_transactions_can_be_read,
     )

@@ -13,6 +13,7 @@ from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.memory import MemoryCluster
 from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.controller.decision import Decision
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import KafkaError
@@ -21,6 +22,7 @@ from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violat
 from barnabas.testing.simulation.invariants import Invariants, contents, memory
 from barnabas.testing.simulation.loop import NothingLeftToDo, VirtualLoop
 from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.operator import SCRATCH, Operator
 from barnabas.testing.simulation.trader import MARK, CommittedReader, Trader
 from barnabas.types import TopicPartition
 
@@ -80,6 +82,7 @@ class Story:
         ]
         self._has_transactions = self._chance.random() < WITH_TRANSACTIONS
         self._invariants = Invariants(self._machines, self._writers, thorough=thorough)
+        self._operator = Operator(self._chance, TOPIC)
         self._tasks: list[asyncio.Task[None]] = []
         self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)
         self._actions: tuple[tuple[int, Action], ...] = (
@@ -96,6 +99,7 @@ class Story:
             (2, self._change_network),
             (2, self._move),
             (3, self._move_to_other_dir),
+            (3, self._change_settings),
         )
 
     # -- running ------------------------------------------------------------------------------------
@@ -140,9 +144,13 @@ class Story:
         await self._until(lambda: all(machine.serves for machine in self._machines), "the brokers start")
         controller = self._controller()
         assert controller is not None
-        topic = NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"})
+        wanted = [
+            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"}),
+            NewTopic(SCRATCH, 1, REPLICAS),
+        ]
+        ids = iter((bytes([7] * 16), bytes([8] * 16)))
         await controller.controller.submit(
-            lambda image: create_topics(image, [topic], controller.policy, new_id=lambda: bytes([7] * 16))
+            lambda image: create_topics(image, wanted, controller.policy, new_id=lambda: next(ids))
         )
         internal = TRANSACTION_STATE if self._has_transactions else CONSUMER_OFFSETS
         await controller.coordinators.create_topic(internal)
@@ -213,9 +221,13 @@ class Story:
     async def _lose_power(self) -> None:
         machine = self._pick(up=True)
         # One machine at a time: what is acknowledged survives the loss of any one.
-        if machine is not None and not any(other.lost_power for other in self._machines):
+        is_safe = not self._operator.has_lowered_minimum and not self._power_was_lost()
+        if machine is not None and is_safe:
             self._note(f"machine {machine.number} loses power")
             await machine.kill(power=True)
+
+    def _power_was_lost(self) -> bool:
+        return any(machine.lost_power for machine in self._machines)
 
     async def _pause(self) -> None:
         machine = self._pick(up=True)
@@ -287,13 +299,23 @@ class Story:
         wanted = [machine.number for machine in self._chance.sample(self._machines, REPLICAS)]
         target = self._chance.choice((None, wanted))
         self._note(f"{place} is to move to {target}")
+        await self._ask(
+            controller, lambda image: alter_reassignments(image, [(place, target)], controller.policy)
+        )
+
+    async def _change_settings(self) -> None:
+        controller = self._controller()
+        if controller is None or self._machines[controller.node_id - 1].is_stopped:
+            return
+        words, decision = self._operator.wish(controller, one_may_do=not self._power_was_lost())
+        self._note(words)
+        await self._ask(controller, decision)
+
+    async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
         try:
-            async with asyncio.timeout(
-                1.0
-            ):  # cut off from the coordinator, it hears of its decision much later
-                await controller.controller.submit(
-                    lambda image: alter_reassignments(image, [(place, target)], controller.policy)
-                )
+            # Cut off from the coordinator, it hears of its decision much later.
+            async with asyncio.timeout(1.0):
+                await controller.controller.submit(decision)
         except (KafkaError, TimeoutError) as error:
             self._note(f"which fails: {error}")
 
@@ -323,6 +345,9 @@ class Story:
                 machine.start()
         await self._until(lambda: all(machine.serves for machine in self._machines), "all brokers serve")
         await self._until(self._all_in_sync, "all replicas are in sync")
+        await self._until(
+            lambda: self._image().topics[SCRATCH].partitions[0].leader >= 0, "every partition has a leader"
+        )
         for client in self._with_an_end():
             client.is_to_stop = True
         finite = self._tasks[: len(self._with_an_end())]

@@ -1,0 +1,49 @@
+"""An operator who changes settings in the middle of it all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.controller.configs import ConfigOperation, Operation, Results, incremental_alter_configs
+from barnabas.controller.decision import Decided, Decision
+from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, UNCLEAN_ELECTION
+from barnabas.server.broker import Broker
+from barnabas.server.config_resources import rules
+
+SCRATCH = "scratch"
+"""A topic that nobody writes to: there an election may be unclean."""
+
+
+class Operator:
+    """`has_lowered_minimum` says that from some moment on one machine alone may hold what is acknowledged: it must not
+    lose power any more, for what it has not synced would be gone, as with Kafka."""
+
+    def __init__(self, chance: random.Random, topic: str) -> None:
+        self.has_lowered_minimum = False
+        self._chance = chance
+        self._with_minimum = (Resource(ResourceType.TOPIC, topic), ALL_BROKERS)
+        self._with_elections = Resource(ResourceType.TOPIC, SCRATCH)
+
+    def wish(self, broker: Broker, *, one_may_do: bool) -> tuple[str, Decision[Results]]:
+        """What to ask the controller for, in words and as a decision."""
+        if self._chance.random() < 0.25:
+            resource = self._with_elections
+            operation = ConfigOperation(
+                UNCLEAN_ELECTION, Operation.SET, self._chance.choice(("true", "false"))
+            )
+        else:
+            resource = self._chance.choice(self._with_minimum)
+            operation = ConfigOperation(MIN_ISR, Operation.SET, self._minimum((1, 2) if one_may_do else (2,)))
+        checks = rules(broker.config, is_alone=False)
+
+        def decide(image: MetadataImage) -> Decided[Results]:
+            return incremental_alter_configs(image, {resource: [operation]}, checks, broker.policy)
+
+        return f"{operation.name} of {resource.name or 'all brokers'} is to be {operation.value}", decide
+
+    def _minimum(self, low: Iterable[int]) -> str:
+        minimum = self._chance.choice((*low, 2, 3))
+        self.has_lowered_minimum |= minimum == 1
+        return str(minimum)
