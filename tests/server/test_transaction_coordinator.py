@@ -22,7 +22,7 @@ from barnabas.transactions.instances import Instance
 from barnabas.transactions.transaction import V2, Transaction
 from barnabas.types import TopicPartition
 from tests.clients.conftest import wait_for
-from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire
+from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire, commit
 
 E = ErrorCode
 T = TypeVar("T")
@@ -277,6 +277,30 @@ def test_a_batch_waits_for_a_coordinator_that_moves(embedded: EmbeddedBroker, ve
         on_loop(embedded, lambda: setattr(transactions, "leader_of", moving))
         assert await wire.produce(version) == E.NONE
         assert missed == 5
+
+    play(embedded, scenario)
+
+
+@pytest.mark.parametrize("version", [V1_PRODUCE, V2_PRODUCE])
+def test_a_fenced_broker_sends_producers_to_look_for_the_leader(
+    embedded: EmbeddedBroker, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot ask the coordinator either, but a client that hears of that alone comes back for ever."""
+    broker = embedded.broker
+
+    def fence() -> None:
+        broker.is_fenced = True
+        broker.replicas.fence()
+        broker.coordinators.follow()
+
+    async def scenario(wire: Wire) -> None:
+        await wire.find(wire.group, 0)
+        await wire.init()
+        monkeypatch.setattr(wire, "send", wire.connection.send)  # which does not try again
+        on_loop(embedded, fence)
+        assert await wire.produce(version) == E.NOT_LEADER_OR_FOLLOWER
+        commit_version = 5 if version == V2_PRODUCE else 4
+        assert await commit(wire, wire.group, 1, commit_version) == E.NOT_COORDINATOR
 
     play(embedded, scenario)
 

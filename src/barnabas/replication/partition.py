@@ -204,6 +204,11 @@ class Partition:
 
     # -- writing ------------------------------------------------------------------------------------
 
+    @property
+    def is_writable(self) -> bool:
+        """Do we lead, as far as we can know? A fenced broker cannot: somebody else may."""
+        return self._is_writable
+
     def append(
         self, batch: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
     ) -> AppendResult:

@@ -121,9 +121,9 @@ def admit(
 
 
 def _leads_any(broker: Broker, places: Collection[TopicPartition]) -> bool:
-    """Else there is nothing to wait for; a broker that is about to stop leads nothing."""
+    """Else there is nothing to wait for: a broker that is about to stop, or cut off, leads nothing."""
     partitions = (broker.replicas.find(*place) for place in places)
-    return any(partition is not None and partition.is_leader for partition in partitions)
+    return any(partition is not None and partition.is_writable for partition in partitions)
 
 
 def _ask(

@@ -39,6 +39,7 @@ class Admission:
         self._instance: Instance | None = None
         self._markers: dict[TopicPartition, int] = {}
         self._sequences: dict[TopicPartition, int] = {}
+        self._not_ours: set[TopicPartition] = set()
         self._errors: Errors | None = None
         self._waiter: asyncio.Future[None] | None = None
         for partition, data in self._partitions(message):
@@ -62,8 +63,10 @@ class Admission:
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a request with records of more than one producer"
             )
         self._instance = instance
-        if partition.is_leader and not has_open(partition.log, instance):
-            place = partition.topic_partition
+        place = partition.topic_partition
+        if not partition.is_writable:
+            self._not_ours.add(place)
+        elif not has_open(partition.log, instance):
             self._markers[place] = last_marker(partition.log, header.producer_id)
             self._sequences[place] = header.base_sequence
 
@@ -115,6 +118,9 @@ class Admission:
     def refusal(self, partition: Partition) -> KafkaError | None:
         """Why the batch for this partition must not be appended; None when it may."""
         place = partition.topic_partition
+        if place in self._not_ours or not partition.is_writable:
+            # Whatever the coordinator says, or who is cut off from it: the client must look for the leader.
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {place}")
         if place not in self._markers or self._instance is None or self._errors is None:
             return None
         error = self._errors.get(place, ErrorCode.NONE)

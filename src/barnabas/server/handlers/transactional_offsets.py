@@ -106,7 +106,7 @@ class _TransactionalCommit:
             self._finish(error.code)
             return
         partition = self._broker.replicas.find(CONSUMER_OFFSETS, index)
-        if partition is None or not partition.is_leader:
+        if partition is None or not partition.is_writable:
             self._finish(ErrorCode.NOT_COORDINATOR)
         elif has_open(partition.log, self._instance):
             self._write()
