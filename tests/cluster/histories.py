@@ -46,7 +46,8 @@ def _found(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 
 def _register(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
-    registration = Registration(draw(st.sampled_from(BROKERS)), clean=draw(st.booleans()))
+    features = {name: (0, level) for name, level in image.features.items()}
+    registration = Registration(draw(st.sampled_from(BROKERS)), features=features, clean=draw(st.booleans()))
     return register(image, registration, POLICY)[0]
 
 

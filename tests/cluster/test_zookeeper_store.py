@@ -12,13 +12,16 @@ from barnabas.cluster.deltas import (
     ConfigsChanged,
     ControllerElected,
     Delta,
+    FeatureFinalized,
     ProducerIdsAllocated,
     TopicCreated,
 )
 from barnabas.cluster.frames import DamagedMetadataError
 from barnabas.cluster.image import PartitionState, ResourceType, TopicState
+from barnabas.cluster.levels import METADATA_VERSION
 from barnabas.cluster.store import StaleControllerError
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.cluster.zookeeper_store import ZooKeeperMetadataStore
 from barnabas.cluster.zookeeper_types import WipedZooKeeperError, ZooKeeperUnusableError
 from barnabas.types import new_uuid
 from tests.cluster.proxy import Proxy
@@ -324,6 +327,22 @@ def test_a_newer_format_is_refused(root: str) -> None:
             await one.zk.create("/barnabas", b'{"format":99}')
             with pytest.raises(ZooKeeperUnusableError, match=r"format level 99.*upgrade"):
                 await one.store.load()
+
+    asyncio.run(scenario())
+
+
+def test_a_raised_level_keeps_out_brokers_that_do_not_know_it(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one, member(root, 2) as older:
+            epoch = await one.be_elected()
+            await one.store.append(0, epoch, [FeatureFinalized(METADATA_VERSION, 1)])
+            await older.store.load()
+            await one.store.append(1, epoch, [FeatureFinalized(METADATA_VERSION, 2)])
+            assert json.loads((await one.zk.get("/barnabas")).data) == {"format": 2}
+            with pytest.raises(ZooKeeperUnusableError, match=r"format level 2.*knows 1.*upgrade"):
+                await older.store.load()
+            newer = ZooKeeperMetadataStore(older.zk, older.identity, newest_level=2)
+            assert (await newer.load()).features == {METADATA_VERSION: 2}
 
     asyncio.run(scenario())
 

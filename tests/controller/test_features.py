@@ -1,10 +1,13 @@
 import pytest
 from msgspec.structs import replace
 
-from barnabas.cluster.deltas import BrokerStored, FeatureFinalized, apply
+from barnabas.cluster.deltas import BrokerStored, Delta, FeatureFinalized, apply
 from barnabas.cluster.image import MetadataImage
-from barnabas.controller.features import FeatureUpdate, UpgradeType, update_features
-from tests.controller.clusters import cluster_of
+from barnabas.cluster.levels import METADATA_VERSION
+from barnabas.controller.brokers import Registration, register
+from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported, update_features
+from barnabas.errors import ErrorCode, KafkaError
+from tests.controller.clusters import POLICY, cluster_of
 
 SUPPORTED = {"group.version": (0, 2)}
 
@@ -65,3 +68,46 @@ def test_a_level_that_one_broker_does_not_know_is_not_finalized() -> None:
     error = update_features(cluster(broker_knows=1), updates, SUPPORTED)[1]["group.version"]
     assert error is not None
     assert "Broker 1 only supports versions 0-1" in error.message
+
+
+LEVELS = {METADATA_VERSION: (1, 2)}
+
+
+def of_level(broker_knows: int, finalized: int | None = None) -> MetadataImage:
+    image = cluster_of(1)
+    deltas: list[Delta] = [
+        BrokerStored(replace(image.brokers[1], features={METADATA_VERSION: (1, broker_knows)}))
+    ]
+    if finalized is not None:
+        deltas.append(FeatureFinalized(METADATA_VERSION, finalized))
+    return apply(image, deltas)
+
+
+def refused(image: MetadataImage, level: int, upgrade_type: int = UpgradeType.UPGRADE) -> str | None:
+    problem = update_features(image, [FeatureUpdate(METADATA_VERSION, level, upgrade_type)], LEVELS)[1]
+    error = problem[METADATA_VERSION]
+    return None if error is None else error.message
+
+
+def test_the_format_of_the_metadata_is_raised_when_every_broker_knows_it() -> None:
+    assert "Broker 1 only supports versions 1-1" in (refused(of_level(broker_knows=1), 2) or "")
+    assert refused(of_level(broker_knows=2), 2) is None
+    # Clusters from before the feature have the first level, and may say so.
+    assert refused(of_level(broker_knows=1), 1) is None
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("upgrade_type", [UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE])
+def test_the_format_of_the_metadata_does_not_go_back(level: int, upgrade_type: UpgradeType) -> None:
+    assert "older brokers do not understand" in (refused(of_level(2, finalized=2), level, upgrade_type) or "")
+
+
+def test_a_broker_that_cannot_do_what_the_cluster_does_is_told_to_be_upgraded() -> None:
+    image = cluster(level=2)
+    check_supported(image, 5, {"group.version": (0, 3)})
+    for known in ({}, {"group.version": (0, 1)}, {"group.version": (3, 4)}):
+        with pytest.raises(KafkaError, match="upgrade this broker") as caught:
+            check_supported(image, 5, known)
+        assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+        with pytest.raises(KafkaError, match=r"group\.version"):
+            register(image, Registration(5, features=known), POLICY)

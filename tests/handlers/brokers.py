@@ -15,6 +15,7 @@ from barnabas.controller.decision import Decided
 from barnabas.controller.policy import Policy
 from barnabas.protocol.codec import decode_whole, encode
 from barnabas.protocol.schema import Message
+from barnabas.server.features import SUPPORTED_FEATURES
 
 LISTENER = "PLAINTEXT"
 
@@ -26,6 +27,7 @@ class MetadataBroker:
         self.config = BrokerConfig.load(settings or {})
         self.node_id = 1
         self.is_alone = True
+        self.supported_features = SUPPORTED_FEATURES
         self.replicas = SimpleNamespace(offline={})
         self.store = MemoryMetadataStore()
         self.controller = Controller(self.store, 1)

@@ -69,10 +69,12 @@ class Brokers:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.thread.run(coroutine, DEADLINE)
 
-    def start(self, number: int, settings: Mapping[str, str] | None = None) -> Broker:
-        return self.run(self._start(number, settings or {}))
+    def start(
+        self, number: int, settings: Mapping[str, str] | None = None, kind: type[Broker] = Broker
+    ) -> Broker:
+        return self.run(self._start(number, settings or {}, kind))
 
-    async def _start(self, number: int, settings: Mapping[str, str]) -> Broker:
+    async def _start(self, number: int, settings: Mapping[str, str], kind: type[Broker]) -> Broker:
         config = BrokerConfig.load(
             {
                 "node.id": str(number),
@@ -85,7 +87,7 @@ class Brokers:
             }
         )
         session = self.cluster.connect(number)
-        broker = Broker(config, coordination=session.coordination)
+        broker = kind(config, coordination=session.coordination)
         await broker.start()
         self.brokers[number], self.sessions[number] = broker, session
         self._ports[number] = broker.listeners[0].port

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from barnabas.cluster.deltas import Delta, TopicCreated
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
@@ -14,6 +13,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
 from barnabas.server.control import ClusterControl
+from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.types import new_uuid
 
 DEADLINE = 30.0
@@ -33,9 +33,11 @@ class Members:
     def campaign(self, elected: Callable[[int], None], resigned: Callable[[], None]) -> None:
         self.elected = elected
 
-    def come(self, broker_id: int) -> None:
+    def come(self, broker_id: int, features: dict[str, tuple[int, int]] = SUPPORTED_FEATURES) -> None:
         self._epoch += 1
-        self.brokers[broker_id] = BrokerInfo(broker_id, host=f"machine-{broker_id}", epoch=self._epoch)
+        self.brokers[broker_id] = BrokerInfo(
+            broker_id, host=f"machine-{broker_id}", features=features, epoch=self._epoch
+        )
         self._told(dict(self.brokers))
 
     def go(self, broker_id: int) -> None:
@@ -47,7 +49,7 @@ class Members:
 
 
 class Controlling:
-    def __init__(self, balance_seconds: float | None = None, **options: Any) -> None:
+    def __init__(self, balance_seconds: float | None = None) -> None:
         self.members = Members()
         self.controller = Controller(MemoryMetadataStore(), 1)
         founding: tuple[str, list[Delta]] = ("a-cluster", [TopicCreated(TOPIC)])
@@ -57,8 +59,8 @@ class Controlling:
             lambda: Policy(min_insync_replicas=2),
             lambda: founding,
             lambda: balance_seconds,
+            SUPPORTED_FEATURES,
             is_alone=False,
-            **options,
         )
 
     async def __aenter__(self) -> Controlling:
@@ -114,6 +116,18 @@ def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:
             )
             shared: Mapping[str, str] = cluster.controller.image.configs[ALL_BROKERS]
             assert shared == {MIN_ISR: "2"}
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_is_too_old_is_not_registered_and_holds_up_nobody() -> None:
+    async def main() -> None:
+        async with Controlling() as cluster:
+            cluster.members.come(2, features={"group.version": (0, 0)})
+            cluster.members.come(1)
+            await cluster.until(lambda image: 1 in image.brokers)
+            assert list(cluster.controller.image.brokers) == [1]
+            assert cluster.controller.is_active
 
     asyncio.run(main())
 

@@ -14,7 +14,6 @@ from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.server.dispatch import Handler
-from barnabas.server.handlers import versions
 from barnabas.server.handlers.versions import api_versions
 from tests.server.harness import Harness, echo, frame, heartbeat_frame, scenario, serving
 
@@ -26,7 +25,10 @@ NAMED = ApiVersionsRequest(client_software_name="tester", client_software_versio
 
 
 def broker() -> Any:
-    return SimpleNamespace(image=MetadataImage(offset=17, features={"group.version": 1, "off.version": 0}))
+    return SimpleNamespace(
+        image=MetadataImage(offset=17, features={"group.version": 1, "off.version": 0}),
+        supported_features={"group.version": (0, 1), "metadata.version": (7, 29)},
+    )
 
 
 async def ask(
@@ -41,11 +43,7 @@ async def ask(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_answer_lists_the_table_of_handlers(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        versions, "SUPPORTED_FEATURES", {"group.version": (0, 1), "metadata.version": (7, 29)}
-    )
-
+def test_the_answer_lists_the_table_of_handlers(version: int) -> None:
     @scenario
     async def run() -> None:
         async with serving(*HANDLERS, broker=broker()) as server:

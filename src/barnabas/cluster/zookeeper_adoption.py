@@ -9,11 +9,11 @@ import msgspec
 from barnabas.cluster.deltas import snapshot_of
 from barnabas.cluster.frames import Entry
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.levels import level_of
 from barnabas.cluster.zookeeper_chunks import write_chunks
 from barnabas.cluster.zookeeper_identity import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper_layout import (
     CONTROLLER_EPOCH,
-    FORMAT_LEVEL,
     HEAD,
     LOG,
     PARTS,
@@ -47,7 +47,7 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
     try:
         await zk.multi(
             [
-                SetData(ROOT, msgspec.json.encode(Format(FORMAT_LEVEL)), root.stat.version),
+                SetData(ROOT, msgspec.json.encode(Format(level_of(image))), root.stat.version),
                 Create(CONTROLLER_EPOCH, str(image.controller_epoch).encode(), public=True),
                 Create(SNAPSHOT, msgspec.json.encode(Parts(folder, count, image.offset))),
                 Create(HEAD, msgspec.json.encode(Head(image.offset, image.controller_epoch))),

@@ -1,6 +1,6 @@
 """Where the metadata log lies in ZooKeeper, and how its nodes are written.
 
-/barnabas                 the format level
+/barnabas                 the format level (levels.py), for brokers that are too old to read further
 /barnabas/head            the offset of the newest entry; brokers watch only this
 /barnabas/log/N           entry N as JSON; a long one points at /barnabas/parts
 /barnabas/snapshot        points at the newest whole image, in pieces below /barnabas/snapshots
@@ -21,8 +21,6 @@ PARTS = f"{ROOT}/parts"
 SNAPSHOT = f"{ROOT}/snapshot"
 SNAPSHOTS = f"{ROOT}/snapshots"
 CONTROLLER_EPOCH = "/controller_epoch"
-
-FORMAT_LEVEL = 1
 
 
 class Head(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from barnabas.cluster.deltas import ClusterCreated, Delta, apply, image_from_sna
 from barnabas.cluster.difference import difference
 from barnabas.cluster.frames import DamagedMetadataError, Entry
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.levels import FIRST_LEVEL, NEWEST_LEVEL, raised_level
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.cluster.zookeeper_chunks import (
     CHUNK_BYTES,
@@ -28,7 +29,6 @@ from barnabas.cluster.zookeeper_chunks import (
 from barnabas.cluster.zookeeper_identity import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper_layout import (
     CONTROLLER_EPOCH,
-    FORMAT_LEVEL,
     HEAD,
     LOG,
     PARTS,
@@ -46,6 +46,7 @@ from barnabas.cluster.zookeeper_layout import (
 from barnabas.cluster.zookeeper_look import Look
 from barnabas.cluster.zookeeper_session import ZooKeeper
 from barnabas.cluster.zookeeper_types import (
+    ANY_VERSION,
     BadVersionError,
     Check,
     Create,
@@ -83,8 +84,9 @@ class _Guard(NamedTuple):
 
 
 class ZooKeeperMetadataStore:
-    def __init__(self, zk: ZooKeeper, identity: ClusterIdentity) -> None:
+    def __init__(self, zk: ZooKeeper, identity: ClusterIdentity, newest_level: int = NEWEST_LEVEL) -> None:
         self._zk = zk
+        self._newest_level = newest_level
         self._identity = identity
         self._guard: _Guard | None = None
         self._delivered = 0
@@ -166,10 +168,10 @@ class ZooKeeperMetadataStore:
         node = await self._zk.get(ROOT)
         if not node.data:
             with contextlib.suppress(BadVersionError):
-                await self._zk.set(ROOT, msgspec.json.encode(Format(FORMAT_LEVEL)), node.stat.version)
-        elif (level := msgspec.json.decode(node.data, type=Format).format) > FORMAT_LEVEL:
+                await self._zk.set(ROOT, msgspec.json.encode(Format(FIRST_LEVEL)), node.stat.version)
+        elif (level := msgspec.json.decode(node.data, type=Format).format) > self._newest_level:
             raise ZooKeeperUnusableError(
-                f"the metadata in ZooKeeper has format level {level}, and this Barnabas knows {FORMAT_LEVEL}: "
+                f"the metadata in ZooKeeper has format level {level}, and this Barnabas knows {self._newest_level}: "
                 "upgrade this broker"
             )
 
@@ -279,6 +281,9 @@ class ZooKeeperMetadataStore:
             operations.append(Create(HEAD, head))
         else:
             operations.append(SetData(HEAD, head, guard.head_version))
+        level = raised_level(entry.deltas)
+        if level is not None:
+            operations.append(SetData(ROOT, msgspec.json.encode(Format(level)), ANY_VERSION))
         created = [delta for delta in entry.deltas if isinstance(delta, ClusterCreated)]
         return operations + [create_cluster_id(delta.cluster_id) for delta in created]
 

@@ -18,6 +18,7 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.image import BrokerState, Endpoint, MetadataImage, PartitionState, TopicState
 from barnabas.controller.changes import change_all, election_for
 from barnabas.controller.decision import Decided
+from barnabas.controller.features import check_supported
 from barnabas.controller.partitions import Election, Step, is_unclean, next_state
 from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
@@ -53,6 +54,7 @@ def create_cluster(image: MetadataImage, cluster_id: str, features: Mapping[str,
 def register(image: MetadataImage, registration: Registration, policy: Policy) -> Decided[int]:
     """The epoch of the broker's new life. Every partition it leads gets a new leader epoch, so that
     clients notice if the log is shorter than it was."""
+    check_supported(image, registration.broker_id, registration.features)
     broker = _registered(image, registration)
     changes = _partitions_of_registered(image, broker, registration.clean, policy)
     return [BrokerStored(broker), *changes], broker.epoch

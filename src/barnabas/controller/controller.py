@@ -8,6 +8,7 @@ from typing import TypeVar
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
 from barnabas.cluster.following import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.levels import in_terms_of
 from barnabas.cluster.store import MetadataStore, StaleControllerError
 from barnabas.cluster.turns import Turns
 from barnabas.controller.decision import Decision
@@ -106,6 +107,7 @@ class Controller:
         self._in_doubt = False
 
     async def _commit(self, deltas: list[Delta]) -> None:
+        deltas = in_terms_of(self.image, deltas)
         # Applied before it is stored: deltas that do not fit the image must never get into the log.
         apply(self.image, deltas)
         try:

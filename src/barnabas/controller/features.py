@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from barnabas.cluster.deltas import FeatureFinalized
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.levels import METADATA_VERSION, level_of
 from barnabas.controller.decision import Decided
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -42,10 +43,22 @@ def update_features(
     return [FeatureFinalized(update.name, update.level) for update in changed], results
 
 
+def check_supported(image: MetadataImage, broker_id: int, supported: Mapping[str, tuple[int, int]]) -> None:
+    """A broker that cannot do what all brokers of the cluster do must not join them: KafkaError says what to do."""
+    for name, level in image.features.items():
+        least, most = supported.get(name, (0, 0))
+        if not least <= level <= most:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"broker {broker_id} supports {name} {least} to {most}, and the cluster has finalized {level}: "
+                "upgrade this broker",
+            )
+
+
 def _problem(
     image: MetadataImage, update: FeatureUpdate, supported: Mapping[str, tuple[int, int]]
 ) -> KafkaError | None:
-    current = image.features.get(update.name, 0)
+    current = _current_level(image, update.name)
     if update.upgrade_type not in list(UpgradeType):
         return _invalid(update, "The controller does not support the given upgrade type.")
     if update.level < 0:
@@ -62,7 +75,13 @@ def _problem(
             "Can't downgrade the version of this feature without setting the upgrade type to either "
             "safe or unsafe downgrade.",
         )
+    if update.level < current and update.name == METADATA_VERSION:
+        return _invalid(update, "The log may hold entries that older brokers do not understand.")
     return None
+
+
+def _current_level(image: MetadataImage, name: str) -> int:
+    return level_of(image) if name == METADATA_VERSION else image.features.get(name, 0)
 
 
 def _unsupported(image: MetadataImage, update: FeatureUpdate, supported: tuple[int, int]) -> str | None:

@@ -7,13 +7,14 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from barnabas.clock import Clock, SystemClock
 from barnabas.cluster.adoption import adopt
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
+from barnabas.cluster.levels import METADATA_VERSION
 from barnabas.cluster.membership import Coordination, LocalMembership
 from barnabas.cluster.peers import LocalPeers, NetworkPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
@@ -45,6 +46,7 @@ from barnabas.server.connection import Connection
 from barnabas.server.control import ClusterControl
 from barnabas.server.coordinators import Coordinators
 from barnabas.server.dispatch import Dispatcher
+from barnabas.server.features import SUPPORTED_FEATURES, Levels
 from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.forwarding import to_controller
 from barnabas.server.handing_over import hand_over
@@ -78,6 +80,7 @@ CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a
 class Broker:
     """Handlers get this object. Everything here belongs to one event loop, the one that ran `start`."""
 
+    supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
     applied_at_once = 32  # partitions that take over a change of the metadata before requests get their turn
 
     def __init__(
@@ -248,6 +251,7 @@ class Broker:
             lambda: self.policy,
             self._found_cluster,
             self._balance_seconds,
+            self.supported_features,
             is_alone=self.is_alone,
         )
         self._registration = Registration(self, self._membership)
@@ -314,7 +318,8 @@ class Broker:
             return self._alone()
         from barnabas.cluster.zookeeper_coordination import connect  # not every installation has kazoo
 
-        return await connect(self.config, self.logs.cluster_id, self.logs.folder_id)
+        _, newest_level = self.supported_features[METADATA_VERSION]
+        return await connect(self.config, self.logs.cluster_id, self.logs.folder_id, newest_level)
 
     def _alone(self) -> Coordination:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)

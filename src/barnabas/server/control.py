@@ -21,8 +21,8 @@ from barnabas.controller.decision import Decided
 from barnabas.controller.elections import uncleanly_led
 from barnabas.controller.policy import Policy
 from barnabas.controller.settings import settle_min_isr
-from barnabas.errors import KafkaError
-from barnabas.server.features import initial_features
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.server.features import Levels, initial_features
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class ClusterControl:
         policy: Callable[[], Policy],
         found_cluster: Callable[[], tuple[str, list[Delta]]],
         balance_seconds: Callable[[], float | None],
+        supported_features: Levels,
         *,
         is_alone: bool,
     ) -> None:
@@ -47,6 +48,7 @@ class ClusterControl:
         self._policy = policy
         self._found_cluster = found_cluster
         self._balance_seconds = balance_seconds
+        self._supported_features = supported_features
         self._is_alone = is_alone
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
@@ -117,7 +119,7 @@ class ClusterControl:
     def _founding(self, image: MetadataImage) -> Decided[None]:
         """One entry: a broker that sees the cluster must see what was adopted, or it takes that for strays."""
         cluster_id, adopted = self._found_cluster()
-        created, _ = create_cluster(image, cluster_id, initial_features())
+        created, _ = create_cluster(image, cluster_id, initial_features(self._supported_features))
         return [*created, *adopted], None
 
     async def _one_round(self) -> None:
@@ -147,7 +149,12 @@ class ClusterControl:
                 logger.warning("broker %d is gone: others take over what it led", broker_id)
                 await self._controller.submit(_fencing(broker_id, policy))
         for info in alive.values():
-            await self._controller.submit(_registering(info, policy))
+            try:
+                await self._controller.submit(_registering(info, policy))
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                logger.error("broker %d is not registered: %s", info.id, error)
 
 
 def _fencing(broker_id: int, policy: Policy) -> Callable[[MetadataImage], Decided[None]]:

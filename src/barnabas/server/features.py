@@ -6,7 +6,15 @@ see it finalized.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from barnabas.cluster.levels import FIRST_LEVEL, METADATA_VERSION, NEWEST_LEVEL
+
+Levels = Mapping[str, tuple[int, int]]
+
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    # what entries of the metadata log may say
+    METADATA_VERSION: (FIRST_LEVEL, NEWEST_LEVEL),
     # 2: the epoch rises with every transaction, partitions join by being written
     "transaction.version": (0, 2),
     # 1: consumer groups (KIP-848)
@@ -18,5 +26,5 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
 }
 
 
-def initial_features() -> dict[str, int]:
-    return {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+def initial_features(supported: Levels) -> dict[str, int]:
+    return {name: highest for name, (_, highest) in supported.items()}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Membership
-from barnabas.server.features import SUPPORTED_FEATURES
+from barnabas.controller.features import check_supported
 from barnabas.server.listener import Listener
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Registration:
     async def join(self, *, clean: bool) -> None:
         """Be alive, and wait until the controller has registered us."""
         broker, info = self._broker, self._info(clean)
+        self._check_features()
         broker.broker_epoch = await self._membership.join(info)
         while not self._is_registered(broker.metadata.image):
             try:
@@ -44,6 +45,7 @@ class Registration:
                     await broker.metadata.until(self._is_registered)
             except TimeoutError:
                 logger.warning("no controller has registered this broker yet")
+                self._check_features()  # it will not, if the cluster has gone beyond us meanwhile
                 if self._membership.is_fenced:  # it never will: that session is gone
                     broker.broker_epoch = await self._membership.join(info)
         broker.use(broker.metadata.image)
@@ -67,9 +69,12 @@ class Registration:
             endpoints=tuple(
                 Endpoint(listener.name, *_registered_address(listener)) for listener in broker.listeners
             ),
-            features=SUPPORTED_FEATURES,
+            features=dict(broker.supported_features),
             clean=clean,
         )
+
+    def _check_features(self) -> None:
+        check_supported(self._broker.metadata.image, self._broker.node_id, self._broker.supported_features)
 
     def _is_registered(self, image: MetadataImage) -> bool:
         known = image.brokers.get(self._broker.node_id)

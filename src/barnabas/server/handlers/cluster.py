@@ -41,7 +41,6 @@ from barnabas.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.server.operations import ALL_OF_CLUSTER, NOT_ASKED_FOR
 from barnabas.types import TopicPartition
 
@@ -222,7 +221,7 @@ async def update_features(
     try:
         results = await broker.controller.submit(
             lambda image: features.update_features(
-                image, updates, SUPPORTED_FEATURES, validate_only=message.validate_only
+                image, updates, broker.supported_features, validate_only=message.validate_only
             )
         )
         problem = next((error for error in results.values() if error is not None), None)

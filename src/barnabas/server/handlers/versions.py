@@ -19,7 +19,6 @@ from barnabas.protocol.messages.metadata import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from barnabas.server.features import SUPPORTED_FEATURES
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -38,7 +37,7 @@ def api_versions(broker: Broker, request: Request, message: ApiVersionsRequest) 
         connection.client_software_name, connection.client_software_version = names
     return ApiVersionsResponse(
         api_keys=advertised_apis(broker.dispatcher.handlers.values()),
-        supported_features=supported_features(SUPPORTED_FEATURES, request.version),
+        supported_features=supported_features(broker.supported_features, request.version),
         finalized_features=finalized_features(broker.image.features),
         finalized_features_epoch=broker.image.offset,
     )

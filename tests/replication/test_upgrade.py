@@ -1,0 +1,82 @@
+"""A cluster is upgraded broker by broker to a version that knows one level of the metadata more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from msgspec.structs import replace
+
+from barnabas.cluster import levels
+from barnabas.cluster.deltas import BrokerStored, Delta
+from barnabas.cluster.levels import METADATA_VERSION, level_of
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.server.broker import Broker
+from barnabas.server.features import SUPPORTED_FEATURES, Levels
+from tests.apache_kafka import ToolResult, run_tool
+from tests.kafka_jars import requires_java
+from tests.replication.brokers import Brokers
+
+pytestmark = requires_java
+
+
+class NewerBroker(Broker):
+    supported_features: ClassVar[Levels] = {**SUPPORTED_FEATURES, METADATA_VERSION: (1, 2)}
+
+
+def without_racks(delta: Delta) -> Delta | None:
+    """As if racks had come with the new level."""
+    return BrokerStored(replace(delta.broker, rack=None)) if isinstance(delta, BrokerStored) else delta
+
+
+@pytest.fixture
+def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brokers]:
+    monkeypatch.setitem(levels.LOWERED, 2, without_racks)
+    with Brokers(tmp_path) as running:
+        yield running
+
+
+def kafka_features(brokers: Brokers, *arguments: str) -> ToolResult:
+    return run_tool(
+        "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", brokers.bootstrap_servers, *arguments
+    )
+
+
+def raise_level(brokers: Brokers) -> ToolResult:
+    return kafka_features(brokers, "upgrade", "--feature", f"{METADATA_VERSION}=2")
+
+
+def restart(brokers: Brokers, number: int, kind: type[Broker]) -> None:
+    brokers.stop(number)
+    brokers.start(number, kind=kind)
+
+
+def test_the_level_is_raised_when_the_last_broker_knows_it_and_not_before(brokers: Brokers) -> None:
+    for number in (1, 2):
+        restart(brokers, number, NewerBroker)
+    refused = raise_level(brokers)
+    assert refused.returncode != 0
+    assert "3 only supports versions 1-1" in refused.stdout + refused.stderr
+    # Whoever is the controller: what it writes is what the oldest broker understands.
+    assert [broker.rack for broker in brokers.any.image.brokers.values()] == [None] * 3
+
+    restart(brokers, 3, NewerBroker)
+    raise_level(brokers).check()
+    brokers.until(lambda: all(level_of(broker.image) == 2 for broker in brokers.brokers.values()))
+    assert f"Feature: {METADATA_VERSION}" in kafka_features(brokers, "describe").check().stdout
+    restart(brokers, 3, NewerBroker)
+    assert brokers.any.image.brokers[3].rack == "rack-3"
+
+
+def test_a_broker_that_is_too_old_for_its_cluster_says_so_and_ends(brokers: Brokers) -> None:
+    for number in (1, 2, 3):
+        restart(brokers, number, NewerBroker)
+    raise_level(brokers).check()
+    brokers.stop(3)
+    with pytest.raises(KafkaError, match="upgrade this broker") as caught:
+        brokers.start(3, kind=Broker)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    brokers.start(3, kind=NewerBroker)
+    assert not brokers.any.image.brokers[3].fenced
