@@ -34,7 +34,6 @@ UNDERSTOOD = {
     "security.protocol": "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`; with `kafka.ssl.*` and `kafka.sasl.*`.",
     "acks": "As Kafka's (sink).",
     "compression.type": "As Kafka's (sink).",
-    "batch.size": "As Kafka's (sink).",
     "max.request.size": "As Kafka's (sink).",
     "transaction.timeout.ms": "As Kafka's (sink).",
 }
@@ -44,6 +43,7 @@ WITHOUT_EFFECT = frozenset(
     [
         "allow.auto.create.topics",
         "auto.include.jmx.reporter",
+        "batch.size",
         "buffer.memory",
         "check.crcs",
         "client.dns.lookup",

@@ -151,6 +151,43 @@ def test_a_first_batch_run_again_after_a_restart_is_the_same(broker: EmbeddedBro
     assert values_of(rows_of(again, again.partitions(again.initialOffset(), end))) == numbered(10)
 
 
+def test_an_empty_first_batch_run_again_after_a_restart_loses_nothing(broker: EmbeddedBroker) -> None:
+    """Spark has written its end down; what it asks for as the start lies behind that by now."""
+    topic = broker.create_topic()
+    produce(broker.bootstrap_servers, topic, numbered(5))
+    first = stream_reader(broker.bootstrap_servers, subscribe=topic, startingOffsets="latest")
+    end = first.latestOffset(first.initialOffset(), first.getDefaultReadLimit())
+    produce(broker.bootstrap_servers, topic, numbered(5, 5))
+
+    again = stream_reader(broker.bootstrap_servers, subscribe=topic, startingOffsets="latest")
+    assert values_of(rows_of(again, again.partitions(again.initialOffset(), end))) == []
+    after = again.latestOffset(end, again.getDefaultReadLimit())
+    assert values_of(rows_of(again, again.partitions(end, after))) == numbered(5, 5)
+    assert again.latestOffset(after, again.getDefaultReadLimit()) == after, "or Spark would run empty batches"
+
+
+def test_a_new_partition_whose_first_records_are_gone_is_a_loss(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic()
+    produce(broker.bootstrap_servers, topic, numbered(3))
+    readers = {
+        fail: stream_reader(broker.bootstrap_servers, subscribe=topic, failOnDataLoss=fail)
+        for fail in ("true", "false")
+    }
+    start = {fail: reader.initialOffset() for fail, reader in readers.items()}
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    produce(broker.bootstrap_servers, topic, numbered(4), partition=1)
+    admin.delete_records([TopicPartition(topic, 1, 2)])[TopicPartition(topic, 1, 2)].result(30)
+    ends = {
+        fail: reader.latestOffset(start[fail], reader.getDefaultReadLimit())
+        for fail, reader in readers.items()
+    }
+    with pytest.raises(DataLossError, match="are new, and their first records are gone"):
+        readers["true"].partitions(start["true"], ends["true"])
+    told = readers["false"].partitions(start["false"], ends["false"])
+    assert len(values_of(rows_of(readers["false"], told))) == 5
+
+
 def test_limits_bound_a_micro_batch(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(partitions=2)
     produce(broker.bootstrap_servers, topic, numbered(300), partition=0)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import date
 from typing import Any
 
 import fastavro
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source.columns import RowShape, ValueFormat, shape_of
 from barnabas.pipelines.source.ddl import parse_ddl
 from barnabas.pipelines.source.errors import SourceError
@@ -55,6 +57,24 @@ def test_json_fields_become_columns() -> None:
     assert found[0]["place"] == {"city": "Bern"}
     assert found[0]["at"].isoformat() == "2026-11-16T01:02:03+00:00"
     assert {row["_partition"] for row in found} == {3}
+
+
+def test_dates_are_read_as_they_are_written() -> None:
+    values = [b'{"d":"2026-11-16","all":["2026-01-02"],"in":{"d":"1969-12-31"}}', b'{"d":"soon"}', b"{}"]
+    schema = "d DATE, all ARRAY<DATE>, in STRUCT<d: DATE>, _corrupt_record STRING"
+    found = rows(values, schema, value_format="json")
+    assert found[0]["d"] == date(2026, 11, 16)
+    assert found[0]["all"] == [date(2026, 1, 2)]
+    assert found[0]["in"] == {"d": date(1969, 12, 31)}
+    assert [row["_corrupt_record"] for row in found] == [None, '{"d":"soon"}', None]
+
+
+@pytest.mark.parametrize(
+    "schema", ["b BINARY", "m MAP<STRING, INT>", "s STRUCT<b: BINARY>", "a ARRAY<MAP<STRING, INT>>"]
+)
+def test_what_json_cannot_hold_is_refused_with_the_way_round(schema: str) -> None:
+    with pytest.raises(OptionError, match="from_json"):
+        shape(schema, value_format="json")
 
 
 BAD_JSON = [

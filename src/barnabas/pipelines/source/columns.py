@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -110,6 +111,10 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
     corrupt = options.require("columnNameOfCorruptRecord")
     fields = _fields_of_value(options, schema)
     assert fields is not None
+    if kind == "json":
+        for field in fields.fields:
+            if field.name != corrupt:
+                _check_json(field.name, field.dataType)
     return ValueFormat(
         kind,
         StructType([field for field in fields.fields if field.name != corrupt]),
@@ -118,6 +123,19 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
         options.require("value.csv.delimiter") if kind == "csv" else ",",
         options.text("value.avro.schema"),
     )
+
+
+def _check_json(name: str, kind: DataType) -> None:
+    """What Arrow's parser cannot make out of JSON, Spark's own can."""
+    if isinstance(kind, (BinaryType, MapType)):
+        raise OptionError(
+            f"column {name!r} is {kind.simpleString()}, which value.format=json cannot read: read the value as it is, "
+            "and take it apart with from_json"
+        )
+    for inner in kind.fields if isinstance(kind, StructType) else ():
+        _check_json(f"{name}.{inner.name}", inner.dataType)
+    if isinstance(kind, ArrayType):
+        _check_json(f"{name}[]", kind.elementType)
 
 
 def _fields_of_value(options: Options, schema: StructType | None) -> StructType | None:

@@ -64,8 +64,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The end of the next micro-batch; `start` itself, word for word, when there is none."""
+        """The end of the next micro-batch; `start` itself, word for word, when there is none. The end of the first
+        micro-batch says where that began: Spark writes it down even if there is nothing in it."""
         begin = Position.from_json(start)
+        if begin != self._initial:
+            self._initial = None  # the first micro-batch is over
+        first = None if self._initial is None else begin.offsets
+        nothing_new = start if first is None else Position(begin.offsets, begin.ids, first).to_json()
         latest = self._target or self._ends(begin.offsets)
         self._latest = latest
         known = self._with_new_partitions(begin, latest)
@@ -73,10 +78,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             end = share_out(limit.max_rows, known, end)
         if end == begin.offsets and latest.ids == begin.ids:
-            return start
+            return nothing_new
         if not isinstance(limit, ReadAllAvailable) and self._too_few(known, latest.offsets):
-            return start
-        first = begin.offsets if begin == self._initial else None
+            return nothing_new
         return Position(end, latest.ids, first).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -89,6 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before = Position(after.start, before.ids)
         known = self._with_new_partitions(before, after)
         self._check_losses(before.offsets, after.offsets)
+        self._check_beginnings(known, before)
         return tasks_for(ranges_between(known, after.offsets), self._settings)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -132,6 +137,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for place, first in start.items():
             if place in end and end[place] < first:
                 self._lose(f"{place} ended at {first} before, and now at {end[place]}")
+
+    def _check_beginnings(self, known: Offsets, before: Position) -> None:
+        """A partition that has come into being since begins at 0, or what it lacks was never read."""
+        late = [place for place, first in known.items() if first > 0 and place not in before.offsets]
+        if late:
+            self._lose(f"{partitions_text(late)} are new, and their first records are gone already")
 
     def _too_few(self, start: Offsets, end: Offsets) -> bool:
         """minOffsetsPerTrigger, with the delay that Spark's Python API has no word for."""

@@ -63,16 +63,30 @@ def halving(parse: Parser, schema: pa.Schema) -> Parser:
 
 
 def _json_parser(schema: pa.Schema) -> Parser:
-    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    # Arrow reads a date from a number only: it comes as text, and is cast.
+    as_written = pa.schema([field.with_type(_without_dates(field.type)) for field in schema])
+    options = arrow_json.ParseOptions(explicit_schema=as_written, unexpected_field_behavior="ignore")
 
     def parse(values: pa.Array) -> Parsed:
         text, bad = lines_of(values, json=True, empty_row=b"{}")
         # One block: threads and pieces are the business of Spark's tasks.
         reading = arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1)
         table = arrow_json.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
-        return _parsed(table, schema, bad)
+        found = _parsed(table, as_written, bad)
+        columns = [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)]
+        return Parsed(columns, found.bad)
 
     return parse
+
+
+def _without_dates(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_dates(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_dates(field.type)) for field in kind])
+    return kind
 
 
 def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
