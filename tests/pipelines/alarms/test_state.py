@@ -45,6 +45,23 @@ def test_a_good_window_in_between_starts_the_wait_anew() -> None:
     assert story(Alarm(rule("20s")), 11, 1, 11, 11) == [("fired", 40)]
 
 
+def test_time_without_a_window_does_not_count_as_bad() -> None:
+    alarm = Alarm(rule("5m"))
+    assert alarm.take([WindowValue("k", 0.0, 10.0, 11.0), WindowValue("k", 3600.0, 3610.0, 11.0)]) == []
+    going_on = [WindowValue("k", start, start + 10.0, 11.0) for start in range(3610, 3910, 10)]
+    assert [(event.status, event.since, event.at) for event in alarm.take(going_on)] == [
+        ("fired", 3600.0, 3900.0)
+    ]
+
+
+def test_what_fires_goes_on_firing_while_there_is_no_value() -> None:
+    alarm = Alarm(rule())
+    fired = alarm.take(windows(11))
+    assert alarm.take([WindowValue("k", 3600.0, 3610.0, 11.0)]) == []
+    resolved = alarm.take([WindowValue("k", 3610.0, 3620.0, 1.0)])
+    assert [event.id for event in resolved] == [event.id for event in fired]
+
+
 def test_the_threshold_itself_is_good() -> None:
     assert story(Alarm(rule()), 10) == []
 

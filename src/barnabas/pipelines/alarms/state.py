@@ -5,13 +5,15 @@ For each key of a rule:
     quiet   --bad window--------------------------> pending   since the window's start
     pending --bad window, `for` not reached-------> pending
     pending --bad window, `for` reached-----------> firing    event: fired
+    pending --bad window after a gap--------------> pending   since that window's start
     pending --good window-------------------------> quiet
     firing  --bad window--------------------------> firing
     firing  --good window-------------------------> quiet     event: resolved
 
 A window that is bad for as long as `for` asks fires at once. Time is event time: replaying the same windows gives the
 same events with the same ids, so that a batch that is run again after a crash changes nothing. A window that begins
-before the end of the last one seen is old news and says nothing.
+before the end of the last one seen is old news and says nothing. Time without a value is neither good nor bad: it does
+not count for `for`, and what fires goes on firing until a good window says otherwise.
 """
 
 from __future__ import annotations
@@ -88,9 +90,11 @@ class Alarm:
     def _next(self, before: AlarmState, window: WindowValue) -> AlarmState:
         if not self.is_bad(window.value):
             return AlarmState("quiet", 0.0, window.end)
-        since = window.start if before.phase == "quiet" else before.since
-        lasting = before.phase == "firing" or window.end - since >= self._hold
-        return AlarmState("firing" if lasting else "pending", since, window.end)
+        if before.phase == "firing":
+            return AlarmState("firing", before.since, window.end)
+        goes_on = before.phase == "pending" and window.start <= before.seen
+        since = before.since if goes_on else window.start
+        return AlarmState("firing" if window.end - since >= self._hold else "pending", since, window.end)
 
     def is_bad(self, value: float) -> bool:
         if self.rule.above is not None:
