@@ -67,6 +67,17 @@ def test_a_field_that_spark_does_not_know_is_refused_as_spark_would(tmp_path: Pa
     assert "unknown field `quality`" in complaint(write(tmp_path, spec=SPEC + "quality: []\n"))
 
 
+def test_two_alarms_of_one_name_are_refused(tmp_path: Path) -> None:
+    alarm = "{dataset: d, name: slow, value: 'max(x)', window: 1m, above: 1}"
+    write(tmp_path, f"alarms: [{alarm}, {alarm}]")
+    assert "2 alarms have the name 'slow'; give each a name of its own" in complaint(tmp_path)
+
+
+def test_a_webhook_that_is_no_address_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "alarm_targets: {webhook: 'localhost:8080'}")
+    assert "begins with http:// or https://" in complaint(tmp_path)
+
+
 def test_an_alarm_without_a_threshold_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "alarms: [{dataset: d, name: n, value: 'max(x)', window: 1m}]")
     assert "either `above` or `below`" in complaint(tmp_path)

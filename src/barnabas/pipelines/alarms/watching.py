@@ -22,6 +22,7 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.intervals import interval_of
 
 Send = Callable[[Sequence[AlarmEvent]], None]
+USUAL = {field.name: field.default for field in msgspec.structs.fields(AlarmRule)}
 
 
 class WatchedGroup(NamedTuple):
@@ -36,10 +37,17 @@ def grouped(rules: Iterable[AlarmRule]) -> list[WatchedGroup]:
     for rule in rules:
         shape = (rule.dataset, rule.time, tuple(rule.key), seconds_of(rule.window), seconds_of(rule.lateness))
         together.setdefault(shape, []).append(rule)
-    return [
-        WatchedGroup("-".join(["alarms", shape[0], *shape[2], f"{shape[3]:g}s"]), tuple(found))
-        for shape, found in together.items()
-    ]
+    return [WatchedGroup(_name_of(found[0]), tuple(found)) for found in together.values()]
+
+
+def _name_of(rule: AlarmRule) -> str:
+    """The query's, and so its checkpoint's: all that makes a group; what is as usual goes without saying."""
+    parts = ["alarms", rule.dataset, *rule.key, f"{seconds_of(rule.window):g}s"]
+    if rule.time != USUAL["time"]:
+        parts.append(f"by-{rule.time}")
+    if seconds_of(rule.lateness) != seconds_of(USUAL["lateness"]):
+        parts.append(f"late-{seconds_of(rule.lateness):g}s")
+    return "-".join(parts)
 
 
 def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:

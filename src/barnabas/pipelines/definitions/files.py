@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,12 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
     settings: Settings = _convert(_filled(_load(path), configuration, path), Settings, path)
     for rule in settings.alarms:
         _check_alarm(rule, path)
+    _check_alarm_names([rule.name for rule in settings.alarms], path)
+    webhook = settings.alarm_targets.webhook
+    if webhook is not None and not webhook.startswith(("http://", "https://")):
+        raise PipelineError(
+            f"{path}: the webhook {webhook!r} is no address; it begins with http:// or https://."
+        )
     if settings.dead_letters is None and any(rule.action == "quarantine" for rule in settings.quality):
         raise PipelineError(
             f"{path}: a rule quarantines rows, but `dead_letters: topic:` does not say where to."
@@ -163,6 +170,15 @@ def _check_alarm(rule: AlarmRule, path: Path) -> None:
         raise PipelineError(f"{path}: the alarm {rule.name!r} wants either `above` or `below`.")
     for name, text in (("window", rule.window), ("for", rule.hold), ("lateness", rule.lateness)):
         _check_duration(text, f"`{name}` of the alarm {rule.name!r}", path)
+
+
+def _check_alarm_names(names: Sequence[str], path: Path) -> None:
+    """An alarm is known by its name: in its events' ids, and in what is noted of it."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise PipelineError(
+                f"{path}: {count} alarms have the name {name!r}; give each a name of its own."
+            )
 
 
 def _check_lake(name: str, lake: Lake, path: Path) -> None:
