@@ -52,16 +52,21 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """The first record at or after a time (epoch milliseconds), or what a word above asks, by partition."""
     topics = {partition.topic for partition in moments}
-
-    async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
-        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for partition, moment in moments.items():
-            by_leader[await client.leader(partition)][partition] = moment
-        asked = (_ask(client, leader, part, isolation) for leader, part in by_leader.items())
-        return {partition: answer for found in await asyncio.gather(*asked) for partition, answer in found}
-
-    found: dict[TopicPartition, OffsetAndTimestamp] = await client.retry(attempt, topics)
+    found: dict[TopicPartition, OffsetAndTimestamp] = await client.retry(
+        lambda: list_offsets_once(client, moments, isolation), topics
+    )
     return found
+
+
+async def list_offsets_once(
+    client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The same for those who know better what to do when it fails."""
+    by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for partition, moment in moments.items():
+        by_leader[await client.leader(partition)][partition] = moment
+    asked = (_ask(client, leader, part, isolation) for leader, part in by_leader.items())
+    return {partition: answer for found in await asyncio.gather(*asked) for partition, answer in found}
 
 
 async def _ask(

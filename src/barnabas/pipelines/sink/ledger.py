@@ -14,7 +14,7 @@ from barnabas.client.admin import create_topic
 from barnabas.client.backoff import Backoff, Deadline
 from barnabas.client.cluster import Client, is_retriable
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
-from barnabas.client.offsets import EARLIEST, list_offsets
+from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.sink.state import SinkState, decode_state
 from barnabas.records.batch import BatchHeader, iterate_headers
@@ -30,7 +30,7 @@ TOPIC_SETTINGS = {
     "segment.bytes": str(8 * 1024 * 1024),
     "max.message.bytes": str(16 * 1024 * 1024),  # a decision names every task
 }
-_AT_ONCE = FetchSettings(min_bytes=0, max_wait=0.0, partition_bytes=4 * 1024 * 1024)
+_WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
 
 
 class Ledger:
@@ -81,17 +81,26 @@ class Ledger:
                 raise
 
     async def _read_to_end(self) -> None:
-        while True:
+        """Up to where the partition ended when this was asked.
+
+        The high watermark of a fetch will not do: that of a leader just elected may lie before records that were
+        acknowledged. ListOffsets refuses to answer until it has caught up (KIP-207).
+        """
+        end = (await list_offsets_once(self._client, {PLACE: LATEST}))[PLACE].offset
+        if self._position > end:
+            await self._start_over()
+        while self._position < end:
             leader = await self._client.leader(PLACE)
-            (answer,) = await fetch(self._client, leader, {PLACE: self._position}, _AT_ONCE)
+            (answer,) = await fetch(self._client, leader, {PLACE: self._position}, _WHAT_IS_THERE)
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._start_over()
                 continue
             if answer.error:
                 raise KafkaError(answer.error, f"cannot read {PLACE}")
+            before = self._position
             self._take(answer)
-            if self._position >= answer.high_watermark:
-                return
+            if self._position == before:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{PLACE} cannot be read to its end, {end}")
 
     async def _start_over(self) -> None:
         """The topic was deleted and made anew."""

@@ -1,0 +1,86 @@
+"""The state of a sink is read to its end, whatever a leader just elected says about its high watermark."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barnabas.client.cluster import Client
+from barnabas.client.fetching import FetchedPartition
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.pipelines.sink import ledger
+from barnabas.pipelines.sink.driver import SinkDriver
+from barnabas.pipelines.sink.ledger import PLACE, Ledger
+from barnabas.pipelines.sink.protocol import Batch, commit, plan
+from barnabas.testing import EmbeddedBroker
+
+
+async def decide(client: Client, sink: str, batches: int) -> None:
+    driver = SinkDriver(client, sink)
+    for number in range(batches):
+        ticket = await driver.run(plan("owner"))
+        await driver.run(commit(Batch(number, "query", ticket.run)))
+
+
+def test_a_leader_whose_high_watermark_lags_hides_no_decision(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, asked = ledger.fetch, 0
+
+    async def fetch_from_a_new_leader(*arguments: Any) -> list[FetchedPartition]:
+        """KIP-207: two answers end before records that were acknowledged."""
+        nonlocal asked
+        asked += 1
+        (answer,) = await fetch(*arguments)
+        if asked > 2:
+            return [answer]
+        return [replace(answer, records=answer.records[:0], high_watermark=answer.fetch_offset)]
+
+    async def read() -> int:
+        async with Client(broker.bootstrap_servers) as client:
+            await decide(client, "lagging", 3)
+            monkeypatch.setattr(ledger, "fetch", fetch_from_a_new_leader)
+            restarted = Ledger(client, "lagging")
+            await restarted.catch_up()
+            return restarted.state.decided
+
+    assert asyncio.run(read()) == 2
+    assert asked > 2
+
+
+def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_offsets, refusals = ledger.list_offsets_once, [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
+
+    async def refuse_at_first(*arguments: Any) -> Any:
+        if refusals:
+            raise KafkaError(refusals.pop(), "a new leader does not know yet what is committed")
+        return await list_offsets(*arguments)
+
+    async def read() -> int:
+        async with Client(broker.bootstrap_servers) as client:
+            await decide(client, "asked again", 2)
+            monkeypatch.setattr(ledger, "list_offsets_once", refuse_at_first)
+            restarted = Ledger(client, "asked again")
+            await restarted.catch_up()
+            return restarted.state.decided
+
+    assert asyncio.run(read()) == 1
+
+
+def test_a_ledger_that_has_read_further_than_the_topic_goes_starts_over(broker: EmbeddedBroker) -> None:
+    """The topic was deleted and made anew."""
+
+    async def read() -> tuple[int, int]:
+        async with Client(broker.bootstrap_servers) as client:
+            await decide(client, "anew", 1)
+            reader = Ledger(client, "anew")
+            await reader.catch_up()
+            end, reader._position = reader._position, reader._position + 1000
+            await reader.catch_up()
+            assert reader._position == end, PLACE
+            return reader.state.decided, end
+
+    assert asyncio.run(read())[0] == 0
