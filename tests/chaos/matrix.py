@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
-    print(f"{'fault':40} {'client':10} {'load':13} {'records':>8} {'gap':>7}  problem", flush=True)
+    print(f"{'fault':44} {'client':10} {'load':13} {'records':>8} {'gap':>7}  problem", flush=True)
     with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
         outcomes = list(_run(options, Path(folder)))
     if options.table is not None:
@@ -135,7 +135,7 @@ def _run_all(
 def _line(outcome: Outcome) -> str:
     load = outcome.load
     shown = (
-        f"{outcome.fault.name:40} {load.client:10} {load.kind:13} {outcome.records:8d} {outcome.gap:6.1f}s"
+        f"{outcome.fault.name:44} {load.client:10} {load.kind:13} {outcome.records:8d} {outcome.gap:6.1f}s"
     )
     return f"{shown}  {outcome.problem}".rstrip()
 
