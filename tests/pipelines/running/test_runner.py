@@ -36,6 +36,9 @@ def warm():
 HOTTEST = """
 CREATE MATERIALIZED VIEW hottest AS SELECT machine, max(heat) AS heat FROM warm GROUP BY machine;
 """
+KNOWN = """
+CREATE TEMPORARY VIEW known AS SELECT 'a' AS machine, 5.0D AS heat, current_timestamp() AS time;
+"""
 
 MakeRunner = Callable[..., Runner]
 
@@ -146,6 +149,30 @@ def test_a_definition_that_fails_is_told_before_anything_is_written(
         make(python=python)
     assert sentence in str(caught.value).splitlines()[0]
     assert cause in str(caught.value)
+    assert not (tmp_path / "storage").exists()
+
+
+@pytest.mark.parametrize("dataset", ["hottest", "known"])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            "{dead_letters: {topic: t}, quality: [{dataset: DATASET, name: n, condition: heat < 9, action: quarantine}]}",
+            "quarantine them in the streaming table that it reads, or use `drop`",
+        ),
+        (
+            "alarms: [{dataset: DATASET, name: hot, value: max(heat), above: 80, window: 10s}]",
+            "The alarm 'hot' watches DATASET, which is computed anew each time",
+        ),
+        ("lake: {DATASET: {path: 'file:///tmp/no-such-lake'}}", "or take it out of `lake`"),
+    ],
+)
+def test_what_is_computed_anew_each_time_has_no_dead_letters_alarms_or_lake(
+    make: MakeRunner, tmp_path: Path, settings: str, sentence: str, dataset: str
+) -> None:
+    with pytest.raises(PipelineError) as caught:
+        make(settings.replace("DATASET", dataset), sql=HOTTEST + KNOWN)
+    assert sentence.replace("DATASET", dataset) in str(caught.value)
     assert not (tmp_path / "storage").exists()
 
 

@@ -21,6 +21,7 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
+from barnabas.pipelines.running.name_checks import check_names
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"
@@ -127,28 +128,13 @@ class Planner:
             folder.delete()
 
     def plan(self) -> Plan:
-        self._check_names()
+        check_names(self._files.settings, self._graph)
         self._prepare_database()
         for name in self._graph.outputs:
             self._provide(name)
         for group in grouped(self._files.settings.alarms):
             self._plan_alarms(group)
         return self._plan
-
-    def _check_names(self) -> None:
-        """A rule about a dataset that is not there guards nothing."""
-        settings = self._files.settings
-        named = [("quality rule", rule.dataset) for rule in settings.quality]
-        named += [("alarm", rule.dataset) for rule in settings.alarms]
-        named += [("lake", name) for name in settings.lake]
-        for what, name in named:
-            if name not in self._graph.outputs:
-                known = ", ".join(sorted(self._graph.outputs))
-                raise PipelineError(f"The {what} for {name} has no dataset of that name; there are {known}.")
-        for name in settings.flows:
-            if name not in self._graph.flows:
-                known = ", ".join(sorted(self._graph.flows))
-                raise PipelineError(f"`flows` names {name}, which is none; there are {known}.")
 
     def _prepare_database(self) -> None:
         self._session.sql(f"CREATE DATABASE IF NOT EXISTS {self._database}")
@@ -205,6 +191,11 @@ class Planner:
             checked = apply_rules(dataset, frame, rules)
         except AnalysisException as error:
             raise PipelineError(f"A quality rule of {dataset} does not fit its columns.", error) from error
+        if checked.rejected is not None and not frame.isStreaming:
+            raise PipelineError(
+                f"A quality rule quarantines rows of {dataset}, which is computed anew each time: the same rows would "
+                "be sent again and again; quarantine them in the streaming table that it reads, or use `drop`."
+            )
         if checked.rejected is not None and self._files.settings.dead_letters is not None:
             topic = self._files.settings.dead_letters.topic
             broker = {"kafka.bootstrap.servers": self._files.bootstrap}
@@ -276,6 +267,11 @@ class Planner:
     def _plan_alarms(self, group: WatchedGroup) -> None:
         dataset = group.rules[0].dataset
         source = self._frames[dataset]
+        if not source.isStreaming:
+            raise PipelineError(
+                f"The alarm {group.rules[0].name!r} watches {dataset}, which is computed anew each time; "
+                "let it watch the streaming table or view from which that is computed."
+            )
         if dataset in self._plan.tables:
             source = self._session.readStream.table(dataset)
         try:
