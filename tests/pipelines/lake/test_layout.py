@@ -31,8 +31,15 @@ def test_few_files_are_not_worth_it() -> None:
 
 
 def test_large_hours_become_several_files() -> None:
-    (merge,) = plan_merges([*files(7, 5, MIB), *files(9, 1)], RULE)
-    assert (len(merge.files), merge.pieces) == (5, 5)
+    (merge,) = plan_merges([*files(7, 5, MIB * 2 // 5), *files(9, 1)], RULE)
+    assert (len(merge.files), merge.pieces) == (5, 2)
+
+
+def test_what_is_large_enough_is_never_written_again() -> None:
+    assert plan_merges([*files(7, 16, MIB), *files(9, 1)], RULE) == []
+    large = [(f"date=2026-11-16/hour=7/large-{index}.parquet", MIB) for index in range(4)]
+    (merge,) = plan_merges([*files(7, 5), *large, *files(9, 1)], RULE)
+    assert (len(merge.files), merge.pieces) == (5, 1)
 
 
 def test_folders_that_are_no_hours_are_left_alone() -> None:

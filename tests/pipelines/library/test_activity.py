@@ -18,6 +18,7 @@ pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a bus
 
 MINUTE = 60_000
 GAP = 15 * MINUTE
+END_OF_CENTURY = 4_102_444_800_000
 
 
 def text_of(time: int, unit: int) -> str:
@@ -52,7 +53,11 @@ def test_every_event_is_counted_as_plain_python_counts_it(
     end = max(event["time"] for event in events) + 3 * 3_600_000
     last = {**events[0], "id": "last", "time": end, "visitor": "the last one"}
     broken = Generated(TOPIC, None, BAD_VALUE, START)
-    bench.send([*records[:100], broken, *records[100:]])
+    # Times that no timestamp can hold, or that would close every window for the events that are still to come.
+    impossible = [{**events[0], "time": time} for time in (2**63 - 1, END_OF_CENTURY, -1)]
+    wrong = [Generated(TOPIC, "x", json.dumps(event).encode(), START) for event in impossible]
+    bench.send([*records[:100], broken, *wrong, *records[100:]])
+    bench.send_aborted(records[:10])
     bench.run(spark)
     bench.send([Generated(TOPIC, "x", json.dumps(last).encode(), end)])
     runner = bench.run(spark)
@@ -81,7 +86,9 @@ def test_every_event_is_counted_as_plain_python_counts_it(
     (total,) = runner.session.table("funnel").groupBy().sum("visits").collect()
     assert total[0] == len(sessions_of(events))
 
-    (letter,) = bench.read("shop.activity.dead-letters")
+    letters = bench.read("shop.activity.dead-letters")
+    assert len(letters) == 1 + len(wrong)
+    letter = letters[0]
     assert letter.headers["errors.reason"] == "is an event"
     assert letter.headers["errors.topic"] == "shop.activity"
     assert letter.headers["errors.offset"].isdigit()

@@ -60,6 +60,20 @@ class Workbench:
             producer.poll(0)
         assert producer.flush(PATIENCE) == 0
 
+    def send_aborted(self, records: Iterable[Generated]) -> None:
+        """Nobody who reads what is committed may see them."""
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "transactional.id": f"aborted-{self.template}"}
+        )
+        producer.init_transactions(PATIENCE)
+        producer.begin_transaction()
+        for record in records:
+            producer.produce(
+                self.files.configuration[record.topic], record.value, record.key, timestamp=record.time
+            )
+        producer.flush(PATIENCE)
+        producer.abort_transaction(PATIENCE)
+
     def create_inputs(self, *settings: str, partitions: int = 2) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
         topics = [NewTopic(self.files.configuration[name], partitions) for name in settings]

@@ -53,14 +53,18 @@ def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merg
     if newest is None:
         return []
     closed_before = newest - timedelta(seconds=seconds_of(rule.after))
-    return [
+    merges = (
         _merge(partition, found, rule)
         for partition, found in sorted(by_partition.items())
-        if len(found) >= rule.files and (hour := hours[partition]) is not None and hour <= closed_before
-    ]
+        if (hour := hours[partition]) is not None and hour <= closed_before
+    )
+    return [merge for merge in merges if merge is not None]
 
 
-def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> Merge:
-    total = sum(size for _, size in found)
-    pieces = -(-total // (rule.target_mib * MIB))
-    return Merge(partition, tuple(sorted(name for name, _ in found)), max(1, pieces))
+def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> Merge | None:
+    """Files that are large enough stay as they are, or an hour that has become large would be rewritten for ever."""
+    target = rule.target_mib * MIB
+    small = {name: size for name, size in found if size < target // 2}
+    pieces = max(1, -(-sum(small.values()) // target))
+    worth_it = len(small) >= rule.files and pieces <= len(small) // 2
+    return Merge(partition, tuple(sorted(small)), pieces) if worth_it else None

@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.connection import broker_options
+from barnabas.pipelines.times import event_time
 
 spark = SparkSession.active()
 
@@ -18,9 +19,10 @@ def events() -> DataFrame:
         spark.readStream.format("barnabas")
         .options(**broker_options(spark))
         .option("subscribe", spark.conf.get("activity.topic"))
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
         .schema(f"{FIELDS}, _corrupt_record STRING, _topic STRING, _partition INT, _offset BIGINT")
         .load()
     )
-    return raw.withColumn("time", F.timestamp_millis("time")).withWatermark("time", "5 minutes")
+    return raw.withColumn("time", event_time(F.col("time"))).withWatermark("time", "5 minutes")

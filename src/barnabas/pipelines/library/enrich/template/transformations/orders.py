@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.connection import broker_options
+from barnabas.pipelines.times import event_time
 
 spark = SparkSession.active()
 
@@ -23,12 +24,13 @@ def orders() -> DataFrame:
         spark.readStream.format("barnabas")
         .options(**BROKER)
         .option("subscribe", spark.conf.get("enrich.orders"))
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
         .schema(f"{ORDER}, _corrupt_record STRING, _topic STRING, _partition INT, _offset BIGINT")
         .load()
     )
-    return raw.withColumn("time", F.timestamp_millis("time"))
+    return raw.withColumn("time", event_time(F.col("time")))
 
 
 @dp.temporary_view
@@ -39,6 +41,7 @@ def customers() -> DataFrame:
         spark.read.format("barnabas")
         .options(**BROKER)
         .option("subscribe", spark.conf.get("enrich.customers"))
+        .option("kafka.isolation.level", "read_committed")
         .option("columns", "key,value,offset")
         .load()
     )

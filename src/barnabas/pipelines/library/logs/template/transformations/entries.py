@@ -76,6 +76,7 @@ def joined_lines() -> DataFrame:
         spark.readStream.format("barnabas")
         .options(**BROKER)
         .option("subscribe", spark.conf.get("logs.topic"))
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("columns", "key,value,partition,offset")
         .load()

@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.connection import broker_options
+from barnabas.pipelines.times import event_time
 
 spark = SparkSession.active()
 
@@ -24,12 +25,13 @@ def reports() -> DataFrame:
         spark.readStream.format("barnabas")
         .options(**BROKER)
         .option("subscribe", spark.conf.get("operations.topic"))
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
         .schema(f"{FIELDS}, _corrupt_record STRING, _topic STRING, _partition INT, _offset BIGINT")
         .load()
     )
-    return raw.withColumn("time", F.timestamp_millis("time")).withWatermark("time", "1 minute")
+    return raw.withColumn("time", event_time(F.col("time"))).withWatermark("time", "1 minute")
 
 
 @dp.append_flow(name="services", target="services_topic")

@@ -16,6 +16,7 @@ def events() -> DataFrame:
         spark.readStream.format("barnabas")
         .options(**broker_options(spark))
         .option("subscribe", spark.conf.get("warehouse.topics"))
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .load()
     )
