@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,7 +18,6 @@ from rich.table import Table
 
 from barnabas.cli.output import say
 from barnabas.client.addresses import parse_address
-from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
@@ -42,9 +41,10 @@ def run_pipeline(
         pipeline_session(files.name, files.configuration, master=master) as session,
         _Screen(files) as screen,
     ):
-        runner = Runner(files, session, watcher=screen.show, alarm_listener=screen.hear)
+        runner = Runner(files, session, watcher=screen.show)
         try:
             runner.prepare()
+            screen.firing = runner.firing_alarms
             screen.show(list(runner.flows.values()))
             with _stopped_by_signals(runner), _served(files, runner, metrics):
                 _run(runner, continuous, pause)
@@ -84,7 +84,7 @@ class _Screen:
         self._files = files
         self._status = StatusFile(files.folder)
         self._flows: list[FlowProgress] = []
-        self._firing: dict[str, str] = {}
+        self.firing: Callable[[], list[str]] = list
         self._live = Live(console=Console(stderr=True), transient=False) if sys.stderr.isatty() else None
         self._told = time.monotonic()
         self._written = 0.0  # at once: while flows start, how the last run ended is no news
@@ -112,20 +112,13 @@ class _Screen:
             lag = sum(flow.lag or 0 for flow in flows)
             say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind.")
 
-    def hear(self, events: Sequence[AlarmEvent]) -> None:
-        for event in events:
-            if event.status == "fired":
-                self._firing[event.id] = f"{event.alarm} of {event.key}" if event.key else event.alarm
-            else:
-                self._firing.pop(event.id, None)
-
     def end(self, state: str, error: str | None = None) -> None:
         self._write("failed" if state == "failed" else "stopped", error)
 
     def _write(self, state: str, error: str | None = None) -> None:
         status = new_status(self._files.name, "running", self._flows)
         status.state = "running" if state == "running" else "failed" if state == "failed" else "stopped"
-        status.alarms = sorted(self._firing.values())
+        status.alarms = self.firing()
         status.error = error
         self._status.write(status)
 

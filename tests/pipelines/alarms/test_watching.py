@@ -1,9 +1,21 @@
 """Rules that are computed together, and what is noted and sent for each batch."""
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from barnabas.pipelines.alarms.watching import grouped
-from barnabas.pipelines.definitions.settings import AlarmRule
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
+from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.alarms.watching import MOST_UNDELIVERED, Watch, bounded, grouped, together
+from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import HadoopFolder
+from tests.apache_kafka import free_port
+from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
 
 
 def rule(name: str = "slow", **more: Any) -> AlarmRule:
@@ -39,3 +51,97 @@ def test_whatever_keeps_rules_apart_is_in_the_names_of_their_queries() -> None:
 
 def test_a_lateness_that_is_written_out_as_the_usual_one_changes_no_name() -> None:
     assert names(rule(), rule(lateness="10s", time="time")) == ["alarms-reports-60s"]
+
+
+FIRED, RESOLVED = Alarm(rule(key=["service"])).take(
+    [WindowValue("cart", 0.0, 60.0, 11.0), WindowValue("cart", 60.0, 120.0, 1.0)]
+)
+MakeWatch = Callable[..., Watch]
+Minute = Callable[[int, float], DataFrame]
+
+
+def ids(*events: AlarmEvent) -> list[tuple[str, str]]:
+    return [(event.id, event.status) for event in events]
+
+
+@pytest.fixture
+def webhook() -> Iterator[FlakyWebhook]:
+    with flaky_webhook() as server:
+        yield server
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path) -> MakeWatch:
+    """A watch as a start of the pipeline makes it, with the notes of those before it."""
+
+    def start(bootstrap: str = "127.0.0.1:1", listener: Any = None, **targets: Any) -> Watch:
+        log = BatchLog(HadoopFolder(spark, f"file://{tmp_path}/notes"))
+        chosen = AlarmTargets(**{"log": False, **targets})
+        told = Targets(chosen, bootstrap, listener, webhook_seconds=0.2, topic_seconds=0.5)
+        return Watch([rule(key=["service"])], log, told)
+
+    return start
+
+
+@pytest.fixture
+def minute(spark: SparkSession) -> Minute:
+    """The value of one closed window, as Spark has computed it."""
+    schema = "key STRING, start BIGINT, end BIGINT, value_0 DOUBLE"
+
+    def frame(number: int, value: float) -> DataFrame:
+        start = number * 60_000_000
+        return spark.createDataFrame([("cart", start, start + 60_000_000, value)], schema)
+
+    return frame
+
+
+def test_what_a_webhook_did_not_take_comes_with_the_next_batch(
+    make: MakeWatch, minute: Minute, webhook: FlakyWebhook
+) -> None:
+    webhook.answers = [503] * 100
+    watch = make(webhook=webhook.url)
+    watch(minute(0, 11.0), 0)
+    webhook.answers = []
+    assert webhook.heard == []
+    watch(minute(1, 1.0), 1)
+    watch(minute(2, 1.0), 2)
+    assert webhook.told == [ids(FIRED, RESOLVED)]
+
+
+def test_what_a_webhook_did_not_take_outlives_a_restart(
+    make: MakeWatch, minute: Minute, webhook: FlakyWebhook
+) -> None:
+    make(webhook=f"http://127.0.0.1:{free_port()}/alarms")(minute(0, 11.0), 0)
+    make(webhook=webhook.url)(minute(1, 12.0), 1)
+    make(webhook=webhook.url)(minute(2, 12.0), 2)
+    assert webhook.told == [ids(FIRED)]
+
+
+def test_a_batch_whose_topic_was_away_sends_the_same_events_when_it_is_run_again(
+    make: MakeWatch, minute: Minute, webhook: FlakyWebhook
+) -> None:
+    away = make(f"127.0.0.1:{free_port()}", topic="alarms", webhook=webhook.url)
+    with pytest.raises(PipelineError, match="1 alarms could not be written"):
+        away(minute(0, 11.0), 0)
+    heard: list[AlarmEvent] = []
+    make(listener=heard.extend, webhook=webhook.url)(minute(0, 11.0), 0)
+    assert heard == [FIRED]
+    assert webhook.told == [ids(FIRED), ids(FIRED)]
+
+
+def test_what_fired_before_a_restart_is_known_before_the_first_batch(make: MakeWatch, minute: Minute) -> None:
+    watch = make()
+    assert watch.firing == []
+    watch(minute(0, 11.0), 0)
+    assert watch.firing == make().firing == ["slow of cart"]
+    again = make()
+    again(minute(1, 1.0), 1)
+    assert again.firing == make().firing == []
+
+
+def test_the_note_of_a_batch_that_is_run_again_repeats_no_event() -> None:
+    assert together([FIRED], [FIRED, RESOLVED]) == [FIRED, RESOLVED]
+
+
+def test_what_waits_for_a_webhook_is_bounded_and_the_oldest_goes() -> None:
+    assert bounded([FIRED] + [RESOLVED] * MOST_UNDELIVERED) == [RESOLVED] * MOST_UNDELIVERED

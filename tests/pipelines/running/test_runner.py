@@ -1,6 +1,7 @@
 """A pipeline's folder run by our own runner, on files: what needs no broker."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,9 +128,23 @@ def test_alarms_fire_and_resolve_over_runs(make: MakeRunner, tmp_path: Path) -> 
     make(ALARM, alarm_listener=heard.extend).run_once()
     assert [(event.key, event.status, event.value, event.at) for event in heard] == [("a", "fired", 95, 20)]
     add_file(tmp_path, "2.json", rows((31, "a", 30), (55, "b", 20)))
-    make(ALARM, alarm_listener=heard.extend).run_once()
+    second = make(ALARM, alarm_listener=heard.extend)
+    assert second.firing_alarms() == ["hot of a"]
+    second.run_once()
+    assert second.firing_alarms() == []
     assert [(event.status, event.at) for event in heard] == [("fired", 20), ("resolved", 40)]
     assert heard[0].id == heard[1].id
+
+
+def test_notes_of_alarms_go_with_the_checkpoint_of_their_query(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 90), (11, "a", 95), (25, "b", 20)))
+    make(ALARM).run_once()
+    shutil.rmtree(tmp_path / "storage/barnabas/checkpoints/alarms-warm-machine-10s-late-0s")
+    heard: list[AlarmEvent] = []
+    again = make(ALARM.replace("above: 80", "above: 800"), alarm_listener=heard.extend)
+    assert again.firing_alarms() == []
+    again.run_once()
+    assert heard == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +172,7 @@ def test_a_definition_that_fails_is_told_before_anything_is_written(
     ("settings", "sentence"),
     [
         (
-            "{dead_letters: {topic: t}, quality: [{dataset: DATASET, name: n, condition: heat < 9, action: quarantine}]}",
+            "{dead_letters: {topic: t}, quality: [{dataset: DATASET, name: n, condition: 'true', action: quarantine}]}",
             "quarantine them in the streaming table that it reads, or use `drop`",
         ),
         (

@@ -1,22 +1,37 @@
-"""Where alarms go: to a topic, to a webhook and to the log. One that fails does not keep them from the others."""
+"""Where alarms go: to a webhook, to the log, to whoever listens, and to a topic.
+
+Each hears of an alarm at least once. What the webhook did not take is handed back, to be tried again with a later
+batch. A topic that does not take an alarm fails the batch, which Spark runs again: a pipeline without its broker cannot
+go on anyway. It comes last, so that everybody else has heard by then.
+"""
 
 from __future__ import annotations
 
+import http.client
 import logging
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from barnabas.client.producer import Producer
+from barnabas.client.backoff import Backoff, Deadline
+from barnabas.client.errors import ClientError
+from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.errors import KafkaError
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.definitions.settings import AlarmTargets
+from barnabas.pipelines.errors import PipelineError
 
 logger = logging.getLogger(__name__)
 
-WEBHOOK_TIMEOUT = 10.0  # seconds: an alarm must not hold up the stream that it watches
+WEBHOOK_SECONDS = 10.0  # for all attempts of a batch: later windows wait meanwhile
+WEBHOOK_TIMEOUT = 5.0  # seconds for one attempt
+TOPIC_SECONDS = 60.0  # as long as a broker may take to come back
+TRY_LATER = frozenset({408, 425, 429})
 Target = Callable[[Sequence[AlarmEvent]], None]
 
 
@@ -29,45 +44,84 @@ class Targets:
         bootstrap: str,
         listener: Target | None = None,
         security: Security = PLAINTEXT,
+        *,
+        webhook_seconds: float = WEBHOOK_SECONDS,
+        topic_seconds: float = TOPIC_SECONDS,
     ) -> None:
-        self._all: list[Target] = []
-        if targets.topic is not None:
-            self._all.append(lambda events: _to_topic(bootstrap, security, str(targets.topic), events))
-        if targets.webhook is not None:
-            self._all.append(lambda events: _to_webhook(str(targets.webhook), events))
-        if targets.log:
-            self._all.append(_to_log)
-        if listener is not None:
-            self._all.append(listener)
+        self._targets = targets
+        self._bootstrap = bootstrap
+        self._listener = listener
+        self._security = security
+        self._webhook_seconds = webhook_seconds
+        self._topic_seconds = topic_seconds
 
-    def __call__(self, events: Sequence[AlarmEvent]) -> None:
-        for target in self._all if events else ():
-            try:
-                target(events)
-            except Exception:
-                logger.exception("%d alarms could not be delivered", len(events))
+    def call_webhook(self, events: Sequence[AlarmEvent], *, once: bool = False) -> list[AlarmEvent]:
+        """What it did not take, all or nothing; after several attempts, or one where it was away before."""
+        url = self._targets.webhook
+        if url is None or not events:
+            return []
+        try:
+            patience = Deadline(0.0 if once else self._webhook_seconds)
+            _post(url, msgspec.json.encode({"alarms": list(events)}), patience)
+        except (OSError, http.client.HTTPException) as error:
+            logger.error(
+                "the webhook did not take %d alarms; they are sent again later: %s", len(events), error
+            )
+            return list(events)
+        return []
+
+    def tell(self, events: Sequence[AlarmEvent]) -> None:
+        """The log, the listener, then the topic, whose failure is raised."""
+        if not events:
+            return
+        if self._targets.log:
+            _to_log(events)
+        if self._listener is not None:
+            self._listener(events)
+        if self._targets.topic is not None:
+            self._to_topic(self._targets.topic, events)
+
+    def _to_topic(self, topic: str, events: Sequence[AlarmEvent]) -> None:
+        """Keyed by the alarm's id: in a compacted topic the last word on each alarm stays."""
+        seconds = self._topic_seconds
+        link = BrokerLink(
+            self._bootstrap, client_id="barnabas-alarms", total_timeout=seconds, security=self._security
+        )
+        try:
+            link.run(_produce(link, topic, events, ProducerSettings(delivery_timeout=seconds)))
+        except (ClientError, KafkaError) as error:
+            raise PipelineError(
+                f"{len(events)} alarms could not be written to the topic {topic}; they are sent when the pipeline is "
+                f"started again: {error}"
+            ) from error
+        finally:
+            link.close()
 
 
-def _to_topic(bootstrap: str, security: Security, topic: str, events: Sequence[AlarmEvent]) -> None:
-    """Keyed by the alarm's id: in a compacted topic the last word on each alarm stays."""
-    link = BrokerLink(bootstrap, client_id="barnabas-alarms", security=security)
-    try:
-        link.run(_produce(link, topic, events))
-    finally:
-        link.close()
-
-
-async def _produce(link: BrokerLink, topic: str, events: Sequence[AlarmEvent]) -> None:
-    async with Producer(link.client) as producer:
+async def _produce(
+    link: BrokerLink, topic: str, events: Sequence[AlarmEvent], settings: ProducerSettings
+) -> None:
+    async with Producer(link.client, settings) as producer:
         for event in events:
             await producer.enqueue(topic, msgspec.json.encode(event), event.id.encode())
 
 
-def _to_webhook(url: str, events: Sequence[AlarmEvent]) -> None:
-    body = msgspec.json.encode({"alarms": list(events)})
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(request, timeout=WEBHOOK_TIMEOUT):
-        pass
+def _post(url: str, body: bytes, deadline: Deadline) -> None:
+    """Again and again until the deadline, but once at least; not again what the server refuses for good."""
+    backoff = Backoff()
+    while True:
+        try:
+            request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+            with urllib.request.urlopen(request, timeout=WEBHOOK_TIMEOUT):
+                return
+        except (OSError, http.client.HTTPException) as error:
+            if deadline.passed or _is_refusal(error):
+                raise
+        time.sleep(min(backoff.next_delay(), deadline.remaining))
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in TRY_LATER
 
 
 def _to_log(events: Sequence[AlarmEvent]) -> None:

@@ -2,12 +2,14 @@
 
 Rules over the same dataset, window and key are computed by one query. Only rows of closed windows come to the driver,
 one for each key. How every key stands is noted under the number of the batch, with the events of that batch: a batch
-that is run again after a crash sends the same events again, with the same ids, and decides nothing anew.
+that is run again after a crash sends the same events again, with the same ids, and decides nothing anew. What the
+webhook did not take is noted too, and is sent with the next batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,12 +18,15 @@ from pyspark.sql import functions as F
 
 from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
+from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.intervals import interval_of
 
-Send = Callable[[Sequence[AlarmEvent]], None]
+logger = logging.getLogger(__name__)
+
+MOST_UNDELIVERED = 1_000  # events: a note is written and read whole
 USUAL = {field.name: field.default for field in msgspec.structs.fields(AlarmRule)}
 
 
@@ -71,39 +76,68 @@ def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
     )
 
 
-class _Noted(msgspec.Struct):
-    """By the name of the rule, how its keys stand; and what happened in the batch."""
+class Note(msgspec.Struct, frozen=True):
+    """By the name of the rule, how its keys stand; what happened in the batch; what the webhook still has to hear."""
 
-    states: dict[str, dict[str, AlarmState]]
-    events: list[AlarmEvent]
+    states: dict[str, dict[str, AlarmState]] = {}
+    events: list[AlarmEvent] = []
+    undelivered: list[AlarmEvent] = []
 
 
 class Watch:
-    """What `foreachBatch` calls for one group of rules."""
+    """What `foreachBatch` calls for one group of rules. Made anew for each start: only what is noted is remembered."""
 
-    def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, send: Send) -> None:
+    def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, targets: Targets) -> None:
         self._log = log
-        self._send = send
+        self._targets = targets
         latest = log.latest()
-        states = {} if latest is None else _noted(latest[1]).states
-        self._alarms = [Alarm(rule, states.get(rule.name)) for rule in rules]
+        noted = Note() if latest is None else msgspec.convert(latest[1], Note)
+        self._undelivered = noted.undelivered
+        self._alarms = [Alarm(rule, noted.states.get(rule.name)) for rule in rules]
+        self.firing = self._firing()
+        """Names of the alarms that fire now, for people; replaced as a whole, because other threads look."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         known = self._log.read(batch)
-        events = self._decide(frame.collect(), batch) if known is None else _noted(known).events
-        self._send(events)
+        note = self._decide(frame.collect(), batch) if known is None else msgspec.convert(known, Note)
+        self.firing = self._firing()
+        self._deliver(note, batch)
 
-    def _decide(self, rows: list[Row], batch: int) -> list[AlarmEvent]:
+    def _decide(self, rows: list[Row], batch: int) -> Note:
         events = []
         for index, alarm in enumerate(self._alarms):
             events += alarm.take(_window_values(rows, f"value_{index}"))
         states = {alarm.rule.name: alarm.states for alarm in self._alarms}
-        self._log.write(batch, msgspec.to_builtins(_Noted(states, events)))
-        return events
+        return self._write(Note(states, events, self._undelivered), batch)
+
+    def _deliver(self, note: Note, batch: int) -> None:
+        waiting = together(note.undelivered, note.events)
+        left = self._targets.call_webhook(waiting, once=bool(note.undelivered))
+        if left != note.undelivered:
+            note = self._write(msgspec.structs.replace(note, undelivered=bounded(left)), batch)
+        self._undelivered = note.undelivered
+        self._targets.tell(note.events)
+
+    def _write(self, note: Note, batch: int) -> Note:
+        self._log.write(batch, msgspec.to_builtins(note))
+        return note
+
+    def _firing(self) -> list[str]:
+        named = [(alarm.rule.name, key) for alarm in self._alarms for key in alarm.firing()]
+        return [f"{name} of {key}" if key else name for name, key in named]
 
 
-def _noted(document: Any) -> _Noted:
-    return msgspec.convert(document, _Noted)
+def together(old: Sequence[AlarmEvent], new: Sequence[AlarmEvent]) -> list[AlarmEvent]:
+    """Each event once: in the note of a batch that is run again, what was not delivered has its own events too."""
+    return list({(event.id, event.status): event for event in (*old, *new)}.values())
+
+
+def bounded(events: list[AlarmEvent]) -> list[AlarmEvent]:
+    if len(events) > MOST_UNDELIVERED:
+        logger.error(
+            "the webhook will not hear of %d alarms: too many wait for it", len(events) - MOST_UNDELIVERED
+        )
+    return events[-MOST_UNDELIVERED:]
 
 
 def _window_values(rows: list[Row], column: str) -> list[WindowValue]:

@@ -26,7 +26,15 @@ from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import BrokerChecks
-from barnabas.pipelines.running.planning import Plan, Planned, Planner, ToSink, storage_of, topics_read
+from barnabas.pipelines.running.planning import (
+    Plan,
+    Planned,
+    Planner,
+    ToAlarms,
+    ToSink,
+    storage_of,
+    topics_read,
+)
 from barnabas.pipelines.running.progress import FlowProgress, lag_of, merge_reports, offsets_reached
 from barnabas.pipelines.running.starting import Starter, refresh_view
 
@@ -65,8 +73,8 @@ class Runner:
         self._every: str | None = None
         self._attempts: Counter[str] = Counter()
         security = security_of(files.configuration)
-        send = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
-        self._starter = Starter(self.session, files.name, storage_of(files), send)
+        targets = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
+        self._starter = Starter(self.session, files.name, storage_of(files), targets)
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
         """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
@@ -84,7 +92,14 @@ class Runner:
             self.undo()
             raise
         self.flows = {query.name: FlowProgress(query.name) for query in self.plan.streams}
+        for query in self.plan.streams:
+            if isinstance(query.target, ToAlarms):
+                self._starter.watch(query, query.target)  # what fired when the last run ended fires still
         return self.plan
+
+    def firing_alarms(self) -> list[str]:
+        """Those that fire now, also from before this run; may be called from any thread."""
+        return self._starter.firing()
 
     def undo(self) -> None:
         """After `prepare`: leave everything as it was."""

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from barnabas.pipelines.alarms.watching import Send, Watch
+from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.alarms.watching import Watch
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.intervals import interval_of
@@ -19,14 +20,25 @@ from barnabas.pipelines.running.upserts import Upserts
 class Starter:
     """Starts the streams of one pipeline. State and offsets are kept below `storage`, by the name of the flow."""
 
-    def __init__(self, session: SparkSession, pipeline: str, storage: str, send: Send) -> None:
+    def __init__(self, session: SparkSession, pipeline: str, storage: str, alarms: Targets) -> None:
         self._session = session
         self._pipeline = pipeline
         self._storage = storage
-        self._send = send
+        self._alarms = alarms
+        self._watches: dict[str, Watch] = {}
 
     def checkpoint_of(self, query: Planned) -> str:
         return f"{self._storage}/checkpoints/{query.name.replace(' ', '-')}"
+
+    def watch(self, query: Planned, target: ToAlarms) -> Watch:
+        """Notes lie in the checkpoint: who deletes it starts anew, and batches of an earlier life are forgotten."""
+        log = BatchLog(HadoopFolder(self._session, f"{self.checkpoint_of(query)}/alarms"))
+        self._watches[query.name] = Watch(target.rules, log, self._alarms)
+        return self._watches[query.name]
+
+    def firing(self) -> list[str]:
+        """Names of the alarms that fire now."""
+        return sorted(name for watch in list(self._watches.values()) for name in watch.firing)
 
     def start(self, query: Planned, every: str | None) -> StreamingQuery:
         """Continuously, a micro-batch at most each `every`; None reads what there is and ends."""
@@ -51,8 +63,7 @@ class Starter:
             write = lake_writer(self._session, target.lake, target.partitions, self.checkpoint_of(query))
             return writer.foreachBatch(write)
         if isinstance(target, ToAlarms):
-            log = BatchLog(HadoopFolder(self._session, f"{self._storage}/alarms/{query.name}"))
-            return writer.foreachBatch(Watch(target.rules, log, self._send))
+            return writer.foreachBatch(self.watch(query, target))
         if query.mode == "update" and target.format == "barnabas":
             return writer.foreachBatch(Upserts(query.name, target.options))
         return writer.format(target.format).options(**target.options)
