@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.pipelines.sink import protocol
+from barnabas.pipelines.sink.names import OwnNames
 from barnabas.pipelines.sink.protocol import Batch, FencedError, Outcome, SinkError
-from barnabas.pipelines.sink.state import Part, SinkState, run_of, task_id
+from barnabas.pipelines.sink.state import Part, SinkState, run_of
 
 SINK = "s"
 QUERY = "query"
@@ -28,7 +29,12 @@ class Cluster:
         self.transactions: dict[str, Transaction] = {}
         self.states: list[SinkState] = [SinkState()]
         self.claims = 0
+        self.processes = 0
         self.topic: list[str] = []
+
+    def new_process(self) -> int:
+        self.processes += 1
+        return self.processes
 
     def begin(self, name: str) -> Part:
         transaction = self.transactions.setdefault(name, Transaction())
@@ -75,6 +81,9 @@ class Driver:
         self.cluster, self.name, self._inline = cluster, name, inline
         self._claimed = 0
         self._commit_log = checkpoint
+        self._workers = [OwnNames(f"{self.cluster.new_process():x}") for _ in range(2)]
+        self.late_attempt_of: tuple[int, int] | None = None  # (batch, task): its first attempt is given up...
+        self.late: Iterator[None] | None = None  # ...and is still there
         self._program = self._run(batches)
         self.failure: Exception | None = None
         self.ended = False
@@ -107,10 +116,17 @@ class Driver:
         rows: list[str] = []
         if not ticket.has(QUERY, number):
             for task in range(2):
-                yield from self._task(number, task, ticket.run, parts, rows)
-        yield from self._perform(protocol.commit(Batch(number, QUERY, ticket.run, tuple(parts), tuple(rows))))
+                if (number, task) == self.late_attempt_of:
+                    self.late = self._task(number, task, ticket.run, [], [], OwnNames("1a7e"))
+                yield from self._task(number, task, ticket.run, parts, rows, self._workers[0])
+        batch = Batch(number, QUERY, ticket.run, tuple(parts), tuple(rows), start=self.name)
+        yield from self._perform(protocol.commit(batch))
+        if self.late is not None:
+            yield from self._perform(protocol.tidy(ticket.run))
 
-    def _task(self, number: int, task: int, run: int, parts: list[Part], rows: list[str]) -> Iterator[None]:
+    def _task(
+        self, number: int, task: int, run: int, parts: list[Part], rows: list[str], worker: OwnNames
+    ) -> Iterator[None]:
         written = [f"{number}-{task}-{row}" for row in range(2)]
         if self._inline and task == 0:
             rows += written
@@ -118,11 +134,13 @@ class Driver:
         if self._inline and number % 2:
             rows += written  # every other batch: all tasks hand their rows over
             return
-        part = self.cluster.begin(task_id(SINK, run, task))
+        place = (SINK, run, self.name, number)
+        part = self.cluster.begin(worker.take(*place))
         yield
         self.cluster.produce(part, written[:1])
         yield
         self.cluster.produce(part, written[1:])
+        worker.keep(part.transactional_id, *place)
         parts.append(part)
         yield
 
@@ -184,8 +202,10 @@ class Driver:
         return [(name, run) for name, run in found if run is not None]
 
     def _store(self, step: protocol.Store) -> Part:
-        part = self.cluster.begin(task_id(SINK, step.run, "rows"))
-        self.cluster.produce(part, list(step.rows))
+        place = (SINK, step.batch.run, step.batch.start, step.batch.number)
+        part = self.cluster.begin(self._workers[1].take(*place))
+        self.cluster.produce(part, list(step.batch.rows))
+        self._workers[1].keep(part.transactional_id, *place)
         return part
 
 

@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client.cluster import Client
 from barnabas.client.transactional import Transactions
+from barnabas.client.transactions import list_transactions
 
 
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
@@ -26,6 +27,16 @@ def open_transactions(bootstrap: str, sink: str) -> list[str]:
             return await Transactions(client).ongoing()
 
     return [name for name in asyncio.run(ongoing()) if name.startswith(f"{sink}-")]
+
+
+def transactional_ids(bootstrap: str, sink: str) -> list[str]:
+    """All that the broker remembers."""
+
+    async def known() -> list[str]:
+        async with Client(bootstrap) as client:
+            return [state.transactional_id for _, state in await list_transactions(client)]
+
+    return [name for name in asyncio.run(known()) if name.startswith(f"{sink}-")]
 
 
 def read_committed(bootstrap: str, topic: str, *, timeout: float = 60.0) -> list[Any]:

@@ -59,7 +59,7 @@ def install(wanted: str) -> None:
             return answer
 
     async def send_with_fault(self: TransactionalShipper, batches: Any) -> None:
-        is_task = not (self.transactional_id or "").endswith(("driver", "rows"))
+        is_task = not (self.transactional_id or "").endswith("driver")
         if is_task:
             _reach("before the task's rows")
         await send(self, batches)

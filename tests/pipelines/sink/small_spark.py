@@ -21,8 +21,9 @@ from barnabas.client.shipping import TransactionalShipper
 from barnabas.client.transactional import Transactions
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver
+from barnabas.pipelines.sink.names import own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError
-from barnabas.pipelines.sink.state import Part, task_id
+from barnabas.pipelines.sink.state import Part
 from barnabas.records.columnar.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition
@@ -51,7 +52,7 @@ def blocks_of(topic: str, batch: int, task: int) -> list[Any]:
 
 async def write(bootstrap: str, topic: str, run: int, batch: int, task: int) -> Part:
     async with Client(bootstrap) as client:
-        transactions, name = Transactions(client), task_id(sink_of(topic), run, task)
+        transactions, name = Transactions(client), own_names().take(sink_of(topic), run, QUERY, batch)
         identity = await transactions.initialize(name, TIMEOUT_MS, without_timeout=True)
         await TransactionalShipper(transactions, identity, name).send(blocks_of(topic, batch, task))
         return Part(name, identity.producer_id, identity.epoch)

@@ -1,9 +1,11 @@
 """Whatever step a driver dies at, and whoever wakes up late: every row is in the topic once, and nothing stays open."""
 
+import os
 import random
 
 import pytest
 
+from barnabas.pipelines.sink.names import OwnNames, own_names
 from barnabas.pipelines.sink.protocol import LostBatchError, SupersededError, Torn, TornBatchError, plan
 from barnabas.pipelines.sink.state import (
     Part,
@@ -138,6 +140,77 @@ def test_what_a_replaced_driver_leaves_open_is_ended_by_who_comes_next() -> None
     world.check()
 
 
+# -- attempts of tasks that Spark has given up ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("late_attempt_of", [(batch, task) for batch in range(BATCHES) for task in range(2)])
+def test_an_attempt_that_wakes_up_late_cannot_touch_what_another_one_wrote(
+    inline: bool, late_attempt_of: tuple[int, int]
+) -> None:
+    """It goes on after any step of the driver, as far as any of its own steps; then the driver dies, or goes on."""
+    total = count_steps(inline)
+    for steps in range(total):
+        for late_steps in range(1, 5):
+            for dies in (False, True):
+                world = World(inline)
+                driver = world.start()
+                driver.late_attempt_of = late_attempt_of
+                for _ in range(steps):
+                    driver.step()
+                if driver.late is None:
+                    continue
+                for _ in range(late_steps):
+                    next(driver.late, None)
+                if not dies:
+                    driver.run()
+                    assert driver.failure is None
+                world.finish()
+                assert sorted(world.cluster.topic) == expected_rows(BATCHES)
+
+
+def test_a_late_attempt_leaves_nothing_open_for_longer_than_the_next_batch() -> None:
+    world = World(inline=False)
+    driver = world.start()
+    driver.late_attempt_of = (0, 1)
+    while 0 not in world.checkpoint:
+        driver.step()
+    assert driver.late is not None
+    for _ in driver.late:
+        pass
+    assert len(world.cluster.open_transactions()) == 1
+    driver.run()
+    world.check()
+
+
+def test_a_process_uses_its_ids_again_in_later_batches_of_the_same_start() -> None:
+    names = OwnNames("1c0ffee")
+    first, second = (names.take(SINK, 1, "start", 0) for _ in range(2))
+    assert first != second  # both tasks of one batch
+    for name in (first, second):
+        names.keep(name, SINK, 1, "start", 0)
+    assert names.take(SINK, 1, "another", 1) not in (first, second)
+    assert names.take(SINK, 2, "start", 1) not in (first, second)
+    assert names.take(SINK, 1, "start", 0) not in (first, second)
+    assert {names.take(SINK, 1, "start", 1) for _ in range(2)} == {first, second}
+    assert names.take(SINK, 1, "start", 2) not in (
+        first,
+        second,
+    )  # whose tasks in batch 1 have not ended well
+
+
+def test_no_two_processes_have_an_id_in_common() -> None:
+    assert own_names() is own_names()
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.write(writing, own_names().take(SINK, 1, "start", 0).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        theirs = pipe.read()
+    assert run_of(SINK, theirs) == 1
+    assert theirs.split(".")[0] != own_names().take(SINK, 1, "start", 0).split(".")[0]
+
+
 # -- the broker's timeout, where there is one -----------------------------------------------------------
 
 
@@ -234,8 +307,12 @@ def test_another_query_counts_its_batches_from_zero() -> None:
 
 
 def test_the_ids_of_sinks_whose_names_are_alike_are_told_apart() -> None:
-    assert run_of(SINK, task_id(SINK, 4, 2)) == 4
-    assert run_of(SINK, task_id(SINK, 4, "rows")) == 4
-    assert run_of(SINK, task_id(f"{SINK}-4", 4, 2)) is None
+    assert run_of(SINK, task_id(SINK, 4, "1c0ffee.2")) == 4
+    assert run_of(SINK, task_id(f"{SINK}-4", 4, "1c0ffee.2")) is None
     assert run_of(SINK, driver_id(SINK)) is None
-    assert run_of(SINK, "other-1-1") is None
+    assert run_of(SINK, "other-1-1c0ffee.1") is None
+
+
+def test_what_an_earlier_version_has_left_open_is_found() -> None:
+    assert run_of(SINK, task_id(SINK, 4, "2")) == 4
+    assert run_of(SINK, task_id(SINK, 4, "rows")) == 4

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
-from tests.pipelines.sink.reading import create_topic, read_committed
+from tests.pipelines.sink.reading import create_topic, read_committed, transactional_ids
 from tests.pipelines.sink.spark_query import start_query
 
 pytestmark = pytest.mark.timeout(600)  # Spark on a machine with much else to do
@@ -178,6 +178,18 @@ def test_a_query_with_a_new_checkpoint_at_the_old_place_starts_anew(query: Query
     shutil.rmtree(query.checkpoint)
     query.run()
     assert values(target) == ["a", "a"]
+
+
+def test_a_query_needs_no_new_transactional_ids_for_every_batch(query: Query, target: Options) -> None:
+    """Brokers keep them, and their producers, for days."""
+    batches = 10
+    for number in range(batches):
+        query.add(*(f"{number}-{row}" for row in range(10)))
+    query.run(handedOverBytes="0", sinkId=target["topic"])
+    assert len(values(target)) == 10 * batches
+    names = transactional_ids(target["kafka.bootstrap.servers"], target["topic"])
+    names.remove(f"{target['topic']}-driver")
+    assert 2 <= len(names) <= batches  # of two tasks each; which of its workers take them is Spark's affair
 
 
 def test_a_worker_that_is_killed_in_a_task_leaves_nothing_behind(

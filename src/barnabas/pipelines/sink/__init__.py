@@ -4,6 +4,7 @@ settings   options and columns, checked
 writer     Spark's writers, on the driver and in tasks
 rows       Arrow -> encoded batches
 protocol   exactly once, without I/O
+names      transactional ids that no two processes share
 state      what a sink remembers
 driver     the protocol's steps, carried out on a cluster
 ledger     reads the state

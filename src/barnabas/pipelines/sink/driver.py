@@ -18,15 +18,14 @@ from barnabas.client.transactions import SHORTEST_TIMEOUT_MS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.ledger import PLACE, Ledger
-from barnabas.pipelines.sink.protocol import FencedError, Outcome
+from barnabas.pipelines.sink.names import own_names
+from barnabas.pipelines.sink.protocol import Batch, FencedError, Outcome
 from barnabas.pipelines.sink.state import (
-    DRIVER_ROWS,
     Part,
     SinkState,
     driver_id,
     encode_state,
     run_of,
-    task_id,
 )
 from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
 from barnabas.records.columnar.blocks import block_of
@@ -87,8 +86,8 @@ class SinkDriver:
             case protocol.Open():
                 found = [(name, run_of(self._sink, name)) for name in await self._transactions.ongoing()]
                 return [(name, run) for name, run in found if run is not None]
-            case protocol.Store(run, rows):
-                return await self._store(run, rows)
+            case protocol.Store(batch):
+                return await self._store(batch)
         return None
 
     async def longest_timeout(self) -> int:
@@ -147,13 +146,15 @@ class SinkDriver:
             raise
         return Outcome.COMMITTED
 
-    async def _store(self, run: int, rows: tuple[Any, ...]) -> Part:
-        name = task_id(self._sink, run, DRIVER_ROWS)
+    async def _store(self, batch: Batch) -> Part:
+        place = (self._sink, batch.run, batch.start, batch.number)
+        name = own_names().take(*place)
         identity = await self._transactions.initialize(
             name, await self.longest_timeout(), without_timeout=True
         )
         shipper = TransactionalShipper(self._transactions, identity, name)
-        await shipper.send(rows)
+        await shipper.send(batch.rows)
+        own_names().keep(name, *place)
         return Part(name, identity.producer_id, identity.epoch)
 
 

@@ -15,8 +15,8 @@ safety rests on it. A batch is in the topics once, because
 
 1. it is decided by one write, which says which transactions make it up (or carries all of its rows itself);
 2. who finds a decision finishes it before anything else, and a decided batch is not written again;
-3. only decided transactions are committed, and nobody but their own run's tasks, which have ended, and later runs,
-   which finish first, could abort them.
+3. only decided transactions are committed, and nobody could abort them but the process that wrote them, which has
+   ended its task (`names.py`), and later batches and runs, which finish first.
 
 A program may be killed between any two steps. `tests/pipelines/sink/test_protocol.py` does so at all of them.
 """
@@ -111,8 +111,7 @@ class Open:
 class Store:
     """-> Part"""
 
-    run: int
-    rows: tuple[Any, ...]
+    batch: Batch
 
 
 Step = Claim | Read | Look | Write | Check | Commit | Abort | Open | Store
@@ -162,6 +161,7 @@ class Batch:
     run: int
     parts: tuple[Part, ...] = ()
     rows: tuple[Any, ...] = ()
+    start: str = ""  # of the query: each has another one, and fails with its first batch that does
     is_last: bool = False  # nothing will follow, and nobody will ask again: a job that is no query
 
 
@@ -199,7 +199,7 @@ def commit(batch: Batch) -> Steps[None]:
     """All tasks have ended well: decide the batch, and carry it out."""
     if batch.rows and batch.parts:
         # Rows that travel with the decision could not be taken back with it.
-        part = yield Store(batch.run, batch.rows)
+        part = yield Store(batch)
         batch = replace(batch, parts=(*batch.parts, part), rows=())
     for attempt in range(CLAIMS):
         yield Claim(fresh=attempt > 0)
@@ -220,6 +220,8 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
         if state.pending:
             yield from _finish(state)
         return
+    if state.pending:
+        state = yield from _finish(state)
     if not batch.parts:
         done = state.with_decision(batch.query, batch.number, ()).completed()
         yield Write(None if batch.is_last else done, batch.rows)
@@ -238,6 +240,13 @@ def abort(owner: str) -> Steps[None]:
     state, settled = yield Look()
     if settled and state.owner == owner:
         yield from sweep(state.run, state.pending)
+
+
+def tidy(run: int) -> Steps[None]:
+    """No task of this run is needed any more: end what those have left open that Spark has given up."""
+    state, settled = yield Look()
+    if settled and state.run == run:
+        yield from sweep(run, state.pending)
 
 
 def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
@@ -323,7 +332,7 @@ def _torn(state: SinkState, outcomes: list[Outcome]) -> TornBatchError:
     return TornBatchError(
         f"batch {state.decided} is only partly in the topics: the transactions "
         f"{', '.join(committed) or '(none known)'} were committed, and {', '.join(lost)} were aborted by the broker "
-        "before they could be, because they were open for longer than its transaction.max.timeout.ms. The sink does "
-        "not guess: remove or complete the batch's rows, then set the option tornBatch to skip (the batch counts as "
-        "written) or rerun (it is written again, whole)"
+        "before they could be: they were open for longer than its transaction.max.timeout.ms, or an administrator "
+        "ended them. The sink does not guess: remove or complete the batch's rows, then set the option tornBatch to "
+        "skip (the batch counts as written) or rerun (it is written again, whole)"
     )

@@ -1,7 +1,8 @@
 """What a sink remembers about itself: one value a sink in the compacted topic `__barnabas_sinks`.
 
 *run*: every driver that takes a sink over gets a higher number. It stands in the transactional ids of its tasks, so
-that nobody who was replaced can touch a transaction of who came later. *owner*: the driver process that has the run.
+that nobody who was replaced can touch a transaction of who came later. *owner*: the driver process, and the query in
+it, that has the run.
 *decided*: the last batch of *query* that will be, or is, in the topics. *pending*: its transactions, until they are
 known to be committed; a batch is decided at the moment at which this value is.
 """
@@ -85,16 +86,17 @@ def decode_state(value: bytes) -> SinkState:
 
 # -- transactional ids ------------------------------------------------------------------------------------
 
-DRIVER_ROWS = "rows"  # the transaction in which the driver writes what tasks handed to it
-_TASK_ID = re.compile(rf"(\d+)-(\d+|{DRIVER_ROWS})")
+# Who writes has no dash in its name: so no sink's ids look like those of another sink. Numbers and `rows` are from the
+# time before ids carried the names of processes.
+_TASK_ID = re.compile(r"(\d+)-([0-9a-f]+\.\d+|\d+|rows)")
 
 
 def driver_id(sink: str) -> str:
     return f"{sink}-driver"
 
 
-def task_id(sink: str, run: int, task: int | str) -> str:
-    return f"{sink}-{run}-{task}"
+def task_id(sink: str, run: int, writer: str) -> str:
+    return f"{sink}-{run}-{writer}"
 
 
 def run_of(sink: str, transactional_id: str) -> int | None:

@@ -27,9 +27,10 @@ from barnabas.client.transactional import Transactions
 from barnabas.pipelines.broker_link import BrokerLink, link_to
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
+from barnabas.pipelines.sink.names import Place, own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
 from barnabas.pipelines.sink.settings import SinkSettings
-from barnabas.pipelines.sink.state import Part, task_id
+from barnabas.pipelines.sink.state import Part
 from barnabas.pipelines.worker_memory import keep_freed_memory
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.columnar.blocks import Block
@@ -40,7 +41,7 @@ STRAGGLERS_SECONDS = 3.0
 SWEEP_AGAIN_SECONDS = 0.25
 
 _drivers: dict[tuple[int, int, str], SinkDriver] = {}
-_swept: dict[str, float] = {}
+_swept: dict[str, tuple[str, float]] = {}  # by sink: the start of the query, and when
 
 
 @dataclass
@@ -49,7 +50,8 @@ class Written(WriterCommitMessage):
 
     run: int = 0
     query: str = ""
-    rows: int = 0
+    start: str = ""
+    is_repeated: bool = False  # an earlier attempt may have left a transaction open
     part: Part | None = None
     blocks: list[Block] = field(default_factory=list)
 
@@ -92,8 +94,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert self._task is not None
         context = _context()
         query = context.getLocalProperty("sql.streaming.queryId") or ""
+        start = context.getLocalProperty("spark.jobGroup.id") or ""  # the query's runId
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        return self._task.write(iterator, context.partitionId(), query, batch)
+        return self._task.write(iterator, Written(query=query, start=start), batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         if self._settings.is_exactly_once:
@@ -134,7 +137,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         assert self._task is not None
-        return self._task.write(iterator, _context().partitionId(), self._job, 0)
+        return self._task.write(iterator, Written(query=self._job, start=self._job), 0)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._settings.is_exactly_once:
@@ -165,12 +168,21 @@ def _commit(
     if not parts and not rows:
         return  # nothing was written, and running the batch again would write nothing
     link, driver = driver_for(settings, sink)
-    run, query = written[0].run, written[0].query
-    link.run(driver.run(protocol.commit(Batch(number, query, run, parts, rows, is_last))))
-    if not is_last and time.monotonic() - _swept.get(sink, 0.0) > SWEEP_SECONDS:
-        # No task of this query runs now: what is open was left by one that Spark has given up.
-        _swept[sink] = time.monotonic()
-        link.run(driver.run(protocol.sweep(run)))
+    first = written[0]
+    batch = Batch(number, first.query, first.run, parts, rows, first.start, is_last)
+    link.run(driver.run(protocol.commit(batch)))
+    is_repeated = any(message.is_repeated for message in written)
+    if is_last and is_repeated:
+        link.run(driver.run(protocol.sweep(first.run)))
+    elif not is_last and (is_repeated or _is_time_to_tidy(sink, first.start)):
+        _swept[sink] = first.start, time.monotonic()
+        link.run(driver.run(protocol.tidy(first.run)))
+
+
+def _is_time_to_tidy(sink: str, start: str) -> bool:
+    """Now and then, and once in every start: stragglers of the one before may have come after its end."""
+    swept_for, when = _swept.get(sink, ("", 0.0))
+    return start != swept_for or time.monotonic() - when > SWEEP_SECONDS
 
 
 @dataclass
@@ -183,24 +195,24 @@ class Task:
     timeout_ms: int = 0
     without_timeout: bool = True
 
-    def write(self, rows: Iterator[pa.RecordBatch], number: int, query: str, batch: int) -> Written:
-        if self.settings.is_exactly_once and self.ticket.has(query, batch):
+    def write(self, rows: Iterator[pa.RecordBatch], written: Written, batch: int) -> Written:
+        written.run, written.is_repeated = self.ticket.run, _context().attemptNumber() > 0
+        if self.settings.is_exactly_once and self.ticket.has(written.query, batch):
             for _ in rows:
                 pass
-            return Written(self.ticket.run, query)
+            return written
         keep_freed_memory()
         link = link_to(**self.settings.client.link)
-        return link.run(self._write(link, rows, number, query))
+        return link.run(self._write(link, rows, written, batch))
 
     async def _write(
-        self, link: BrokerLink, rows: Iterator[pa.RecordBatch], number: int, query: str
+        self, link: BrokerLink, rows: Iterator[pa.RecordBatch], written: Written, batch: int
     ) -> Written:
         from barnabas.pipelines.sink.rows import (
             RowEncoder,
         )  # numba: a second that the driver need not wait for
 
         encoder = RowEncoder(link.client, self.settings, rows)
-        written = Written(self.ticket.run, query)
         blocks = await encoder.next_blocks()
         if blocks is None:
             return written
@@ -208,7 +220,8 @@ class Task:
         if following is None and self._may_hand_over(blocks):
             written.blocks = blocks
             return written
-        shipper = await self._shipper(link, number)
+        place = (self.sink, self.ticket.run, written.start, batch)
+        shipper = await self._shipper(link, place)
         while blocks is not None:
             ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
             try:
@@ -218,18 +231,19 @@ class Task:
                 upcoming = await ahead if ahead is not None else None
             blocks, following = following, upcoming
         if isinstance(shipper, TransactionalShipper):
-            identity = shipper.identity
-            written.part = Part(shipper.transactional_id or "", identity.producer_id, identity.epoch)
+            identity, name = shipper.identity, shipper.transactional_id or ""
+            own_names().keep(name, *place)
+            written.part = Part(name, identity.producer_id, identity.epoch)
         return written
 
     def _may_hand_over(self, blocks: list[Block]) -> bool:
         size = sum(len(block.data) for block in blocks)
         return self.settings.is_exactly_once and size <= self.settings.handed_over
 
-    async def _shipper(self, link: BrokerLink, number: int) -> Shipper:
+    async def _shipper(self, link: BrokerLink, place: Place) -> Shipper:
         if not self.settings.is_exactly_once:
             return Shipper(link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks)
-        name = task_id(self.sink, self.ticket.run, number)
+        name = own_names().take(*place)
         transactions = Transactions(link.client)
         try:
             identity = await transactions.initialize(
