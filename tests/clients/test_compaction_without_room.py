@@ -53,6 +53,8 @@ def test_compaction_goes_on_when_there_is_room_again(
         later = int(1000 * (time.time() + 3600))
         uncleanable[log] = cleaning.Uncleanable("not before the disk is full", later)
         churn(broker, topic, rounds=ROUNDS, keys=KEYS)
+        # What is not on the disk yet is not compacted, and on a full one nothing more gets there.
+        wait_for(lambda: log.recovery_point >= log.active.base_offset, "that the sealed segments are synced")
         disk.fill(leaving)
         before = size(broker, topic)
         uncleanable.clear()
