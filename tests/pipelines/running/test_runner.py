@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.alarms.state import AlarmEvent
-from barnabas.pipelines.definitions.files import read_pipeline
+from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running import runner as runner_module
 from barnabas.pipelines.running.runner import Runner
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import free_port
+from tests.pipelines.support import read
 
 SPEC = """
 name: {name}
@@ -57,14 +63,20 @@ def add_file(folder: Path, name: str, content: list[dict[str, Any]]) -> None:
 def make(tmp_path: Path, spark: SparkSession) -> MakeRunner:
     """Write the folder of a pipeline and prepare a runner for it."""
 
-    def write(settings: str = "", python: str = MEASURES, sql: str = HOTTEST, **options: Any) -> Runner:
+    def write(
+        settings: str = "",
+        python: str = MEASURES,
+        sql: str = HOTTEST,
+        bootstrap: str = "127.0.0.1:9092",
+        **options: Any,
+    ) -> Runner:
         (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(name=f"t{tmp_path.name}", folder=tmp_path))
         (tmp_path / "barnabas.yml").write_text(settings)
         (tmp_path / "transformations").mkdir(exist_ok=True)
         (tmp_path / "transformations" / "measures.py").write_text(python)
         (tmp_path / "transformations" / "hottest.sql").write_text(sql)
         (tmp_path / "incoming").mkdir(exist_ok=True)
-        runner = Runner(read_pipeline(tmp_path), spark, **options)
+        runner = Runner(read_pipeline(tmp_path, {BOOTSTRAP: bootstrap}), spark, **options)
         runner.prepare()
         return runner
 
@@ -134,6 +146,26 @@ def test_alarms_fire_and_resolve_over_runs(make: MakeRunner, tmp_path: Path) -> 
     assert second.firing_alarms() == []
     assert [(event.status, event.at) for event in heard] == [("fired", 20), ("resolved", 40)]
     assert heard[0].id == heard[1].id
+
+
+def test_alarms_whose_topic_was_away_are_written_by_the_next_run(
+    make: MakeRunner,
+    tmp_path: Path,
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark runs the batch again, and its note has the events."""
+    monkeypatch.setattr(runner_module, "Targets", partial(Targets, topic_seconds=0.5))
+    topic = broker.create_topic()
+    settings = f"{ALARM}alarm_targets: {{topic: {topic}}}\n"
+    add_file(tmp_path, "1.json", rows((1, "a", 90), (11, "a", 95), (25, "b", 20)))
+    with pytest.raises(PipelineError) as caught:
+        make(settings, bootstrap=f"127.0.0.1:{free_port()}").run_once()
+    assert f"1 alarms could not be written to the topic {topic}" in str(caught.value)
+    make(settings, bootstrap=broker.bootstrap_servers).run_once()
+    found = read(spark, broker.bootstrap_servers, topic).select("key").collect()
+    assert [bytes(row["key"]) for row in found] == [b"hot/a/0.000"]
 
 
 def test_notes_of_alarms_go_with_the_checkpoint_of_their_query(make: MakeRunner, tmp_path: Path) -> None:

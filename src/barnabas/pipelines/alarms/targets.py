@@ -88,7 +88,8 @@ class Targets:
             self._bootstrap, client_id="barnabas-alarms", total_timeout=seconds, security=self._security
         )
         try:
-            link.run(_produce(link, topic, events, ProducerSettings(delivery_timeout=seconds)))
+            settings = ProducerSettings(delivery_timeout=seconds)
+            link.persist(lambda: _produce(link, topic, events, settings), seconds)
         except (ClientError, KafkaError) as error:
             raise PipelineError(
                 f"{len(events)} alarms could not be written to the topic {topic}; they are sent when the pipeline is "

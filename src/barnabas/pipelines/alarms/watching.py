@@ -98,8 +98,11 @@ class Watch:
         """Names of the alarms that fire now, for people; replaced as a whole, because other threads look."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        rows = (
+            frame.collect()
+        )  # in any case: the windows' state of a batch that is not computed would be missing
         known = self._log.read(batch)
-        note = self._decide(frame.collect(), batch) if known is None else msgspec.convert(known, Note)
+        note = self._decide(rows, batch) if known is None else msgspec.convert(known, Note)
         self.firing = self._firing()
         self._deliver(note, batch)
 
