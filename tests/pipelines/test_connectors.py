@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spark
 
@@ -17,6 +17,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.pipelines.source.readers import batch_reader, rows_of
+from tests.pipelines.source.test_readers import delete_records, recreate
 from tests.pipelines.spark_jars import requires_connector
 from tests.pipelines.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
 
@@ -102,6 +103,16 @@ def test_both_read_a_compacted_and_a_transactional_topic_alike(spark: SparkSessi
             ours, theirs = map(rows, frames)
             assert ours == theirs
             assert ours[-1][4] == (2999 if topic == compacted else 10)  # behind it, a marker
+            assert sorted(row[1] for row in ours) == streamed_by_spark(spark, address, topic)
+
+
+def streamed_by_spark(session: SparkSession, address: str, topic: str) -> list[bytes]:
+    """What Spark's own connector reads as a stream, of committed records."""
+    frame = stream(session, address, topic, source="kafka", kafka_isolation_level="read_committed").load()
+    name = f"streamed_{topic}".replace("-", "_")
+    writer = frame.select("value").writeStream.format("memory").queryName(name)
+    run_to_end(writer.trigger(availableNow=True).start)
+    return sorted(row.value for row in session.table(name).collect())
 
 
 def produce_transactions(address: str, topic: str) -> None:
@@ -155,6 +166,54 @@ def test_what_sparks_connector_writes_is_read_by_ours(spark: SparkSession, broke
 
 
 @requires_connector
+def test_streams_of_both_connectors_pass_records_on(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Spark's connector copies a topic, ours copies the copy in transactions, and Spark's reads what is committed."""
+    address = broker.bootstrap_servers
+    topics = [broker.create_topic(partitions=2) for _ in range(3)]
+    values = [b"%03d" % index for index in range(80)]
+    produce(address, topics[0], values)
+    for number, kind in enumerate(("kafka", "barnabas")):
+        frame = stream(spark, address, topics[number], source=kind).load().select("key", "value")
+        writer = frame.writeStream.format(kind).option("kafka.bootstrap.servers", address)
+        writer = writer.option("topic", topics[number + 1])
+        writer = writer.option("checkpointLocation", str(tmp_path / kind)).trigger(availableNow=True)
+        run_to_end(writer.start)
+    assert streamed_by_spark(spark, address, topics[2]) == values
+
+
+def test_a_stream_whose_records_are_gone_stops_or_goes_on_as_it_is_told(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Retention overtakes it; then the topic is deleted and made anew."""
+    topic = broker.create_topic(f"gone-{tmp_path.name}")
+
+    def run(fail: str) -> list[bytes]:
+        frame = stream(spark, broker.bootstrap_servers, topic, failOnDataLoss=fail).load().select("value")
+        writer = frame.writeStream.format("parquet").option("path", str(tmp_path / "table"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        run_to_end(writer.trigger(availableNow=True).start)
+        return sorted(row.value for row in spark.read.parquet(str(tmp_path / "table")).collect())
+
+    values = [b"%03d" % index for index in range(60)]
+    produce(broker.bootstrap_servers, topic, values[:20])
+    assert run("true") == values[:20]
+    produce(broker.bootstrap_servers, topic, values[20:40])
+    delete_records(broker, topic, 30)
+    with pytest.raises(
+        Exception, match=f"offset 20 of {topic}-0 is not there any more: its first record is 30"
+    ):
+        run("true")
+    assert run("false") == values[:20] + values[30:40]
+    recreate(broker, topic)
+    produce(broker.bootstrap_servers, topic, values[40:])
+    with pytest.raises(Exception, match=f"{topic} was deleted and created anew"):
+        run("true")
+    assert run("false") == values[:20] + values[30:]
+
+
+@requires_connector
 def test_typed_values_count_as_from_json_does(spark: SparkSession, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(partitions=2)
     events = [{"page": f"/{index % 5}", "ms": index} for index in range(100)]
@@ -191,11 +250,16 @@ def test_a_running_stream_takes_what_comes(spark: SparkSession, broker: Embedded
             produce(broker.bootstrap_servers, topic, [b"%d" % number] * 10, partition=number % 2)
             wanted = 10 * (number + 1)
             wait_for(lambda wanted=wanted: spark.table("running_stream").count() == wanted, "the batch")  # type: ignore[misc]
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        for future in admin.create_partitions([NewPartitions(topic, 3)]).values():
+            future.result(DEADLINE)
+        produce(broker.bootstrap_servers, topic, [b"in a new partition"] * 5, partition=2)
+        wait_for(lambda: spark.table("running_stream").count() == 35, "the batch of the new partition")
         progress = query.lastProgress
     finally:
         query.stop()
     assert progress is not None
-    assert json.loads(progress["sources"][0]["endOffset"])[topic] == {"0": 20, "1": 10}
+    assert json.loads(progress["sources"][0]["endOffset"])[topic] == {"0": 20, "1": 10, "2": 5}
 
 
 def test_a_mistake_is_told_in_one_sentence(spark: SparkSession, broker: EmbeddedBroker) -> None:
