@@ -32,8 +32,8 @@ SLOW_FOLDERS = (
     "handlers",
     "perf",
 )
-# A Spark session, and what goes with it, takes seconds to start: one process has it.
-FOLDERS_OF_ONE_PROCESS = ("pipelines",)
+# A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
+WITH_SPARK = ("tests/pipelines/", "tests/demo/", "tests/cli/test_pipeline_run.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,8 +53,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     class FileScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            folder = file.split("/")[1]
-            return folder if folder in FOLDERS_OF_ONE_PROCESS else file
+            return "spark" if file.startswith(WITH_SPARK) else file
 
     config.option.loadscopereorder = False  # it would begin with the files that have the most tests
     return FileScheduling(config, log)
