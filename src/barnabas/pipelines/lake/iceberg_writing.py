@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.batch_log import compute_only
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder
 from barnabas.pipelines.lake.iceberg_compaction import IcebergCompactor
@@ -37,6 +38,7 @@ class IcebergWriter:
         frame = frame.drop(*self._without)
         table = self._table or self._open(frame)
         if table.latest_batch(self._query) >= batch:
+            compute_only(frame)
             return
         folder = f"{self._name(batch)}{uuid.uuid4().hex[:8]}"
         files = self.write_files(frame, table, folder)

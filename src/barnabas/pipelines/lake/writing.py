@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.batch_log import BatchLog, compute_only
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
@@ -45,6 +45,8 @@ class LakeWriter:
         if decided is None:
             decided = self._write_aside(frame, batch)
             self._log.write(batch, decided)
+        else:
+            compute_only(frame)
         self._finish(decided, batch)
         if self._compactor is not None and batch % COMPACT_EVERY == COMPACT_EVERY - 1:
             self._compactor.run()
