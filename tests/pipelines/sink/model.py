@@ -77,8 +77,16 @@ class Driver:
     `checkpoint` is Spark's commit log, which survives the driver and is shared by who comes after it.
     """
 
-    def __init__(self, cluster: Cluster, name: str, checkpoint: set[int], batches: int, inline: bool) -> None:
-        self.cluster, self.name, self._inline = cluster, name, inline
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        checkpoint: set[int],
+        batches: int,
+        inline: bool,
+        query: str = QUERY,
+    ) -> None:
+        self.cluster, self.name, self._inline, self._query = cluster, name, inline, query
         self._claimed = 0
         self._commit_log = checkpoint
         self._workers = [OwnNames(f"{self.cluster.new_process():x}") for _ in range(2)]
@@ -114,12 +122,12 @@ class Driver:
         ticket = yield from self._perform(protocol.plan(self.name))
         parts: list[Part] = []
         rows: list[str] = []
-        if not ticket.has(QUERY, number):
+        if not ticket.has(self._query, number):
             for task in range(2):
                 if (number, task) == self.late_attempt_of:
                     self.late = self._task(number, task, ticket.run, [], [], OwnNames("1a7e"))
                 yield from self._task(number, task, ticket.run, parts, rows, self._workers[0])
-        batch = Batch(number, QUERY, ticket.run, tuple(parts), tuple(rows), start=self.name)
+        batch = Batch(number, self._query, ticket.run, tuple(parts), tuple(rows), start=self.name)
         yield from self._perform(protocol.commit(batch))
         if self.late is not None:
             yield from self._perform(protocol.tidy(ticket.run))
@@ -127,7 +135,7 @@ class Driver:
     def _task(
         self, number: int, task: int, run: int, parts: list[Part], rows: list[str], worker: OwnNames
     ) -> Iterator[None]:
-        written = [f"{number}-{task}-{row}" for row in range(2)]
+        written = rows_of(number, task, self._query)
         if self._inline and task == 0:
             rows += written
             return
@@ -209,9 +217,13 @@ class Driver:
         return part
 
 
-def expected_rows(batches: int) -> list[str]:
+def rows_of(batch: int, task: int, query: str) -> list[str]:
+    return [f"{batch}-{task}-{row}" + ("" if query == QUERY else f" of {query}") for row in range(2)]
+
+
+def expected_rows(batches: int, query: str = QUERY) -> list[str]:
     return sorted(
-        f"{number}-{task}-{row}" for number in range(batches) for task in range(2) for row in range(2)
+        row for number in range(batches) for task in range(2) for row in rows_of(number, task, query)
     )
 
 

@@ -1,13 +1,26 @@
 """Whatever step a driver dies at, and whoever wakes up late: every row is in the topic once, and nothing stays open."""
 
+import json
 import os
 import random
 
 import pytest
 
 from barnabas.pipelines.sink.names import OwnNames, own_names
-from barnabas.pipelines.sink.protocol import LostBatchError, SupersededError, Torn, TornBatchError, plan
+from barnabas.pipelines.sink.protocol import (
+    Batch,
+    Claim,
+    LostBatchError,
+    Read,
+    SupersededError,
+    Torn,
+    TornBatchError,
+    Write,
+    commit,
+    plan,
+)
 from barnabas.pipelines.sink.state import (
+    REMEMBERED,
     Part,
     SinkState,
     decode_state,
@@ -138,6 +151,52 @@ def test_what_a_replaced_driver_leaves_open_is_ended_by_who_comes_next() -> None
     zombie.run()
     assert zombie.failure is not None
     world.check()
+
+
+# -- two queries with one sinkId --------------------------------------------------------------------------
+
+
+def check_two_queries(world: World, other: set[int], inline: bool) -> None:
+    world.finish()
+    Driver(world.cluster, "the other again", other, BATCHES, inline, "other").run()
+    expected = expected_rows(BATCHES) + expected_rows(BATCHES, "other")
+    assert sorted(world.cluster.topic) == sorted(expected)
+
+
+def test_a_query_comes_back_after_another_one_has_had_the_sink(inline: bool) -> None:
+    for steps in range(count_steps(inline)):
+        world, other = World(inline), set[int]()
+        driver = world.start()
+        for _ in range(steps):
+            driver.step()
+        Driver(world.cluster, "the other", other, BATCHES, inline, "other").run()
+        check_two_queries(world, other, inline)
+
+
+def test_who_reads_another_run_under_an_old_claim_claims_anew_before_it_gives_up() -> None:
+    """Spark plans in one process and commits in another: this one has not seen its query come back."""
+    program = commit(Batch(1, "query", run=3))
+    assert next(program) == Claim(fresh=False)
+    assert program.send(None) == Read()
+    assert program.send(SinkState(run=1)) == Claim(fresh=True)
+    assert program.send(None) == Read()
+    state = SinkState(run=3)
+    assert program.send(state) == Write(state.with_decision("query", 1, ()).completed())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_queries_at_once_stop_each_other_and_write_nothing_twice(inline: bool, seed: int) -> None:
+    for number in range(100):
+        chosen = random.Random(seed * 1000 + number)
+        world, other = World(inline), set[int]()
+        drivers = [world.start(), Driver(world.cluster, "the other", other, BATCHES, inline, "other")]
+        while any(not driver.ended for driver in drivers):
+            driver = chosen.choice([one for one in drivers if not one.ended])
+            for _ in range(chosen.choice([1, 2, 5, 20])):
+                if not driver.ended:
+                    driver.step()
+        assert not any(isinstance(driver.failure, TornBatchError) for driver in drivers)
+        check_two_queries(world, other, inline)
 
 
 # -- attempts of tasks that Spark has given up ----------------------------------------------------------
@@ -295,8 +354,14 @@ def test_a_driver_that_was_replaced_is_told_so() -> None:
 
 
 def test_the_state_survives_its_encoding() -> None:
-    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6))
+    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6), (("o", 2), ("r", 9)))
     assert decode_state(encode_state(state)) == state
+
+
+def test_the_state_of_an_earlier_version_is_read() -> None:
+    fields = json.loads(encode_state(SinkState(3, "host/1", "q", 7)))
+    del fields["others"]
+    assert decode_state(json.dumps(fields).encode()) == SinkState(3, "host/1", "q", 7)
 
 
 def test_another_query_counts_its_batches_from_zero() -> None:
@@ -304,6 +369,28 @@ def test_another_query_counts_its_batches_from_zero() -> None:
     assert state.has("q", 5)
     assert not state.has("q", 6)
     assert not state.has("new", 0)
+
+
+def test_the_last_batches_of_other_queries_are_remembered() -> None:
+    state = SinkState().with_decision("a", 5, ()).completed().with_decision("b", 0, ())
+    assert state.has("a", 5)
+    assert state.has("b", 0)
+    assert state.withdrawn() == SinkState(query="a", decided=5)
+    state = state.completed().with_decision("a", 6, ())
+    assert (state.has("a", 6), state.has("b", 0), state.has("b", 1)) == (True, True, False)
+    assert state.withdrawn().has("b", 0)
+    assert not state.withdrawn().has("a", 6)
+    assert state.completed().others == (("b", 0),)
+
+
+def test_not_more_queries_are_remembered_than_are_likely_to_come_back() -> None:
+    state = SinkState()
+    for number in range(100):
+        state = state.with_decision(f"q{number}", 3, ()).completed()
+    assert len(state.others) == REMEMBERED
+    assert state.has("q99", 3)
+    assert state.has("q80", 3)
+    assert not state.has("q0", 3)
 
 
 def test_the_ids_of_sinks_whose_names_are_alike_are_told_apart() -> None:

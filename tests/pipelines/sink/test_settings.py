@@ -1,10 +1,13 @@
 """What the options of a sink mean, before Spark is asked anything."""
 
+import os
+from hashlib import sha256
+
 import pytest
 from pyspark.sql.types import StructType
 
 from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.sink.settings import SinkSettings, read_settings
+from barnabas.pipelines.sink.settings import SinkSettings, normal_location, read_settings
 from barnabas.records.compression import Codec
 
 SCHEMA = StructType().add("value", "string").add("timestamp", "timestamp")
@@ -27,6 +30,37 @@ def test_a_sink_is_known_by_its_checkpoint_or_by_its_own_name() -> None:
     assert first.sink == settings(checkpointLocation="/data/a/").sink
     assert first.sink != settings(checkpointLocation="/data/b").sink
     assert settings(checkpointLocation="/data/a", sinkId="mine").sink == "mine"
+
+
+@pytest.mark.parametrize(
+    "location", ["file:/data/a", "file:///data/a", "FILE:///data/a/", "/data//a", "/data/./b/../a", "a"]
+)
+def test_one_checkpoint_is_one_sink_however_it_is_written(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: "/data")
+    assert settings(checkpointLocation=location).sink == settings(checkpointLocation="/data/a").sink
+
+
+@pytest.mark.parametrize(
+    ("location", "normal"),
+    [
+        ("hdfs://nn:8020/data/a", "hdfs://nn:8020/data/a"),
+        ("hdfs://nn:8020/data//a/", "hdfs://nn:8020/data/a"),
+        ("S3A://bucket/a/../b", "s3a://bucket/b"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("dbfs:/a", "dbfs:/a"),
+        ("/with a colon/a:b", "/with a colon/a:b"),
+    ],
+)
+def test_a_checkpoint_elsewhere_keeps_its_scheme_and_host(location: str, normal: str) -> None:
+    assert normal_location(location) == normal
+
+
+def test_the_name_of_a_sink_is_the_same_in_every_version() -> None:
+    assert settings(checkpointLocation="/data/a").sink == "spark-" + sha256(b"/data/a").hexdigest()[:16]
+    remote = "hdfs://nn/data/a"
+    assert settings(checkpointLocation=remote).sink == "spark-" + sha256(remote.encode()).hexdigest()[:16]
 
 
 def test_the_settings_of_kafkas_producer_are_understood() -> None:

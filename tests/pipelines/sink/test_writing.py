@@ -180,6 +180,21 @@ def test_a_query_with_a_new_checkpoint_at_the_old_place_starts_anew(query: Query
     assert values(target) == ["a", "a"]
 
 
+def test_a_query_that_comes_back_after_another_one_of_its_sink_id_writes_no_batch_twice(
+    spark: SparkSession, query: Query, target: Options, tmp_path: Path
+) -> None:
+    (tmp_path / "another").mkdir()
+    another = Query(spark, tmp_path / "another", target)
+    query.add("a1", "a2")
+    another.add("b1", "b2")
+    for one in (query, another):
+        one.run(sinkId=target["topic"])
+    query.forget_last_commit()
+    query.add("a3")
+    query.run(sinkId=target["topic"])
+    assert sorted(values(target)) == ["a1", "a2", "a3", "b1", "b2"]
+
+
 def test_a_query_needs_no_new_transactional_ids_for_every_batch(query: Query, target: Options) -> None:
     """Brokers keep them, and their producers, for days."""
     batches = 10

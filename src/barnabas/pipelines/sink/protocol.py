@@ -23,8 +23,8 @@ A program may be killed between any two steps. `tests/pipelines/sink/test_protoc
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, TypeVar
 
@@ -145,11 +145,10 @@ class Ticket:
     """What the tasks of a batch must know."""
 
     run: int
-    query: str = ""
-    decided: int = NO_BATCH
+    decided: Mapping[str, int] = field(default_factory=dict)  # the last batch of every query
 
     def has(self, query: str, batch: int) -> bool:
-        return query == self.query and batch <= self.decided
+        return batch <= self.decided.get(query, NO_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ def _take_over(state: SinkState, owner: str, torn: Torn) -> Steps[Ticket]:
 
 
 def _ticket(state: SinkState) -> Ticket:
-    return Ticket(state.run, state.query, state.decided)
+    return Ticket(state.run, state.all_decided())
 
 
 def commit(batch: Batch) -> Steps[None]:
@@ -204,6 +203,8 @@ def commit(batch: Batch) -> Steps[None]:
     for attempt in range(CLAIMS):
         yield Claim(fresh=attempt > 0)
         state = yield Read()
+        if state.run != batch.run and attempt == 0:
+            continue  # under a claim from before, which another process of this driver may have replaced since
         try:
             return (yield from _decide(state, batch))
         except FencedError:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 LARGEST_REQUEST = 1024 * 1024  # Kafka's max.request.size, which limits a batch too
 HANDED_OVER = 64 * 1024  # bytes of a task's rows that travel through the driver instead of in a transaction
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)  # as Hadoop's Path
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 _COLUMNS = {
@@ -37,6 +41,7 @@ class SinkSettings:
     topic: str | None = None
     delivery: str = EXACTLY_ONCE
     sink: str = ""
+    checkpoint: str = ""
     torn: Torn = Torn.FAIL
     handed_over: int = HANDED_OVER
     codec: int = Codec.NONE
@@ -55,12 +60,14 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
     topic = options.text("topic")
     handed_over = options.number("handedOverBytes")
     timeout = options.client_text("transaction.timeout.ms")
+    checkpoint = normal_location(options.text("checkpointLocation") or "")
     return SinkSettings(
         client=options.client_settings(),
         columns=_columns(schema, topic, with_timestamp=options.flag("includeTimestamp")),
         topic=topic,
         delivery=delivery,
-        sink=_sink_name(options, needed=is_streaming and delivery == EXACTLY_ONCE),
+        sink=_sink_name(options, checkpoint, needed=is_streaming and delivery == EXACTLY_ONCE),
+        checkpoint=checkpoint,
         torn=Torn(options.choice("tornBatch", [one.value for one in Torn]) or Torn.FAIL.value),
         handed_over=HANDED_OVER if handed_over is None else handed_over,
         codec=_word(options, "compression.type", CODEC_BY_NAME, "none"),
@@ -70,18 +77,34 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
     )
 
 
-def _sink_name(options: Options, *, needed: bool) -> str:
+def normal_location(location: str) -> str:
+    """One text for all that name one place to Spark, where it is on this machine: /a, file:///a and, inside /, a."""
+    found = _LOCATION.fullmatch(location)
+    if found is None or not location:
+        return location
+    scheme, authority, path = (found[1] or "").lower(), found[2] or "", re.sub("/+", "/", found[3])
+    if scheme in ("", "file") and not authority:
+        return os.path.abspath(path).rstrip("/")
+    prefix = (f"{scheme}:" if scheme else "") + (f"//{authority}" if found[2] is not None else "")
+    return prefix + (posixpath.normpath(path) if path else "").rstrip("/")
+
+
+def _sink_name(options: Options, checkpoint: str, *, needed: bool) -> str:
     """How the sink is called in transactional ids and in its state: the same after every restart."""
     if given := options.text("sinkId"):
         return given
-    if location := options.text("checkpointLocation"):
-        return "spark-" + hashlib.sha256(location.rstrip("/").encode()).hexdigest()[:16]
+    if options.text("checkpointLocation"):
+        return f"spark-{digest(checkpoint)}"
     if needed:
         raise OptionError(
             "an exactly-once sink must be known again after a restart: give this writer the option "
             "'checkpointLocation' or 'sinkId', or set 'delivery' to 'at-least-once'"
         )
     return ""
+
+
+def digest(location: str) -> str:
+    return hashlib.sha256(location.encode()).hexdigest()[:16]
 
 
 def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> tuple[str, ...]:

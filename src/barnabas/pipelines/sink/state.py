@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 NO_BATCH = -1
+REMEMBERED = 20  # other queries
 VERSION = 1
 
 
@@ -35,10 +36,18 @@ class SinkState:
     pending: tuple[Part, ...] = ()
     previous: tuple[str, int] = ("", NO_BATCH)
     """`query` and `decided` before the pending decision: what a decision that failed is taken back to."""
+    others: tuple[tuple[str, int], ...] = ()
+    """The same of queries that had the sink before: one that comes back must not write its last batch twice."""
 
     def has(self, query: str, batch: int) -> bool:
         """Whether this batch was decided. Another query counts its batches from zero."""
-        return query == self.query and batch <= self.decided
+        return batch <= self.all_decided().get(query, NO_BATCH)
+
+    def all_decided(self) -> dict[str, int]:
+        """The last batch of every query that is remembered, the latest query at the end."""
+        known = dict((*self.others, self.previous))
+        known.pop(self.query, None)
+        return known | {self.query: self.decided}
 
     def taken_over(self, owner: str) -> SinkState:
         return replace(self, run=self.run + 1, owner=owner)
@@ -48,11 +57,14 @@ class SinkState:
         return replace(self, query=query, decided=batch, pending=pending, previous=previous)
 
     def completed(self) -> SinkState:
-        return replace(self, pending=(), previous=("", NO_BATCH))
+        others = [
+            (query, batch) for query, batch in self.all_decided().items() if query not in ("", self.query)
+        ]
+        return replace(self, pending=(), previous=("", NO_BATCH), others=tuple(others[-REMEMBERED:]))
 
     def withdrawn(self) -> SinkState:
         query, decided = self.previous
-        return replace(self.completed(), query=query, decided=decided)
+        return replace(self, pending=(), previous=("", NO_BATCH), query=query, decided=decided)
 
 
 def encode_state(state: SinkState) -> bytes:
@@ -64,6 +76,7 @@ def encode_state(state: SinkState) -> bytes:
         "decided": state.decided,
         "pending": [list(part) for part in state.pending],
         "previous": list(state.previous),
+        "others": [list(one) for one in state.others],
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -81,6 +94,7 @@ def decode_state(value: bytes) -> SinkState:
         fields["decided"],
         tuple(Part(*part) for part in fields["pending"]),
         (fields["previous"][0], fields["previous"][1]),
+        tuple((query, batch) for query, batch in fields.get("others", ())),
     )
 
 

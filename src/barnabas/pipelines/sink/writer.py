@@ -29,7 +29,7 @@ from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
 from barnabas.pipelines.sink.names import Place, own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
-from barnabas.pipelines.sink.settings import SinkSettings
+from barnabas.pipelines.sink.settings import SinkSettings, digest
 from barnabas.pipelines.sink.state import Part
 from barnabas.pipelines.worker_memory import keep_freed_memory
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
@@ -82,11 +82,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self._task = self._plan()
         return self.__dict__
 
+    @property
+    def _owner(self) -> str:
+        """Two queries of one Spark that share a sinkId have different checkpoints."""
+        return f"{owner_of_this_process()}/{digest(self._settings.checkpoint)}"
+
     def _plan(self) -> Task:
         if not self._settings.is_exactly_once:
             return Task(self._settings)
         link, driver = driver_for(self._settings, self._settings.sink)
-        ticket = link.run(driver.run(protocol.plan(owner_of_this_process(), self._settings.torn)))
+        ticket = link.run(driver.run(protocol.plan(self._owner, self._settings.torn)))
         timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
         return Task(self._settings, self._settings.sink, ticket, timeout)
 
@@ -105,7 +110,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         if self._settings.is_exactly_once:
             link, driver = driver_for(self._settings, self._settings.sink)
-            link.run(driver.run(protocol.abort(owner_of_this_process())))
+            link.run(driver.run(protocol.abort(self._owner)))
 
 
 class BatchWriter(DataSourceArrowWriter):
