@@ -15,7 +15,8 @@ from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.endless_stream import RECORDS_PER_BATCH, copying
 from tests.pipelines.support import DEADLINE, produce, run_to_end
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+# The tests of the library kill a process that runs all templates; this one does it to the bare source.
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 
 RECORDS = 2000
 BATCHES_BEFORE_THE_END = 3

@@ -1,8 +1,9 @@
 """A process that runs pipelines continuously in one Spark session until it is killed.
 
-python -m tests.pipelines.library.run_forever BOOTSTRAP FOLDER...
+python -m tests.pipelines.library.run_forever BOOTSTRAP '["FOLDER", {"setting": "value"}]'...
 """
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -10,14 +11,16 @@ from pathlib import Path
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
+from tests.pipelines.spark_jars import iceberg_jars
 
 
 def main() -> None:
-    bootstrap, *folders = sys.argv[1:]
-    with pipeline_session("killed", {"spark.sql.shuffle.partitions": "2"}, master="local[2]") as session:
+    bootstrap, *runs = sys.argv[1:]
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.jars": ",".join(map(str, iceberg_jars()))}
+    with pipeline_session("killed", settings, master="local[2]") as session:
         runners = []
-        for folder in folders:
-            runner = Runner(read_pipeline(Path(folder), {BOOTSTRAP: bootstrap}), session)
+        for folder, chosen in map(json.loads, runs):
+            runner = Runner(read_pipeline(Path(folder), {BOOTSTRAP: bootstrap, **chosen}), session)
             runner.prepare()
             runner.start()
             runners.append(runner)
