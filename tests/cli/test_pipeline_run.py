@@ -6,16 +6,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.dataset
 import pytest
 
+from barnabas.pipelines.library.enrich import generator as enrich
+from barnabas.pipelines.library.logs import generator as logs
+from barnabas.pipelines.library.operations import generator as operations
+from barnabas.pipelines.library.warehouse import generator as warehouse
 from tests.cli.conftest import Cli
+from tests.kafka_jars import PROJECT_ROOT
+from tests.pipelines.library.test_logs import LEVELS, entries_of
+from tests.pipelines.library.workbench import Workbench
 
 PROGRAMS = Path(sys.executable).parent
 PATIENCE = 240  # seconds for one run, on a busy machine
 RECORDS = 500
+OTHER_TEMPLATES = {
+    "enrich": (enrich.ORDERS, enrich.CUSTOMERS),
+    "logs": (logs.TOPIC,),
+    "operations": (operations.TOPIC,),
+    "warehouse": (warehouse.TOPIC,),
+}
 
 pytestmark = [
     pytest.mark.slow,
@@ -66,6 +81,45 @@ def test_sparks_own_runner_runs_the_folder_as_it_is_and_runs_it_again(
         ended = run(folder, "spark-pipelines", "run")
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-4000:]
         assert "Run is COMPLETED" in ended.stdout + ended.stderr
+
+
+def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    """In one Python and one JVM: what costs most is to start them."""
+    benches = {name: for_sparks_runner(name, tmp_path / name, cli.bootstrap) for name in OTHER_TEMPLATES}
+    made = {name: bench.generate(RECORDS, per_second=2.0) for name, bench in benches.items()}
+    for name, bench in benches.items():
+        bench.create_inputs(*OTHER_TEMPLATES[name])
+        bench.send(made[name])
+    folders = [str(tmp_path / name) for name in benches]
+    command = [sys.executable, "-m", "tests.pipelines.library.run_with_spark", *folders]
+    ended = subprocess.run(
+        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+    )
+    said = ended.stdout + ended.stderr
+    assert (ended.returncode, said.count("Run is COMPLETED")) == (0, len(folders)), said[-6000:]
+
+    orders = Counter(record.key for record in made["enrich"] if record.topic == enrich.ORDERS)
+    enriched = Counter(f"o{record.key}" for record in benches["enrich"].read("enrich.orders.enriched"))
+    assert enriched == orders
+    entries = [record for level in LEVELS for record in benches["logs"].read(f"logs.{level}")]
+    assert len(entries) == entries_of(made["logs"])[0].total()
+    # A minute is written when it is closed.
+    services = benches["operations"].latest("operations.services").values()
+    assert 0 < sum(row["reports"] for row in services) <= RECORDS
+    table = pyarrow.dataset.dataset(
+        tmp_path / "warehouse" / "storage" / "warehouse" / "events", format="parquet", partitioning="hive"
+    ).to_table()
+    assert Counter(table["key"].to_pylist()) == Counter(record.key for record in made["warehouse"])
+
+
+def for_sparks_runner(name: str, folder: Path, servers: str) -> Workbench:
+    """That runner takes no settings but those of the file: the user says there where the broker is."""
+    bench = Workbench(name, folder, servers)
+    spec = folder / "spark-pipeline.yml"
+    text = spec.read_text().replace("127.0.0.1:9092", servers)
+    spec.write_text(text.replace("shop.", f"{name}."))  # two of them read orders
+    bench.reload()
+    return bench
 
 
 def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[..., Path]) -> None:
