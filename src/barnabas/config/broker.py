@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from barnabas.config import consistency
@@ -153,9 +154,15 @@ def _usable(changes: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
     return usable
 
 
+@cache
+def _defaults() -> Mapping[str, Value]:
+    """Parsed once: a change of one setting makes all of them anew."""
+    return {name: setting.default_value for name, setting in BROKER.items()}
+
+
 def _effective_values(texts: Mapping[str, str]) -> dict[str, Value]:
     given = {name: _parse(name, text) for name, text in texts.items()}
-    values = {name: given.get(name, setting.default_value) for name, setting in BROKER.items()}
+    values = {**_defaults(), **{name: value for name, value in given.items() if name in BROKER}}
     for name, fallbacks in FALLBACKS.items():
         if name not in given:
             values[name] = _fallback(values[name], given, values, fallbacks)
