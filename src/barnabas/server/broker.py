@@ -20,9 +20,7 @@ from barnabas.cluster.peers import LocalPeers, NetworkPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.config.validation import check_topic_configs
 from barnabas.controller.controller import Controller
-from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.log import Log
@@ -49,6 +47,7 @@ from barnabas.server.dispatch import Dispatcher
 from barnabas.server.features import SUPPORTED_FEATURES, Levels
 from barnabas.server.fetch_sessions import FetchSessions
 from barnabas.server.forwarding import to_controller
+from barnabas.server.from_config import listeners_from, policy_from, replica_fetches_from
 from barnabas.server.handing_over import hand_over
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.limits import limits_from
@@ -98,7 +97,7 @@ class Broker:
         self.static_config = config
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.config = config
-        self.policy = _policy(config, config)
+        self.policy = policy_from(config, config)
         self.files = files or LocalFileSystem()
         self.clock = clock or SystemClock()
         self.node_id = config.node_id
@@ -264,7 +263,7 @@ class Broker:
     # What a simulated broker has in another form.
 
     def _socket_server(self) -> SocketServer:
-        return SocketServer(_listeners(self.config), self.dispatcher, limits_from(self.config))
+        return SocketServer(listeners_from(self.config), self.dispatcher, limits_from(self.config))
 
     def _monitoring(self) -> Monitoring:
         return Monitoring(self)
@@ -369,7 +368,7 @@ class Broker:
             return  # those of a topic have changed
         self._dynamic = dynamic
         self.config = self.static_config.with_dynamic(*dynamic)
-        self.policy = _policy(self.config, self.static_config.with_dynamic(dynamic[0], {}))
+        self.policy = policy_from(self.config, self.static_config.with_dynamic(dynamic[0], {}))
         self._log_configs.use(self.config)
         self._fsync = self.config["barnabas.acks.all.fsync"]
         self.fetch_max_bytes = self.config["fetch.max.bytes"]
@@ -387,7 +386,7 @@ class Broker:
             )
 
     def _use_replication_settings(self) -> None:
-        self._replica_fetches = _replica_fetches(self.config)
+        self._replica_fetches = replica_fetches_from(self.config)
         self.leader_throttle.rate = self.config["leader.replication.throttled.rate"]
         self.follower_throttle.rate = self.config["follower.replication.throttled.rate"]
         self.moves.throttle.rate = self.config["replica.alter.log.dirs.io.max.bytes.per.second"]
@@ -499,41 +498,3 @@ class Broker:
 
 def _lies_in(folder: str, log: Log) -> bool:
     return log.folder.startswith(folder + os.sep)
-
-
-def _listeners(config: BrokerConfig) -> list[Listener]:
-    advertised = {spec.name: (spec.host, spec.port) for spec in config.advertised_listeners}
-    return [
-        Listener(
-            spec.name,
-            spec.host,
-            spec.port,
-            advertised=advertised.get(spec.name),
-            security_protocol=spec.security_protocol,
-            backlog=config["socket.listen.backlog.size"],
-            receive_buffer=config["socket.receive.buffer.bytes"],
-            send_buffer=config["socket.send.buffer.bytes"],
-        )
-        for spec in config.listeners
-    ]
-
-
-def _policy(config: BrokerConfig, own: BrokerConfig) -> Policy:
-    """`own` is without what was set for all brokers: decisions look for that in the image they are taken on."""
-    return Policy(
-        num_partitions=config["num.partitions"],
-        default_replication_factor=config["default.replication.factor"],
-        min_insync_replicas=own["min.insync.replicas"],
-        unclean_leader_election=own["unclean.leader.election.enable"],
-        check_topic_configs=check_topic_configs,
-    )
-
-
-def _replica_fetches(config: BrokerConfig) -> FetchSettings:
-    return FetchSettings(
-        config["replica.fetch.wait.max.ms"],
-        config["replica.fetch.min.bytes"],
-        config["replica.fetch.response.max.bytes"],
-        config["replica.fetch.max.bytes"],
-        config["replica.fetch.backoff.ms"] / 1000,
-    )

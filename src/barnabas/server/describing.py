@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.server.features import is_enabled
 from barnabas.server.gathering import Gathering
 from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 
@@ -20,10 +21,6 @@ class Described(Protocol):
 
 
 D = TypeVar("D", bound=Described)
-
-
-def is_enabled(broker: Broker, feature: str) -> bool:
-    return broker.image.features.get(feature, 0) > 0
 
 
 def describe_each(
@@ -52,7 +49,7 @@ def describe_each(
                 outcome = answer_class(group_id=group_id, error_code=outcome.code, error_message=why)
             done(outcome)
 
-        if not is_enabled(broker, feature):
+        if not is_enabled(broker.image, feature):
             answered(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         elif not group_id:
             answered(KafkaError(ErrorCode.INVALID_GROUP_ID))

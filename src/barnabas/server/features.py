@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.levels import FIRST_LEVEL, METADATA_VERSION, NEWEST_LEVEL
 
 Levels = Mapping[str, tuple[int, int]]
@@ -28,3 +29,8 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
 
 def initial_features(supported: Levels) -> dict[str, int]:
     return {name: highest for name, (_, highest) in supported.items()}
+
+
+def is_enabled(image: MetadataImage, feature: str) -> bool:
+    """Has the cluster finalized any level of it?"""
+    return image.features.get(feature, 0) > 0

@@ -22,7 +22,8 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     DescribedGroup,
 )
-from barnabas.server.describing import describe_each, is_enabled
+from barnabas.server.describing import describe_each
+from barnabas.server.features import is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def consumer_group_heartbeat(
     def refuse(error: KafkaError) -> None:
         request.respond(_refused(error))
 
-    if not is_enabled(broker, FEATURE):
+    if not is_enabled(broker.image, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message, request.version, groups.settings.assignors)

@@ -25,7 +25,8 @@ from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from barnabas.server.describing import describe_each, is_enabled
+from barnabas.server.describing import describe_each
+from barnabas.server.features import is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ FEATURE = "share.version"
 def share_group_heartbeat(
     broker: Broker, request: Request, message: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | None:
-    if not is_enabled(broker, FEATURE):
+    if not is_enabled(broker.image, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message)

@@ -35,7 +35,7 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from barnabas.queues.stored_state import NO_OFFSET, UNKNOWN_COUNT, ShareKey, StoredState
-from barnabas.server.describing import is_enabled
+from barnabas.server.features import is_enabled
 from barnabas.server.handlers.share_groups import FEATURE
 from barnabas.server.share_state import Outcomes, keys_of
 from barnabas.types import ZERO_UUID, Uuid
@@ -95,7 +95,7 @@ async def _described_group(
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
     try:
-        if not is_enabled(broker, FEATURE):
+        if not is_enabled(broker.image, FEATURE):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if not group.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)  # Kafka says UNKNOWN_SERVER_ERROR
@@ -192,7 +192,7 @@ async def alter_share_group_offsets(
     broker: Broker, request: Request, message: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
     try:
-        if not is_enabled(broker, FEATURE):
+        if not is_enabled(broker.image, FEATURE):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if not message.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -261,7 +261,7 @@ async def delete_share_group_offsets(
 ) -> DeleteShareGroupOffsetsResponse:
     group_id = message.group_id
     try:
-        if not is_enabled(broker, FEATURE):
+        if not is_enabled(broker.image, FEATURE):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)

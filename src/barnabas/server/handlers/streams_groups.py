@@ -24,7 +24,8 @@ from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-from barnabas.server.describing import describe_each, is_enabled
+from barnabas.server.describing import describe_each
+from barnabas.server.features import is_enabled
 from barnabas.server.handlers.groups import client_of
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def streams_group_heartbeat(
         missing = outcome.missing
         step.answer(respond, outcome.response)
 
-    if not is_enabled(broker, FEATURE):
+    if not is_enabled(broker.image, FEATURE):
         return _refused(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         check_heartbeat(message)
