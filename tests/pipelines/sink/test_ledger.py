@@ -1,6 +1,7 @@
 """The state of a sink is read to its end, whatever a leader just elected says about its high watermark."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,22 @@ async def decide(client: Client, sink: str, batches: int) -> None:
         await driver.run(commit(Batch(number, "query", ticket.run)))
 
 
+def decided_after_restart(
+    broker: EmbeddedBroker, sink: str, batches: int, meanwhile: Callable[[], None]
+) -> int:
+    """The last decision that a driver finds which starts when something has happened to the leader."""
+
+    async def read() -> int:
+        async with Client(broker.bootstrap_servers) as client:
+            await decide(client, sink, batches)
+            meanwhile()
+            restarted = Ledger(client, sink)
+            await restarted.catch_up()
+            return restarted.state.decided
+
+    return asyncio.run(read())
+
+
 def test_a_leader_whose_high_watermark_lags_hides_no_decision(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,15 +54,10 @@ def test_a_leader_whose_high_watermark_lags_hides_no_decision(
             return [answer]
         return [replace(answer, records=answer.records[:0], high_watermark=answer.fetch_offset)]
 
-    async def read() -> int:
-        async with Client(broker.bootstrap_servers) as client:
-            await decide(client, "lagging", 3)
-            monkeypatch.setattr(ledger, "fetch", fetch_from_a_new_leader)
-            restarted = Ledger(client, "lagging")
-            await restarted.catch_up()
-            return restarted.state.decided
-
-    assert asyncio.run(read()) == 2
+    found = decided_after_restart(
+        broker, "lagging", 3, lambda: monkeypatch.setattr(ledger, "fetch", fetch_from_a_new_leader)
+    )
+    assert found == 2
     assert asked > 2
 
 
@@ -59,15 +71,11 @@ def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
             raise KafkaError(refusals.pop(), "a new leader does not know yet what is committed")
         return await list_offsets(*arguments)
 
-    async def read() -> int:
-        async with Client(broker.bootstrap_servers) as client:
-            await decide(client, "asked again", 2)
-            monkeypatch.setattr(ledger, "list_offsets_once", refuse_at_first)
-            restarted = Ledger(client, "asked again")
-            await restarted.catch_up()
-            return restarted.state.decided
-
-    assert asyncio.run(read()) == 1
+    found = decided_after_restart(
+        broker, "asked again", 2, lambda: monkeypatch.setattr(ledger, "list_offsets_once", refuse_at_first)
+    )
+    assert found == 1
+    assert not refusals
 
 
 def test_a_ledger_that_has_read_further_than_the_topic_goes_starts_over(broker: EmbeddedBroker) -> None:
