@@ -155,11 +155,11 @@ class ReplicaManager:
             yield
 
     def _apply(self, partition: Partition, state: PartitionState, config: LogConfig) -> None:
-        if partition.log.config is not config:
-            # Who fell behind hears of many entries at once. A state must never meet settings of another image: with a
-            # smaller minimum than the controller went by, we would commit what those who are eligible lack.
-            partition.log.update_config(config)
         try:
+            if partition.log.config is not config:
+                # Who fell behind hears of many entries at once. A state must never meet settings of another image:
+                # with a smaller minimum than the controller went by, we would commit what those who are eligible lack.
+                partition.log.update_config(config)
             partition.apply(state)
         except Exception:
             # It is as it was, of an older epoch that nobody serves any more; the others must not suffer for it.
