@@ -65,7 +65,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sharedTaskRecords",
         SOURCE,
-        "Partitions share a Spark task up to this many offsets together; 0 gives each its own.",
+        "Partitions share a Spark task up to this many offsets together, up to five times as many where "
+        "enough tasks are left; 0 gives each its own.",
         "100000",
     ),
     # What rows look like.

@@ -28,9 +28,17 @@ def test_partitions_with_nothing_new_have_no_range() -> None:
 
 
 def test_small_partitions_share_a_task_and_large_ones_do_not() -> None:
-    tasks = plan_tasks(of_sizes(10, 20, 30, 1000, 5, 5), shared_records=50)
+    tasks = plan_tasks(of_sizes(10, 20, 30, 500, 5, 5), shared_records=50)
 
-    assert sizes(tasks) == [[10, 20], [30], [1000], [5, 5]]
+    assert sizes(tasks) == [[10, 20], [30], [500], [5, 5]]
+
+
+def test_where_much_is_read_more_partitions_share_a_task() -> None:
+    assert sizes(plan_tasks(of_sizes(*[80] * 64), shared_records=100)) == [[80] * 4] * 16
+
+
+def test_tasks_do_not_grow_without_end() -> None:
+    assert sizes(plan_tasks(of_sizes(*[300] * 64), shared_records=100)) == [[300]] * 64
 
 
 def test_without_sharing_each_partition_has_its_task() -> None:

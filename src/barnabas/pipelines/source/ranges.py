@@ -8,6 +8,8 @@ from typing import NamedTuple
 from barnabas.pipelines.source.offsets import Offsets
 from barnabas.types import TopicPartition
 
+ENOUGH_TASKS, LARGER = 16, 5  # 64 partitions of 80,000 records: 2.5 M records/s in 16 tasks, 1.7 M/s in 64
+
 
 class OffsetRange(NamedTuple):
     """Offsets of one partition: from `first` up to, without, `until`. Compaction may have left fewer records."""
@@ -38,7 +40,14 @@ def plan_tasks(
     divided = divide(ranges, min_partitions, max_records)
     if min_partitions is not None:
         return [[part] for part in divided]  # who asks for many tasks gets them
-    return share_tasks(divided, min(shared_records, max_records or shared_records))
+    most = shared_limit(divided, shared_records)
+    return share_tasks(divided, min(most, max_records or most))
+
+
+def shared_limit(ranges: list[OffsetRange], shared_records: int) -> int:
+    """Where much is to be read, tasks may be larger as long as there are enough of them for the cores."""
+    total = sum(found.size for found in ranges)
+    return max(shared_records, min(total // ENOUGH_TASKS, LARGER * shared_records))
 
 
 def divide(
