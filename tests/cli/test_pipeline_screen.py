@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from barnabas.cli.main import app
 from barnabas.cli.pipeline_run import _Screen
 from barnabas.pipelines.definitions.files import read_pipeline
+from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import StatusFile
 
 SPEC = "{name: shop, storage: 'file:///tmp/shop', libraries: [{glob: {include: transformations/**}}]}"
@@ -23,3 +27,12 @@ def test_status_names_what_fires_from_the_first_moment_to_the_end(tmp_path: Path
     assert ended is not None
     assert (begun.state, begun.alarms) == ("running", ["slow requests of cart"])
     assert (ended.state, ended.alarms) == ("stopped", [])
+
+
+def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(SPEC)
+    with _Screen(read_pipeline(tmp_path)) as screen:
+        screen.show([FlowProgress("traffic", rows=1_500, late=37)])
+        screen.end("stopped")
+    shown = CliRunner().invoke(app, ["pipeline", "status", str(tmp_path)]).output
+    assert [line.split()[-1] for line in shown.splitlines()[:2]] == ["LATE", "37"]

@@ -38,7 +38,16 @@ Master = Annotated[
     typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://..."),
 ]
 BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
-STATUS_COLUMNS = ("flow", "rows", "input_rate", "processed_rate", "lag", "batch_seconds", "state_rows")
+STATUS_COLUMNS = (
+    "flow",
+    "rows",
+    "input_rate",
+    "processed_rate",
+    "lag",
+    "batch_seconds",
+    "state_rows",
+    "late",
+)
 
 
 @app.command()
@@ -254,6 +263,7 @@ def _show_status(found: Status) -> None:
             "lag": flow.lag,
             "batch_seconds": f"{flow.batch_seconds:.2f}",
             "state_rows": flow.state_rows,
+            "late": flow.late,
         }
         for flow in found.flows
     ]

@@ -56,6 +56,9 @@ def run_pipeline(
         screen.end("stopped")
     total = max((flow.rows for flow in runner.flows.values()), default=0)
     say(f"{files.name}: {len(runner.flows)} flows are done, the largest with {total:,} rows.")
+    late = [f"{flow.name} {flow.late:,}" for flow in runner.flows.values() if flow.late]
+    if late:
+        say(f"Left out because their windows were closed already: {', '.join(late)} rows.")
 
 
 def _require_broker(files: PipelineFiles) -> None:
@@ -110,7 +113,9 @@ class _Screen:
             self._told = now
             rows = sum(flow.rows for flow in flows)
             lag = sum(flow.lag or 0 for flow in flows)
-            say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind.")
+            late = sum(flow.late for flow in flows)
+            more = f", {late:,} too late" if late else ""
+            say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind{more}.")
 
     def end(self, state: str, error: str | None = None) -> None:
         self._write("failed" if state == "failed" else "stopped", error)
@@ -125,7 +130,7 @@ class _Screen:
 
 def progress_table(title: str, flows: list[FlowProgress]) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name in ("flow", "rows", "in/s", "done/s", "behind", "batch", "state"):
+    for name in ("flow", "rows", "in/s", "done/s", "behind", "batch", "state", "late"):
         table.add_column(name, justify="left" if name == "flow" else "right")
     for flow in flows:
         table.add_row(
@@ -136,6 +141,7 @@ def progress_table(title: str, flows: list[FlowProgress]) -> Table:
             "-" if flow.lag is None else f"{flow.lag:,}",
             f"{flow.batch_seconds:.2f} s",
             f"{flow.state_rows:,}",
+            f"{flow.late:,}",
         )
     return table
 

@@ -50,6 +50,15 @@ def test_broken_rules_add_up_by_name() -> None:
     assert flow.broken == {"events: has a key": 4}
 
 
+def test_rows_that_came_too_late_add_up_over_all_state_of_a_flow() -> None:
+    flow = FlowProgress("counts")
+    state = [{"numRowsTotal": 7, "numRowsDroppedByWatermark": dropped} for dropped in (2, 1)]
+    for each in (report(0, 10, stateOperators=state), report(1, 0, stateOperators=state), report(2, 5)):
+        flow.take(each)
+        flow.take(each)
+    assert flow.late == 6
+
+
 def test_lag_is_what_lies_between_the_offsets_reached_and_the_ends() -> None:
     offsets = {"orders": {"0": 5, "1": 7}}
     for shape in (offsets, json.dumps(offsets)):
@@ -68,10 +77,11 @@ def test_sources_that_are_no_topics_have_no_lag() -> None:
 
 
 def test_every_number_is_served_as_a_metric() -> None:
-    flow = FlowProgress("counts", rows=15, lag=4, broken={"events: has a key": 2})
+    flow = FlowProgress("counts", rows=15, lag=4, late=3, broken={"events: has a key": 2})
     values = pipeline_registry("shop", lambda: [flow]).snapshot()
     assert values["barnabas_pipeline_rows_total{pipeline=shop,flow=counts}"] == 15
     assert values["barnabas_pipeline_lag_records{pipeline=shop,flow=counts}"] == 4
+    assert values["barnabas_pipeline_late_rows_total{pipeline=shop,flow=counts}"] == 3
     assert (
         values["barnabas_pipeline_broken_rows_total{pipeline=shop,flow=counts,rule=events: has a key}"] == 2
     )

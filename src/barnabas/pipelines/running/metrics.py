@@ -49,6 +49,15 @@ _FLOW_METRICS: tuple[tuple[Metric, Callable[[FlowProgress], float | None]], ...]
         Metric("gauge", "barnabas_pipeline_state_bytes", "Memory of that state.", _FLOW),
         lambda flow: flow.state_bytes,
     ),
+    (
+        Metric(
+            "counter",
+            "barnabas_pipeline_late_rows_total",
+            "Rows left out because their window was closed, counted as Spark does: by window and key in each task.",
+            _FLOW,
+        ),
+        lambda flow: flow.late,
+    ),
 )
 _BROKEN = Metric(
     "counter", "barnabas_pipeline_broken_rows_total", "Rows that broke a quality rule.", (*_FLOW, "rule")

@@ -24,6 +24,9 @@ class FlowProgress(msgspec.Struct):
     batch_seconds: float = 0.0
     state_rows: int = 0
     state_bytes: int = 0
+    late: int = 0
+    """Rows left out because their window was closed, since the start of this run. Spark counts them after it has summed
+    up what a task read: one for each window and key, however many events that were."""
     lag: int | None = None
     watermark: str | None = None
     broken: dict[str, int] = msgspec.field(default_factory=dict)
@@ -38,7 +41,12 @@ class FlowProgress(msgspec.Struct):
         self.state_rows = sum(each.get("numRowsTotal", 0) for each in report.get("stateOperators", ()))
         self.state_bytes = sum(each.get("memoryUsedBytes", 0) for each in report.get("stateOperators", ()))
         self.watermark = report.get("eventTime", {}).get("watermark", self.watermark)
-        if again or not report["numInputRows"]:
+        if again:
+            return
+        self.late += sum(
+            each.get("numRowsDroppedByWatermark", 0) for each in report.get("stateOperators", ())
+        )
+        if not report["numInputRows"]:
             return
         self.rows += report["numInputRows"]
         self.input_rate = float(report.get("inputRowsPerSecond") or 0.0)
