@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from barnabas.demo.written import Written
 from barnabas.pipelines.library.activity import generator as activity
 from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.records import Generated
@@ -28,7 +28,7 @@ SILENT = {
 
 
 class Feeder:
-    """Writes for some seconds, in a thread of its own, and counts what the broker has acknowledged."""
+    """Writes for some seconds, in a thread of its own; after `finish` the broker has all that was `written`."""
 
     def __init__(self, servers: str, topics: Mapping[str, str], seconds: float, seed: int) -> None:
         from confluent_kafka import Producer
@@ -45,17 +45,18 @@ class Feeder:
         # The shop's last event is a little before now: a broker takes no records from the future.
         start = int((time.time() - seconds * (SPEED - 1) - SLACK) * 1000)
         self._topics = topics
+        incidents = incidents_within(seconds * SPEED)
         self._sources = (
             (ACTIVITY_RATE, activity.records(seed, start, ACTIVITY_RATE / SPEED, BAD_SHARE)),
-            (
-                OPERATIONS_RATE,
-                operations.records(seed, start, OPERATIONS_RATE / SPEED, incidents_within(seconds * SPEED)),
-            ),
+            (OPERATIONS_RATE, operations.records(seed, start, OPERATIONS_RATE / SPEED, incidents)),
         )
+        self.incidents = [
+            operations.Incident(each.service, start + each.begin, start + each.end) for each in incidents
+        ]
+        """In milliseconds since 1970."""
         self.delivered: Counter[str] = Counter()
-        """By topic."""
-        self.kinds: Counter[str] = Counter()
-        """Events of the shop by kind; `bad` for what is none."""
+        """By topic, what the broker has acknowledged."""
+        self.written = Written()
         self._failure: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
@@ -95,8 +96,7 @@ class Feeder:
             record = next(source)
             while not self._hand_over(record):
                 self._producer.poll(TICK)  # a broker that has much else to do: the client's queue is full
-            if record.topic == activity.TOPIC:
-                self.kinds[_kind(record.value)] += 1
+            self.written.take(record)
 
     def _hand_over(self, record: Generated) -> bool:
         topic, told = self._topics[record.topic], self._acknowledged
@@ -125,9 +125,3 @@ def incidents_within(seconds: float) -> tuple[operations.Incident, ...]:
         for hour in range(max(1, math.ceil(seconds * 1000 / HOUR)))
         for each in operations.INCIDENTS
     )
-
-
-def _kind(value: bytes | None) -> str:
-    if value is None or value == activity.BAD_VALUE:
-        return "bad"
-    return str(json.loads(value)["kind"])

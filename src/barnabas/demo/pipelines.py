@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles, read_pipeline
+from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.definitions.templates import copy_template
 from barnabas.pipelines.jvm import end_jvm
 from barnabas.pipelines.running.progress import FlowProgress
@@ -84,6 +85,10 @@ class Pipelines:
         end_jvm(END_SECONDS)
         with suppress(Exception):  # the session finds its JVM gone
             self._opened.close()
+
+    @property
+    def rules(self) -> list[AlarmRule]:
+        return [rule for files in self._files for rule in files.settings.alarms]
 
     @property
     def flows(self) -> list[FlowProgress]:

@@ -9,13 +9,19 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from barnabas.demo.checking import Check, all_checks
+from barnabas.demo.checking import (
+    Check,
+    activity_checks,
+    alarm_checks,
+    operations_checks,
+    warehouse_checks,
+)
 from barnabas.demo.feeding import RATE, Feeder
 from barnabas.demo.pipelines import SHORT_LIVED, Pipelines, copy_pipelines
 from barnabas.demo.results import Results
 from barnabas.demo.screen import Screen
+from barnabas.demo.summary import summarize
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.testing import EmbeddedBroker
 
@@ -56,7 +62,8 @@ class Show:
             with Pipelines(files, self._screen.say, self._screen.hear, self._java_options) as pipelines:
                 feeder = Feeder(broker.bootstrap_servers, TOPICS, self._seconds, SEED)
                 checks = self._play(pipelines, feeder, broker.bootstrap_servers, folder)
-        _summarize(self._console, checks, self._screen, feeder)
+                late = {flow.name: flow.late for flow in pipelines.flows if flow.late}
+        summarize(self._console, checks, self._screen, sum(feeder.delivered.values()), late)
         return all(check.good for check in checks)
 
     def _settings(self, servers: str, folder: Path) -> dict[str, str]:
@@ -80,7 +87,18 @@ class Show:
             results.read_to_the_end()
             self._screen.say("")
             self._look(pipelines, feeder, results)
-        return all_checks(feeder, results, TOPICS, folder / "lake")
+        return [
+            *activity_checks(feeder.written, results.latest, results.counts["shop.activity.dead-letters"]),
+            *operations_checks(feeder.written, results.latest),
+            *alarm_checks(
+                feeder.written,
+                pipelines.rules,
+                feeder.incidents,
+                self._screen.alarms,
+                results.latest["operations.alarms"].values(),
+            ),
+            *warehouse_checks(feeder.delivered, folder / "lake"),
+        ]
 
     def _wait_for(self, done: Future[None], pipelines: Pipelines, feeder: Feeder, results: Results) -> None:
         while not done.done():
@@ -99,28 +117,3 @@ def _make_topics(broker: EmbeddedBroker, files: Sequence[PipelineFiles]) -> None
         broker.create_topic(topic, partitions=3)
     for wanted in (topic for each in files for topic in each.settings.topics):
         broker.create_topic(wanted.name, partitions=wanted.partitions, configs=dict(wanted.settings))
-
-
-def _summarize(console: Console, checks: list[Check], screen: Screen, feeder: Feeder) -> None:
-    table = Table(title="Every event once?", title_justify="left")
-    table.add_column("what was counted")
-    table.add_column("written", justify="right")
-    table.add_column("counted", justify="right")
-    table.add_column("")
-    for check in checks:
-        verdict = "[green]exact" if check.good else "[red]WRONG"
-        table.add_row(check.what, f"{check.expected:,}", f"{check.found:,}", verdict)
-    console.print()
-    console.print(table)
-    fired = sum(event.status == "fired" for event in screen.alarms)
-    console.print(
-        f"{sum(feeder.delivered.values()):,} events written; {fired} alarms fired and {len(screen.alarms) - fired} "
-        f"resolved. The first figures came after {screen.first_figures or 0:.0f} s, the end after "
-        f"{screen.elapsed:.0f} s."
-    )
-    wrong = sum(not check.good for check in checks)
-    if wrong:
-        console.print(f"[red]{wrong} of {len(checks)} counts are wrong.")
-    else:
-        console.print("[green]Every event was counted exactly once, by each pipeline.")
-        console.print("Your turn: [bold]barnabas pipeline init clicks --template activity")
