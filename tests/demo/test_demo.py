@@ -4,10 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+from barnabas.demo import __main__ as demo
+from barnabas.demo.show import Show
 
 PATIENCE = 300.0
 # Whoever runs tests in the background may have told them to ignore Ctrl-C, which processes inherit.
@@ -24,12 +28,26 @@ def _start(folder: Path, seconds: str) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("seconds", ["soon", "0", "-3", "inf"])
-def test_a_length_that_is_none_is_refused_at_once(tmp_path: Path, seconds: str) -> None:
-    process = _start(tmp_path, seconds)
-    said, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 2
-    assert "DEMO_SECONDS" in said
+@pytest.mark.parametrize("seconds", ["soon", "", "0", "-3", "inf", "nan", "86400", "[red]"])
+def test_a_length_that_is_none_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    monkeypatch.setenv("DEMO_SECONDS", seconds)
+    assert demo.main() == 2
+    said = capsys.readouterr().out
+    assert said.startswith(f"Error: DEMO_SECONDS={seconds} is no length of time")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("right", "code"), [(True, 0), (False, 1)])
+def test_the_exit_code_says_whether_all_was_exact(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, right: bool, code: int
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Show, "run", lambda show: right)
+    assert demo.main() == code
+    assert len(_left_in(tmp_path, patience=0)) == code  # what was said meanwhile, where it is of use
 
 
 @pytest.mark.slow
@@ -58,9 +76,9 @@ def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
     assert _left_in(tmp_path) == []
 
 
-def _left_in(folder: Path) -> list[str]:
+def _left_in(folder: Path, patience: float = 30) -> list[str]:
     """Java's own file of counters is gone a moment after its process."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patience
     while (left := [path.name for path in folder.iterdir()]) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left

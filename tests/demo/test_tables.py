@@ -55,12 +55,14 @@ def _alarms() -> list[AlarmEvent]:
     ]
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 50), (120, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(60, 24), (60, 50), (80, 24), (80, 50), (120, 24), (120, 40), (200, 60)]
+)
 def test_the_tables_fit_the_terminal_without_a_broken_line(width: int, height: int) -> None:
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=True, width=width, height=height, color_system=None)
     screen = Screen(console, 60, 0.0)
-    screen.hear(_alarms())
+    screen.alarms += _alarms()
     flows = [FlowProgress(f"a-flow-with-a-long-name-{number}", rows=100_000) for number in range(9)]
     console.print(screen._picture(120_000, _results(), flows))
     lines = [line.rstrip() for line in drawn.getvalue().splitlines()]
@@ -79,5 +81,6 @@ def test_where_nobody_looks_alarms_and_steps_are_lines() -> None:
         screen.hear(_alarms()[:1])
         screen.show(120_000, _results(), [])
     assert "planning activity" in said.getvalue()
+    assert "\x1b" not in said.getvalue()
     assert "alarm at 10:00: failing requests of catalogue fired" in said.getvalue()
-    assert "120,000 events written, 90,000 of the shop counted, 1 alarms fired" in said.getvalue()
+    assert "120,000 events written, 90,000 of the shop counted, 1 alarm fired" in said.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.pipelines.running.status import StatusFile, new_status
+from barnabas.pipelines.terminal import is_watched
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
 
@@ -88,7 +88,8 @@ class _Screen:
         self._status = StatusFile(files.folder)
         self._flows: list[FlowProgress] = []
         self.firing: Callable[[], list[str]] = list
-        self._live = Live(console=Console(stderr=True), transient=False) if sys.stderr.isatty() else None
+        console = Console(stderr=True)
+        self._live = Live(console=console, transient=False) if is_watched(console) else None
         self._told = time.monotonic()
         self._written = 0.0  # at once: while flows start, how the last run ended is no news
 

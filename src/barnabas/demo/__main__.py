@@ -12,18 +12,25 @@ import sys
 import time
 
 from rich.console import Console
+from rich.markup import escape
 
 from barnabas.demo.error_log import ErrorLog
 
 INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
+LONGEST = 7_200  # seconds: 60 times that of the shop's time, and a broker keeps a week
 
 
 def main() -> int:
     began = time.monotonic()
     console = Console(highlight=False)
-    seconds = _seconds(os.environ.get("DEMO_SECONDS", "60"))
+    asked = os.environ.get("DEMO_SECONDS", "60")
+    seconds = _seconds(asked)
     if seconds is None:
-        console.print("[red]Error:[/] DEMO_SECONDS is how long the shop is open: a number above 0.")
+        _tell_error(
+            console,
+            f"DEMO_SECONDS={asked} is no length of time: it is for how many seconds the shop is open, a number above 0 "
+            f"and up to {LONGEST:,}, such as 60.",
+        )
         return 2
     console.rule("[bold]Barnabas: a shop, its log, and three pipelines on Spark")
     with ErrorLog() as log:
@@ -35,7 +42,7 @@ def main() -> int:
             return INTERRUPTED
         except Exception as error:  # whatever it is: a sentence here, all of it in the log
             log.keep(error)
-            console.print(f"[red]Error:[/] {error}", markup=True, soft_wrap=True)
+            _tell_error(console, str(error))
             console.print(f"The details are in {log.path}.", soft_wrap=True)
             return 1
 
@@ -50,12 +57,16 @@ def _show(console: Console, seconds: float, began: float, log: ErrorLog) -> int:
     return 1
 
 
+def _tell_error(console: Console, text: str) -> None:
+    console.print(f"[red]Error:[/] {escape(text)}", soft_wrap=True)
+
+
 def _seconds(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
         return None
-    return seconds if 0 < seconds < float("inf") else None
+    return seconds if 0 < seconds <= LONGEST else None
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from barnabas.demo.results import Results
 from barnabas.demo.tables import alarm_text, all_tables, clock_of
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.terminal import is_watched
 
 TELL_SECONDS = 5.0
 FIGURES = ("activity.pages", "activity.traffic", "activity.searches", "operations.services")
@@ -25,7 +26,7 @@ class Screen:
         self._console = console
         self._seconds = seconds
         self._began = began
-        self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        self._live = Live(console=console, refresh_per_second=4) if is_watched(console) else None
         self._told = began
         self._step = "Spark is starting"
         self.first_figures: float | None = None
@@ -49,16 +50,14 @@ class Screen:
         """What goes on now; may be called from any thread."""
         self._step = step
         if self._live is None and step:
-            self._console.print(f"{self.elapsed:4.0f} s  {step}")
+            self._line(Text(f"{self.elapsed:4.0f} s  {step}"))
 
     def hear(self, events: Sequence[AlarmEvent]) -> None:
         self.alarms += events
         if self._live is None:
             for event in events:
-                line = Text.assemble(
-                    f"{self.elapsed:4.0f} s  alarm at {clock_of(event)}: ", alarm_text(event)
-                )
-                self._console.print(line)
+                moment = f"{self.elapsed:4.0f} s  alarm at {clock_of(event)}: "
+                self._line(Text.assemble(moment, alarm_text(event)))
 
     def show(self, sent: int, results: Results, flows: Sequence[FlowProgress]) -> None:
         if self.first_figures is None and any(results.latest[topic] for topic in FIGURES):
@@ -68,13 +67,18 @@ class Screen:
             self._live.update(self._picture(sent, results, flows))
         elif time.monotonic() - self._told >= TELL_SECONDS:
             self._told = time.monotonic()
-            self._console.print(self._headline(sent, results))
+            self._line(self._headline(sent, results))
+
+    def _line(self, text: Text) -> None:
+        """Broken nowhere: it may go to a file."""
+        self._console.print(text, soft_wrap=True)
 
     def _headline(self, sent: int, results: Results) -> Text:
         counted = sum(row["count"] for row in list(results.latest["activity.traffic"].values()))
         fired = sum(event.status == "fired" for event in list(self.alarms))
+        alarms = "1 alarm" if fired == 1 else f"{fired} alarms"
         return Text(
-            f"{self.elapsed:4.0f} s  {sent:,} events written, {counted:,} of the shop counted, {fired} alarms fired"
+            f"{self.elapsed:4.0f} s  {sent:,} events written, {counted:,} of the shop counted, {alarms} fired"
         )
 
     def _picture(self, sent: int, results: Results, flows: Sequence[FlowProgress]) -> RenderableType:

@@ -16,6 +16,7 @@ from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
 
 WIDE = 112  # columns in which three tables stand side by side
+NARROW = 76  # columns in which two of them do, and the headline is one line
 MOST_ROWS = 6
 SERVICES = 5
 HEADS = 2  # lines of a table above its rows
@@ -34,6 +35,8 @@ def all_tables(
         rows = min(MOST_ROWS, max(1, height - GAPS - 2 * HEADS - max(len(flows), 1)))
         above = _beside(_pages(results, rows), _searches(results, rows), _services(results))
         return Group(above, "", _beside(_alarms(alarms, max(rows, len(flows))), _flows(flows)))
+    if width < NARROW:
+        return _one_below_the_other(results, alarms, height)
     room = height - GAPS - 3 * HEADS - SERVICES
     rows = min(MOST_ROWS, max(1, room // 2))
     parts: list[RenderableType] = [
@@ -46,6 +49,15 @@ def all_tables(
     if room - 2 * rows > HEADS + len(flows):
         parts += ["", _flows(flows)]
     return Group(*parts)
+
+
+def _one_below_the_other(results: Results, alarms: Sequence[AlarmEvent], height: int) -> RenderableType:
+    room = (
+        height - GAPS - 2 - 4 * HEADS - SERVICES
+    )  # the headline has a second line, and there is one gap more
+    rows = min(MOST_ROWS, max(1, room // 3))
+    tables = (_pages(results, rows), _searches(results, rows), _services(results), _alarms(alarms, rows))
+    return Group(*[part for table in tables for part in (table, "")][:-1])
 
 
 def alarm_text(event: AlarmEvent) -> Text:
