@@ -98,7 +98,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "columnNameOfCorruptRecord",
         SOURCE,
-        "The column that takes a value that does not fit, when the schema names it.",
+        "The column that takes a value that does not fit, when the schema names it: BINARY, or STRING as text.",
         "_corrupt_record",
     ),
     # How it talks to the brokers.

@@ -31,6 +31,16 @@ class Read(NamedTuple):
     headers: dict[str, str]
 
 
+class Stored(NamedTuple):
+    """A record as the topic has it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
 @dataclass
 class Workbench:
     """One template in one folder, against one broker. `settings` go over the template's configuration."""
@@ -99,19 +109,32 @@ class Workbench:
 
 
 def read_topic(servers: str, topic: str) -> list[Read]:
-    """All records of a topic that are committed, partition by partition."""
+    """All records of a topic that are committed, partition by partition, as text."""
+    return [
+        Read(
+            None if record.key is None else record.key.decode(),
+            record.value,
+            {name: (value or b"").decode() for name, value in record.headers},
+        )
+        for record in stored_in(servers, topic)
+    ]
+
+
+def stored_in(servers: str, topic: str) -> list[Stored]:
+    """All records of a topic that are committed, partition by partition, byte for byte."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "tests", "enable.partition.eof": True})
     partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
-    found, ended = [], set()
+    found: list[Stored] = []
+    ended: set[int | None] = set()
     while len(ended) < len(partitions):
         message = consumer.poll(PATIENCE)
         assert message is not None, f"{topic} could not be read to its end"
         if message.error() is not None:
             ended.add(message.partition())
             continue
-        headers = {name: value.decode() for name, value in message.headers() or ()}
-        key = message.key()
-        found.append(Read(None if key is None else key.decode(), message.value(), headers))
+        place = message.partition() or 0, message.offset() or 0
+        headers: Any = message.headers() or ()
+        found.append(Stored(*place, message.key(), message.value(), list(headers)))
     consumer.close()
     return found

@@ -63,6 +63,17 @@ def test_batches_are_no_larger_than_the_topic_takes(strict_broker: EmbeddedBroke
     assert max(len(block.data) for block in blocks) <= 2000
 
 
+def test_a_large_record_goes_by_itself_as_far_as_the_topic_takes_it(strict_broker: EmbeddedBroker) -> None:
+    topic = strict_broker.create_topic(configs={"max.message.bytes": "3000000"})
+    large, small = b"v" * 2_500_000, b"v" * 600_000
+    (blocks,) = encode(strict_broker, [pa.record_batch({"value": [small, large, small, b"v"]})], topic)
+    assert [block.count for block in blocks] == [1, 1, 2]
+    with pytest.raises(
+        BadRowError, match=r"larger than the 3000000 bytes that the topic takes: raise its max\."
+    ):
+        encode(strict_broker, [pa.record_batch({"value": [large * 2]})], topic)
+
+
 def test_a_topic_that_is_not_there_is_named(strict_broker: EmbeddedBroker) -> None:
     with pytest.raises(SinkError, match="rows cannot be written to topic 'missing'"):
         encode(strict_broker, [pa.record_batch({"value": [b"v"]})], "missing", patience=0.5)

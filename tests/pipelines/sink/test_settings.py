@@ -71,7 +71,7 @@ def test_the_settings_of_kafkas_producer_are_understood() -> None:
         "sinkId": "s",
     }
     found = settings(**given)
-    assert (found.codec, found.acks, found.largest_batch) == (Codec.LZ4, 1, 5000)
+    assert (found.codec, found.acks, found.largest_request) == (Codec.LZ4, 1, 5000)
 
 
 @pytest.mark.parametrize(

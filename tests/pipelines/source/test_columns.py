@@ -42,6 +42,18 @@ def test_with_a_format_plain_names_are_the_values_and_underscores_the_records() 
     assert [shape.record_column(name) for name in chosen.names] == [None, None, "timestamp", "offset"]
 
 
+@pytest.mark.parametrize("kind", ["binary", "string"])
+def test_the_schema_says_whether_a_corrupt_value_is_bytes_or_text(kind: str) -> None:
+    options = {**BASE, "value.format": "json", "value.schema": f"user STRING, _corrupt_record {kind}"}
+
+    assert ddl(schema_of(options)) == f"user string, _corrupt_record {kind}"
+    chosen = schema_of({**options, "columns": "_corrupt_record,_key"})
+    assert ddl(chosen) == f"_corrupt_record {kind}, _key binary"
+    shape = shape_of(options, chosen)
+    assert shape.value is not None
+    assert shape.value.fields.names == ["user"]
+
+
 def test_avro_brings_its_fields_along() -> None:
     options = {**BASE, "value.format": "avro", "value.avro.schema": AVRO}
 

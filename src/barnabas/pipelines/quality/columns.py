@@ -12,15 +12,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.definitions.settings import QualityRule
+from barnabas.pipelines.quality.letters import letters_of
 from barnabas.pipelines.quality.observation import OBSERVATION
 
-CORRUPT = "_corrupt_record"
-"""Where the source puts a value that does not fit its schema."""
+REASONS = "reasons"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`kept` replaces the dataset; `rejected` has one column more, `reasons`, and goes to the dead letters."""
+    """`kept` replaces the dataset; `rejected` has one column more, REASONS, and goes to the dead letters."""
 
     kept: DataFrame
     rejected: DataFrame | None
@@ -40,35 +40,9 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
 
 
 def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:
-    """Records for the dead-letter topic: the original key and value where the dataset has them, else the row as JSON,
-    with the reasons and the origin in headers."""
-    columns = rejected.columns
-    row = F.to_json(F.struct(*(name for name in columns if name != "reasons")))
-    originals = [name for name in (CORRUPT, "_value", "value") if name in columns]
-    values = [F.col(name).cast("binary") for name in originals if _is_bytes(rejected, name)]
-    keys = [F.col(name).cast("binary") for name in ("_key", "key") if name in columns]
-    return rejected.select(
-        F.coalesce(*keys, F.lit(None).cast("binary")).alias("key"),
-        F.coalesce(*values, row.cast("binary")).alias("value"),
-        F.array(*_headers(dataset, columns)).alias("headers"),
-    )
-
-
-def _is_bytes(frame: DataFrame, name: str) -> bool:
-    return dict(frame.dtypes)[name] in ("binary", "string")
-
-
-def _headers(dataset: str, columns: Sequence[str]) -> list[Column]:
-    """`_topic` and so on is how the source names the record's own columns beside fields of a typed value."""
-    facts = {"errors.dataset": F.lit(dataset), "errors.reason": F.concat_ws("; ", "reasons")}
-    for name in ("topic", "partition", "offset"):
-        for column in (f"_{name}", name):
-            if column in columns:
-                facts.setdefault(f"errors.{name}", F.col(column))
-    return [
-        F.struct(F.lit(name).alias("key"), fact.cast("string").cast("binary").alias("value"))
-        for name, fact in facts.items()
-    ]
+    """Records for the dead-letter topic: the original ones, with the reasons and the origin in headers."""
+    types = {name: kind for name, kind in rejected.dtypes if name != REASONS}
+    return letters_of(dataset, rejected, types, F.concat_ws("; ", REASONS))
 
 
 def _goes_on(rules: Sequence[QualityRule]) -> Column:
@@ -87,7 +61,7 @@ def _goes_on(rules: Sequence[QualityRule]) -> Column:
 
 def _rejected(frame: DataFrame, rules: Sequence[QualityRule]) -> DataFrame:
     reasons = F.array_compact(F.array(*(F.when(_broken(rule), F.lit(rule.name)) for rule in rules)))
-    return frame.withColumn("reasons", reasons).filter(F.size("reasons") > 0)
+    return frame.withColumn(REASONS, reasons).filter(F.size(REASONS) > 0)
 
 
 def _broken(rule: QualityRule) -> Column:

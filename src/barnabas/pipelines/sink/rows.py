@@ -16,7 +16,7 @@ from barnabas.client.metadata import Topic
 from barnabas.client.transactional import patiently
 from barnabas.errors import KafkaError
 from barnabas.pipelines.sink.protocol import SinkError
-from barnabas.pipelines.sink.settings import SinkSettings
+from barnabas.pipelines.sink.settings import LARGEST_REQUEST, SinkSettings
 from barnabas.records.columnar.blocks import Block
 from barnabas.records.columnar.encode import BadRowError, Encoder, Target
 
@@ -79,8 +79,8 @@ class RowEncoder:
     async def _target(self, topic: str) -> Target:
         if topic not in self._targets:
             found = await patiently(self._client, lambda: self._find(topic))
-            limit = min(self._settings.largest_batch, await _largest_batch(self._client, topic))
-            self._targets[topic] = Target(topic, len(found.partitions), limit)
+            limit = await _largest_batch(self._client, topic)
+            self._targets[topic] = _target_of(found, limit, self._settings.largest_request)
         return self._targets[topic]
 
     async def _find(self, topic: str) -> Topic:
@@ -89,6 +89,12 @@ class RowEncoder:
         except KafkaError as error:
             # The client has been patient with a topic that is being created; one that is not there stays away.
             raise SinkError(f"rows cannot be written to topic {topic!r}: {error.message}") from error
+
+
+def _target_of(topic: Topic, limit: int, largest_request: int | None) -> Target:
+    """Whoever sets no largest request leaves it to the topic how large a record may be."""
+    batch = min(limit, LARGEST_REQUEST if largest_request is None else largest_request)
+    return Target(topic.name, len(topic.partitions), batch, limit if largest_request is None else batch)
 
 
 async def _largest_batch(client: Client, topic: str) -> int:

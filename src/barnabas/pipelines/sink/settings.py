@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-LARGEST_REQUEST = 1024 * 1024  # Kafka's max.request.size, which limits a batch too
+LARGEST_REQUEST = (
+    1024 * 1024
+)  # Kafka's max.request.size, which limits a batch too; a record alone only if it is set
 HANDED_OVER = 64 * 1024  # bytes of a task's rows that travel through the driver instead of in a transaction
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)  # as Hadoop's Path
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -46,7 +48,8 @@ class SinkSettings:
     handed_over: int = HANDED_OVER
     codec: int = Codec.NONE
     acks: int = -1
-    largest_batch: int = LARGEST_REQUEST
+    largest_request: int | None = None
+    """None: batches of LARGEST_REQUEST at most, and a record that is larger by itself, if its topic takes it."""
     timeout_ms: int | None = None
 
     @property
@@ -59,7 +62,6 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
     delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) or EXACTLY_ONCE
     topic = options.text("topic")
     handed_over = options.number("handedOverBytes")
-    timeout = options.client_text("transaction.timeout.ms")
     checkpoint = normal_location(options.text("checkpointLocation") or "")
     return SinkSettings(
         client=options.client_settings(),
@@ -72,8 +74,8 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
         handed_over=HANDED_OVER if handed_over is None else handed_over,
         codec=_word(options, "compression.type", CODEC_BY_NAME, "none"),
         acks=_word(options, "acks", _ACKS, "all"),
-        largest_batch=_bytes(options, "max.request.size", LARGEST_REQUEST),
-        timeout_ms=None if timeout is None else _bytes(options, "transaction.timeout.ms", 0),
+        largest_request=_number(options, "max.request.size"),
+        timeout_ms=_number(options, "transaction.timeout.ms"),
     )
 
 
@@ -135,10 +137,10 @@ def _word(options: Options, name: str, known: Mapping[str, Any], default: str) -
     return int(known[word])
 
 
-def _bytes(options: Options, name: str, default: int) -> int:
+def _number(options: Options, name: str) -> int | None:
     text = options.client_text(name)
     if text is None:
-        return default
+        return None
     if not text.isdecimal() or int(text) < 1:
         raise OptionError(f"option 'kafka.{name}' must be a whole number above zero, not {text!r}")
     return int(text)

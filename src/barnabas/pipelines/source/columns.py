@@ -171,7 +171,7 @@ def _namespace(options: Options, fields: StructType | None) -> dict[str, DataTyp
         return RECORD_COLUMNS
     corrupt = {options.require("columnNameOfCorruptRecord"): StringType()}
     own = {field.name: field.dataType for field in fields.fields}
-    return {**own, **corrupt, **{f"_{name}": kind for name, kind in RECORD_COLUMNS.items()}}
+    return {**corrupt, **own, **{f"_{name}": kind for name, kind in RECORD_COLUMNS.items()}}
 
 
 def _default(options: Options, fields: StructType | None) -> dict[str, DataType]:

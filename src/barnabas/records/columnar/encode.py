@@ -42,6 +42,7 @@ class Target:
     topic: str
     partitions: int
     largest_batch: int  # bytes, header included, before compression
+    largest_alone: int = 0  # the same of a batch of one record, if that may be larger
 
 
 class Encoder:
@@ -92,14 +93,15 @@ class Encoder:
         target: Target,
         partition: int,
     ) -> tuple[Block, int]:
-        after, end, latest = encode_records(
-            scratch, HEADER_SIZE, order, first, last, columns.timestamps,
-            *columns.key, *columns.value, columns.header_starts, *columns.names, *columns.contents,
-        )  # fmt: skip
+        after, end, latest = columns.encode(scratch, order, first, last)
+        if after == first and target.largest_alone > target.largest_batch:
+            scratch = np.empty(min(target.largest_alone, columns.largest_size), np.uint8)
+            after, end, latest = columns.encode(scratch, order, first, first + 1)
         if after == first:
+            largest = max(target.largest_batch, target.largest_alone)
             raise BadRowError(
-                f"a row for topic {target.topic!r} is larger than the {target.largest_batch} bytes that the topic "
-                "takes (max.message.bytes, and the option kafka.max.request.size)"
+                f"a row for topic {target.topic!r} is larger than the {largest} bytes that the topic takes: raise its "
+                "max.message.bytes, and the option kafka.max.request.size if it is set"
             )
         base = columns.timestamp_of(int(order[first]))
         records = scratch.data[HEADER_SIZE:end]
@@ -125,6 +127,14 @@ class _Columns:
             int(offsets[-1] - offsets[0]) if len(offsets) else 0
             for offsets in (self.key[0], self.value[0], self.names[0], self.contents[0])
         )
+
+    def encode(self, out: np.ndarray, order: np.ndarray, first: int, last: int) -> tuple[int, int, int]:
+        """As many of the rows as fit into `out`, behind the room for a header; see `encode_records`."""
+        done: tuple[int, int, int] = encode_records(
+            out, HEADER_SIZE, order, first, last, self.timestamps,
+            *self.key, *self.value, self.header_starts, *self.names, *self.contents,
+        )  # fmt: skip
+        return done
 
     def timestamp_of(self, row: int) -> int:
         return int(self.timestamps[row]) if len(self.timestamps) else self._now_ms

@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.connection import broker_options
+from barnabas.pipelines.origin import ORIGIN
 from barnabas.pipelines.times import event_time
 
 spark = SparkSession.active()
@@ -28,7 +29,7 @@ def reports() -> DataFrame:
         .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
-        .schema(f"{FIELDS}, _corrupt_record STRING, _topic STRING, _partition INT, _offset BIGINT")
+        .schema(f"{FIELDS}, {ORIGIN}")
         .load()
     )
     return raw.withColumn("time", event_time(F.col("time"))).withWatermark("time", "1 minute")
