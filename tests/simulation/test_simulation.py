@@ -38,8 +38,8 @@ def test_stories_have_transactions_of_either_kind_and_processes_that_stop() -> N
     stories = [Story(seed) for seed in range(1, 9)]
     for story in stories:
         story.run()
-    assert any(story.trader.committed for story in stories)
-    assert any(story.trader.aborted for story in stories)
+    assert any(story.cast.trader.committed for story in stories)
+    assert any(story.cast.trader.aborted for story in stories)
     assert any("does nothing for" in event for story in stories for event in story.events)
 
 
@@ -48,7 +48,7 @@ def test_a_seed_tells_the_same_story_again() -> None:
     first.run()
     second.run()
     assert first.events == second.events
-    assert first.loop.time() == second.loop.time()
+    assert first.stage.loop.time() == second.stage.loop.time()
 
 
 @pytest.mark.parametrize("name", [None, *MUTANTS])
@@ -62,8 +62,8 @@ def _told(story: Story) -> tuple[str, float, list[str]]:
     try:
         story.run()
     except StoryFailed as failure:
-        return failure.reason, story.loop.time(), story.events
-    return "", story.loop.time(), story.events
+        return failure.reason, story.stage.loop.time(), story.events
+    return "", story.stage.loop.time(), story.events
 
 
 @pytest.mark.parametrize("name", MUTANTS)

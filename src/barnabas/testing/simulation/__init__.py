@@ -5,8 +5,15 @@ network.py     requests between brokers: delayed, lost, repeated, cut off
 brokers.py     brokers without sockets and threads, on disks that can lose what was not synced
 clients.py     a producer that remembers what was acknowledged, a reader that remembers what it saw
 trader.py      a transactional producer, and a reader of what was committed
+operator.py    somebody who changes settings in the middle of it all
+stage.py       what all of them stand on: chance, time, machines, and the book of what happened
+cast.py        which clients take part in a story
+happenings.py  what happens to the cluster
 invariants.py  what must be true after every step
-scenario.py    one story: what happens, when, and the check after each step
+watch.py       time passes in small steps, and is watched
+ending.py      everything is mended, and what was told is compared with what is there
+complaints.py  what brokers log
+scenario.py    one story, from its beginning to its end
 telling.py     many stories, on all cores
 mutants.py     bugs put in on purpose, to see that the simulator finds them
 

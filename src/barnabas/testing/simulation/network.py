@@ -50,6 +50,11 @@ class Network:
     def delay(self) -> float:
         return DELAYS[int(self.chance.random() * len(DELAYS))]
 
+    def mend(self) -> None:
+        """From now on everything arrives, and once."""
+        self.cuts.clear()
+        self.loss = self.duplication = 0.0
+
     def disconnect(self, number: int) -> None:
         """A process is gone: what it was serving is never answered."""
         self.servers.pop(number, None)

@@ -1,0 +1,50 @@
+"""The clients of a story: all of them write and read, and some trade in transactions or commit offsets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.testing.simulation.clients import Committer, Reader, Writer
+from barnabas.testing.simulation.stage import Stage
+from barnabas.testing.simulation.trader import CommittedReader, Trader
+
+PARTITIONS = 2
+WITH_TRANSACTIONS = 0.4  # of the stories; in the others, consumers commit offsets
+
+
+class Cast:
+    def __init__(self, stage: Stage) -> None:
+        network, image, chance = stage.network, stage.image, stage.chance
+        indexes = range(PARTITIONS)
+        self.writers = [Writer(network, index, image, chance) for index in indexes]
+        self.readers = [Reader(network, index, image, chance) for index in indexes]
+        self.committers = [Committer(network, index, image, chance) for index in indexes]
+        self.trader = Trader(network, image, chance)
+        self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
+        self.has_transactions = chance.random() < WITH_TRANSACTIONS
+        self._finite: list[asyncio.Task[None]] = []
+        self._endless: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._finite = [asyncio.ensure_future(client.run()) for client in self._with_an_end()]
+        self._endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
+
+    def _with_an_end(self) -> list[Writer | Committer | Trader]:
+        """Clients that finish what they do when they are asked to."""
+        return [*self.writers, *([self.trader] if self.has_transactions else self.committers)]
+
+    def _without_one(self) -> list[Reader]:
+        return [*self.readers, *(self.committed_readers if self.has_transactions else ())]
+
+    def ask_to_finish(self) -> None:
+        for client in self._with_an_end():
+            client.is_to_stop = True
+
+    def has_finished(self) -> bool:
+        return all(task.done() for task in self._finite)
+
+    def raise_what_failed(self) -> None:
+        """A client that met something impossible has ended with it."""
+        for task in (*self._finite, *self._endless):
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error

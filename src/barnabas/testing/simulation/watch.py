@@ -1,0 +1,59 @@
+"""Time passes in small steps, and after each of them somebody looks whether all is still as it must be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.testing.simulation.cast import Cast
+from barnabas.testing.simulation.clients import TOPIC, Violation
+from barnabas.testing.simulation.invariants import Invariants
+from barnabas.testing.simulation.stage import Stage
+
+CHECK_SECONDS = 0.02
+MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched anew
+
+
+class Watch:
+    def __init__(self, stage: Stage, cast: Cast, invariants: Invariants) -> None:
+        self._stage = stage
+        self._cast = cast
+        self._invariants = invariants
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, and look again and again."""
+        time = self._stage.loop.time
+        end = time() + seconds
+        while True:
+            self._look()
+            left = end - time()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, CHECK_SECONDS))
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        end = self.mending_ends()
+        while not condition():
+            if self._stage.loop.time() > end:
+                raise Violation(f"this never came true: {what}")
+            await self.wait(CHECK_SECONDS)
+
+    def mending_ends(self) -> float:
+        """When whatever is to come right must have, if nothing more happens."""
+        return self._stage.loop.time() + MENDING_SECONDS
+
+    def look_at_everything(self) -> None:
+        self._invariants.check(self._stage.image(), thorough=True)
+
+    def _look(self) -> None:
+        self._cast.raise_what_failed()
+        image = self._stage.image()
+        self._invariants.check(image)
+        for machine in self._stage.machines:
+            if machine.lost_power and machine.serves and _is_in_sync(image, machine.number):
+                machine.lost_power = False
+
+
+def _is_in_sync(image: MetadataImage, number: int) -> bool:
+    return all(number in state.isr for state in image.topics[TOPIC].partitions if number in state.replicas)
