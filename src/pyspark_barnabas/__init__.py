@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from barnabas.pipelines.quiet_workers import leave_quietly
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["DefaultSource"]
+
+leave_quietly()
 
 
 class DefaultSource(DataSource):

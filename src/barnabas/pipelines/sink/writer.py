@@ -25,6 +25,7 @@ from barnabas.client.lane import Identity
 from barnabas.client.shipping import Shipper, TransactionalShipper
 from barnabas.client.transactional import Transactions
 from barnabas.pipelines.broker_link import BrokerLink, link_to
+from barnabas.pipelines.quiet_workers import leave_quietly
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
 from barnabas.pipelines.sink.names import Place, own_names
@@ -207,6 +208,7 @@ class Task:
                 pass
             return written
         keep_freed_memory()
+        leave_quietly()
         link = link_to(**self.settings.client.link)
         return link.run(self._write(link, rows, written, batch))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from barnabas.pipelines.broker_link import link_to
+from barnabas.pipelines.quiet_workers import leave_quietly
 from barnabas.pipelines.source.columns import RowShape
 from barnabas.pipelines.source.ranges import OffsetRange, plan_tasks
 from barnabas.pipelines.source.settings import SourceSettings
@@ -50,6 +51,7 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     from barnabas.records.columnar.decode import decode
 
     keep_freed_memory()
+    leave_quietly()
     builder = RowBuilder(shape)
     fetching = FetchingSettings(settings.client.fetch, settings.poll_timeout, settings.fail_on_data_loss)
     for found in RangeFetcher(link_to(**settings.client.link), task.ranges, fetching):
