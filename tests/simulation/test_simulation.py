@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.testing.simulation.mutants import MUTANTS
 from barnabas.testing.simulation.scenario import Story, StoryFailed
-from barnabas.testing.simulation.telling import tell
+from barnabas.testing.simulation.telling import _tell, tell
 
 # Always the same stories, and as many of them as the time allows; `make simulate` tells as many others as one likes.
 SECONDS = float(os.environ.get("SIMULATION_SECONDS", "60"))
@@ -32,6 +32,13 @@ def test_a_story_that_once_ended_badly_ends_well(seed: int) -> None:
 @pytest.mark.timeout(300)
 def test_no_story_loses_a_record_takes_one_back_or_has_two_leaders() -> None:
     assert tell(FIRST_SEED, LAST_SEED, seconds=SECONDS) > 0
+
+
+def test_what_a_child_has_found_reaches_whoever_let_it_tell() -> None:
+    with MUTANTS["divergence_goes_unnoticed"](), pytest.raises(StoryFailed) as found:
+        _tell(range(1, MUTANT_STORIES), deadline=float("inf"))
+    assert found.value.reason
+    assert found.value.events
 
 
 def test_stories_have_transactions_of_either_kind_and_processes_that_stop() -> None:
