@@ -19,8 +19,8 @@ from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.warehouse import generator as warehouse
 from tests.cli.conftest import Cli
 from tests.kafka_jars import PROJECT_ROOT
-from tests.pipelines.library.test_logs import LEVELS, entries_of
-from tests.pipelines.library.workbench import Workbench
+from tests.pipelines.library.test_logs import Expected, letters_in, written
+from tests.pipelines.library.workbench import Workbench, stored_in
 
 PROGRAMS = Path(sys.executable).parent
 PATIENCE = 240  # seconds for one run, on a busy machine
@@ -101,15 +101,17 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
     orders = Counter(record.key for record in made["enrich"] if record.topic == enrich.ORDERS)
     enriched = Counter(f"o{record.key}" for record in benches["enrich"].read("enrich.orders.enriched"))
     assert enriched == orders
-    entries = [record for level in LEVELS for record in benches["logs"].read(f"logs.{level}")]
-    assert len(entries) == entries_of(made["logs"])[0].total()
+    expected = Expected(stored_in(cli.bootstrap, "app.logs"))
+    found = written(benches["logs"]), letters_in(benches["logs"])
+    assert tuple(map(len, found)) == (len(expected.entries), len(expected.letters))
     # A minute is written when it is closed.
     services = benches["operations"].latest("operations.services").values()
     assert 0 < sum(row["reports"] for row in services) <= RECORDS
     table = pyarrow.dataset.dataset(
         tmp_path / "warehouse" / "storage" / "warehouse" / "events", format="parquet", partitioning="hive"
     ).to_table()
-    assert Counter(table["key"].to_pylist()) == Counter(record.key for record in made["warehouse"])
+    keys = Counter(str(record.key).encode() for record in made["warehouse"])
+    assert Counter(table["key"].to_pylist()) == keys
 
 
 def for_sparks_runner(name: str, folder: Path, servers: str) -> Workbench:

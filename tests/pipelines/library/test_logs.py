@@ -1,74 +1,225 @@
-"""The template `logs`: entries of several lines, masked, by level; what is no entry goes to the dead letters."""
+"""The template `logs`: entries of several lines, masked, by level; every other record is a dead letter."""
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.library.logs.generator import SOURCES, TOPIC
-from barnabas.pipelines.library.records import Generated
+from barnabas.pipelines.library.logs.generator import TOPIC
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import START, Workbench
+from tests.pipelines.library.workbench import Stored, Workbench, stored_in
 
-pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
+pytestmark = pytest.mark.timeout(300)  # a busy machine
 
-LEVELS = ("error", "warn", "info", "debug")
+LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
+LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)"
+# How each application writes an entry: time, level, and what becomes its message.
+FORMS = {
+    "shop/web-0": (rf"(\S+) {LEVEL} (.*)", r"\3"),
+    "shop/web-1": (rf"(\S+ \S+) \[main\] {LEVEL}  (.*)", r"[main] \3"),
+    "billing/worker-0": (rf"(\S+ \S+) - billing.pay - {LEVEL} - (.*)", r"- billing.pay - \3"),
+    "unknown": (rf"\[(\S+)\] \[{LEVEL}\] (.*)", r"\3"),
+}
+SAME_LEVEL = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+CONTINUATIONS = ("Traceback", "TimeoutError", "com.shop.PaymentException", "Caused by", "}")
 MASKS = (
-    (r"[\w.+-]+@[\w-]+\.[\w.]+", "<email>"),
-    (r"\b\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}\b", "<card>"),
-    (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<address>"),
+    (rb"[\w.+-]+@[\w-]+\.[\w.]+", b"<email>"),
+    (rb"\b\d{4} \d{4} \d{4} \d{4}\b", b"<card>"),
+    (rb"\b\d+\.\d+\.\d+\.\d+\b", b"<address>"),
 )
+MAX_LINES, MAX_BYTES = 8, 200
 
 
-def masked(text: str) -> str:
+class Letter(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes | None]
+
+
+class Expected:
+    """What plain Python makes of the lines of a topic: `entries` that are over, those that are `open`, and letters."""
+
+    def __init__(self, records: list[Stored]) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.open: list[dict[str, Any]] = []
+        self.letters: list[Letter] = []
+        files: dict[tuple[str, int], list[Stored]] = defaultdict(list)
+        for record in records:
+            files[source_of(record.key), record.partition].append(record)
+        for (source, partition), lines in files.items():
+            self._join(source, partition, lines)
+
+    def _join(self, source: str, partition: int, lines: list[Stored]) -> None:
+        entry: dict[str, Any] | None = None
+        for line in lines:
+            text = (line.value or b"").decode("utf-8", "replace")
+            begins = re.fullmatch(FORMS.get(source, FORMS["unknown"])[0], text, re.DOTALL)
+            if "25:61" in text or begins:
+                self.entries += [entry] if entry else []
+                entry = entry_of(source, partition, line, begins) if begins else None
+            if line.value is None:
+                self._set_aside(line, b"has no value")
+            elif "25:61" in text:
+                self._set_aside(line, b"has a time that cannot be")
+            elif not begins and not (text == "" or text.startswith((" ", "\t", *CONTINUATIONS))):
+                self._set_aside(line, b"neither begins nor continues an entry")
+            elif entry is None:
+                self._set_aside(line, b"continues an entry that is not there")
+            elif not begins:
+                entry["text"] += b"\n" + masked(text.encode())[0]
+        self.open += [entry] if entry else []
+
+    def _set_aside(self, line: Stored, reason: bytes) -> None:
+        value, count = (None, 0) if line.value is None else masked(line.value)
+        place = {"errors.partition": line.partition, "errors.offset": line.offset}
+        headers = {
+            **dict(line.headers),
+            "errors.dataset": b"entries",
+            "errors.reason": reason,
+            "errors.topic": b"app.logs",
+            **{name: str(number).encode() for name, number in place.items()},
+            **({"errors.masked": str(count).encode()} if count else {}),
+        }
+        self.letters.append(Letter(line.key, value, headers))
+
+
+def source_of(key: bytes | None) -> str:
+    if key is None:
+        return "unknown"
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return "0x" + key.hex().upper()
+
+
+def masked(text: bytes) -> tuple[bytes, int]:
+    count = 0
     for pattern, name in MASKS:
-        text = re.sub(pattern, name, text)
-    return text
+        text, found = re.subn(pattern, name, text)
+        count += found
+    return text, count
 
 
-def entries_of(lines: list[Generated]) -> tuple[Counter[tuple[str, str, str]], int]:
-    """(source, level, message) of each entry but the last one of a file, and how many were none."""
-    by_file: dict[str, list[str]] = defaultdict(list)
-    for line in lines:
-        text = (line.value or b"").decode()
-        entries = by_file[str(line.key)]
-        if re.match(r"\d{4}-|%", text) or not entries:
-            entries.append(text)
-        else:
-            entries[-1] += "\n" + text
-    good: Counter[tuple[str, str, str]] = Counter()
-    bad = 0
-    for source, entries in by_file.items():
-        for entry in entries[:-1]:
-            parts = entry.split(" ", 2)
-            if entry.startswith("%"):
-                bad += 1
-            else:
-                good[source, parts[1], masked(parts[2])] += 1
-    return good, bad
+def entry_of(source: str, partition: int, line: Stored, begins: re.Match[str]) -> dict[str, Any]:
+    message = begins.expand(FORMS.get(source, FORMS["unknown"])[1])
+    return {
+        "time": datetime.fromisoformat(begins[1].removesuffix("Z").removesuffix("+00:00")),
+        "source": source,
+        "level": SAME_LEVEL.get(begins[2], begins[2]),
+        "text": masked(message.encode())[0],
+        "partition": partition,
+        "offset": line.offset,
+    }
 
 
-def test_lines_become_entries_as_plain_python_joins_them(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    bench = Workbench("logs", tmp_path / "clean", broker.bootstrap_servers)
-    bench.create_inputs(TOPIC)
-    lines = bench.generate(600)
-    # One more entry of each file ends the one before it; itself it stays open.
-    lines += [Generated(TOPIC, source, b"2026-01-01T00:00:00.000Z INFO end", START) for source in SOURCES]
-    bench.send(lines)
-    bench.run(spark)
-    good, bad = entries_of(lines)
-    found = Counter()
+def as_written(entry: dict[str, Any]) -> dict[str, Any]:
+    """With no more of its text than the settings allow, and the rest counted."""
+    text = entry["text"]
+    kept = b"\n".join(text.split(b"\n")[:MAX_LINES])[:MAX_BYTES].decode("utf-8", "ignore")
+    return {
+        **{name: fact for name, fact in entry.items() if name not in ("text", "time")},
+        "time": entry["time"].strftime("%Y-%m-%dT%H:%M:%S.") + f"{entry['time'].microsecond // 1000:03d}Z",
+        "message": kept,
+        "lines": text.count(b"\n") + 1,
+        "omitted_lines": text.count(b"\n") - kept.count("\n"),
+        "omitted_bytes": len(text) - len(kept.encode()),
+    }
+
+
+def written(bench: Workbench) -> list[dict[str, Any]]:
+    """All entries, each from the topic of its level and with the key of its file."""
+    found = []
     for level in LEVELS:
         for record in bench.read(f"logs.{level}"):
             row = json.loads(record.value or b"")
-            assert row["level"].lower() == level
-            found[row["source"], row["level"], row["message"]] += 1
-    assert found == good
-    letters = bench.read("app.logs.dead-letters")
-    assert len(letters) == bad
-    assert {letter.headers["errors.reason"] for letter in letters} == {"begins with a time and a level"}
+            assert (row["level"].lower(), row["source"]) == (level, record.key)
+            assert record.headers == {}
+            found.append(row)
+    return found
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+
+
+def letters_in(bench: Workbench) -> list[Letter]:
+    return [
+        Letter(record.key, record.value, dict(record.headers))
+        for record in stored_in(bench.servers, "app.logs.dead-letters")
+    ]
+
+
+def send_strange_lines(bench: Workbench) -> None:
+    """What generated files do not have: one file in two partitions, any bytes as keys, headers, large lines."""
+    begin = b"2026-01-01T00:00:00.000Z INFO "
+    producer = Producer({"bootstrap.servers": bench.servers})
+    for partition in (0, 1):
+        for line in (b"  of partition 0 or 1", begin + b"%d" % partition, b"  and the rest"):
+            producer.produce("app.logs", line, b"shop/web-0", partition)
+    bracketed = b"[2026-01-01T00:00:00+00:00] [FATAL] "
+    large = "\N{GREEK SMALL LETTER ALPHA}".encode() * 40_000
+    for key in (b"\xff\x00", b"", "\N{GREEK SMALL LETTER ALPHA}".encode()):
+        for value in (bracketed + large, b"\tat last", b"?\xff ann@example.com", None, bracketed + b"end"):
+            producer.produce("app.logs", value, key, 1, headers=[("trace", b"\xff"), ("none", None)])
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    """With a broker of its own, because topics of results have fixed names; two hundred bytes are a long entry."""
+    limits = {"logs.max.lines": str(MAX_LINES), "logs.max.bytes": str(MAX_BYTES)}
+    with EmbeddedBroker() as broker:
+        bench = Workbench(
+            "logs", tmp_path / "clean", broker.bootstrap_servers, {**limits, "logs.idle": "0.1s"}
+        )
+        bench.create_inputs(TOPIC)
+        yield bench
+
+
+def test_lines_become_entries_as_plain_python_joins_them(spark: SparkSession, bench: Workbench) -> None:
+    bench.send(bench.generate(1_500))
+    send_strange_lines(bench)
+    runner = bench.run(spark)
+    expected = Expected(stored_in(bench.servers, "app.logs"))
+    assert {letter.headers["errors.reason"] for letter in expected.letters} == {
+        b"has no value",
+        b"has a time that cannot be",
+        b"neither begins nor continues an entry",
+        b"continues an entry that is not there",
+    }
+    rows = in_order(written(bench))
+    assert rows == in_order([as_written(entry) for entry in expected.entries])
+    assert any(row["omitted_lines"] for row in rows)
+    assert sorted(letters_in(bench), key=repr) == sorted(expected.letters, key=repr)
+    assert runner.flows["by_level"].broken == {"entries: is a line of an entry": len(expected.letters)}
+
+
+def test_the_last_entry_of_a_file_is_over_when_the_file_has_fallen_silent(
+    spark: SparkSession, bench: Workbench
+) -> None:
+    """Lines of other files make Spark look at the clock, in runs that end when they have read what is there."""
+    begin = b"2026-01-01T00:00:00.000Z INFO "
+    rounds = [
+        {b"silent": begin + b"a", b"slow": begin + b"b"},
+        {b"other": begin + b"c", b"slow": b"  and b"},
+        {b"other": begin + b"d"},
+        {b"slow": b"  and b, too late"},
+    ]
+    over = []
+    for lines in rounds:
+        producer = Producer({"bootstrap.servers": bench.servers})
+        for key, line in lines.items():
+            producer.produce("app.logs", line, key, 0)
+        assert producer.flush(60) == 0
+        bench.run(spark)
+        over.append({row["message"] for row in written(bench)})
+    assert over == [set(), {"a"}, {"a", "b\n  and b", "c"}, {"a", "b\n  and b", "c", "d"}]
+    (letter,) = letters_in(bench)
+    assert (letter.key, letter.value) == (b"slow", b"  and b, too late")

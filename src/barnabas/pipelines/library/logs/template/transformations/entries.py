@@ -1,4 +1,7 @@
-"""Lines become entries: those of a stack trace join the line above them, and entries are taken apart and masked."""
+"""Lines become entries: those of a stack trace join the line above them, and entries are taken apart and masked.
+
+What lines look like is in the tables below: change them to what your applications write.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,89 +10,161 @@ from pyspark import pipelines as dp
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from barnabas.durations import seconds_of
 from barnabas.pipelines.connection import broker_options
+from barnabas.pipelines.log_lines import Entry, Joiner, Letter, line_rules
+from barnabas.pipelines.quality.letters import letter_headers
 
 spark = SparkSession.active()
 
 BROKER = broker_options(spark)
-BEGINS = r"^\d{4}-\d\d-\d\dT[\d:.]+Z |^%"
-FORM = r"(?s)^(\S+) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)$"
+TOPIC = spark.conf.get("logs.topic")
+
+# A line with a time and a level begins an entry. Patterns are Python's, from the beginning of a line on.
+TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?( ?(Z|[+-]\d\d:?\d\d))?"
+LEVELS = {
+    "TRACE": "TRACE",
+    "DEBUG": "DEBUG",
+    "INFO": "INFO",
+    "WARN": "WARN",
+    "WARNING": "WARN",
+    "ERROR": "ERROR",
+    "FATAL": "FATAL",
+    "CRITICAL": "FATAL",
+}
+CONTEXT = r"\[[^\]]*\]|- \S+ -"  # [main], as log4j writes it; - a.logger -, as Python does
+BEGINS = (
+    rf"\[?(?P<time>{TIME})\]?\s+((?P<context>{CONTEXT})\s+)?"
+    rf"\[?(?P<level>{'|'.join(LEVELS)})\]?:?(?!\S)(?:[ \t]+-(?!\S))?[ \t]*(?P<message>.*)"
+)
+# A line that looks like one of these continues the entry above it. Any other line goes to the dead letters by itself.
+CONTINUES = {
+    "blank": r"\s*$",
+    "indented": r"\s",
+    "a frame, as Java writes it": r"at \S",
+    "what caused an exception": r"(Caused by|Suppressed): ",
+    "frames that are left out": r"\.\.\. \d+ (more|common frames omitted)",
+    "an exception that nobody caught": r'Exception in thread "',
+    "a trace, as Python writes it": r"Traceback \(",
+    "a frame, as Python writes it": r'File "',
+    "between two traces of Python": r"(During handling of the|The) above exception",
+    "the name of an error": r"\w[\w.$]*(Error|Exception|Interrupt|Exit)(:|$)",
+    "a panic of Go": r"panic: |goroutine \d+ \[",
+    "closing brackets": r"[)\]}]+[,;]?\s*$",
+}
+# What must not be kept, in entries and in dead letters, and what stands there instead.
 MASKS = {
-    r"[\w.+-]+@[\w-]+\.[\w.]+": "<email>",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+": "<email>",
     r"\b\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}\b": "<card>",
     r"\b\d{1,3}(\.\d{1,3}){3}\b": "<address>",
 }
+RULES = line_rules(spark.conf.getAll, begins=BEGINS, levels=LEVELS, continues=CONTINUES, masks=MASKS)
+IDLE_MS = int(seconds_of(spark.conf.getAll.get("logs.idle", "30 seconds")) * 1000)
 
-JOINED = StructType(
-    [
-        StructField("source", StringType()),
-        StructField("partition", LongType()),
-        StructField("offset", LongType()),
-        StructField("entry", StringType()),
-    ]
+PENDING = (
+    "offset LONG, time STRING, level STRING, message STRING, lines LONG, omitted_lines LONG, omitted_bytes LONG, "
+    "seen LONG, timer LONG"
+)
+# Either an entry, or a record that belongs to none: then `problem` says why, and the record is there as it came.
+JOINED = (
+    "source STRING, time STRING, level STRING, message STRING, lines LONG, omitted_lines LONG, omitted_bytes LONG, "
+    "problem STRING, masked LONG, _topic STRING, _partition INT, _offset LONG, _key BINARY, _value BINARY, "
+    "_headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
 
 
-def joined_row(key: Any, pending: Any) -> Row:
-    return Row(source=key[0], partition=pending[0], offset=pending[1], entry=pending[2])
-
-
 class JoinLines(StatefulProcessor):
-    """Keeps the entry of each file that may still go on, with the offset of its first line. It is over when the next
-    one begins. A timer could end it sooner, but a query with timers of the clock never ends when it is run once."""
+    """Keeps the entry of each file that may still go on. It is over when the next one begins, or when no line of its
+    file has come for a while: the last words of a program that has ended are worth knowing, too."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.pending = handle.getValueState("pending", "partition LONG, offset LONG, entry STRING")
+        self.handle = handle
+        self.state = handle.getValueState("pending", PENDING)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        pending = self.pending.get() if self.pending.exists() else None
+        entry, _, timer = self.kept()
+        joiner = Joiner(RULES, entry)
         # The lines of a file are in order in its partition, not in what a shuffle hands over.
-        for row in sorted(rows, key=lambda row: row["offset"]):
-            if pending is None or row["begins"]:
-                if pending is not None:
-                    yield joined_row(key, pending)
-                pending = (row["partition"], row["offset"], row["line"])
-            else:
-                pending = (pending[0], pending[1], f"{pending[2]}\n{row['line']}")
-        if pending is not None:
-            self.pending.update(pending)
+        for row in sorted(rows, key=lambda row: row["_offset"]):
+            for found in joiner.take(row["_offset"], row["_value"]):
+                yield entry_row(key, found) if isinstance(found, Entry) else letter_row(found, row)
+        self.keep(joiner.pending, timerValues.getCurrentProcessingTimeInMs(), timer)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        entry, seen, timer = self.kept()
+        if entry is None or timer != expiredTimerInfo.getExpiryTimeInMs():
+            return  # it was set for an entry that has ended since
+        if timerValues.getCurrentProcessingTimeInMs() < seen + IDLE_MS:
+            self.keep(entry, seen, None)
+        else:
+            self.state.clear()
+            yield entry_row(key, entry)
+
+    def kept(self) -> tuple[Entry | None, int, int | None]:
+        """The entry, when the last line of its file came, and the one timer that counts."""
+        if not self.state.exists():
+            return None, 0, None
+        kept: Any = self.state.get()
+        *entry, seen, timer = kept
+        return Entry(*entry), seen, timer
+
+    def keep(self, entry: Entry | None, seen: int, timer: int | None) -> None:
+        if entry is None:
+            self.state.clear()
+            return
+        if timer is None:
+            timer = seen + IDLE_MS
+            self.handle.registerTimer(timer)
+        self.state.update((*entry, seen, timer))
 
     def close(self) -> None:
         pass
 
 
-def masked(text: Column) -> Column:
-    for pattern, name in MASKS.items():
-        text = F.regexp_replace(text, pattern, name)
-    return text
+def entry_row(key: Any, entry: Entry) -> Row:
+    source, topic, partition = key
+    facts = entry._asdict()
+    return Row(source=source, _topic=topic, _partition=partition, _offset=facts.pop("offset"), **facts)
 
 
-def part(number: int) -> Column:
-    """A part of an entry; NULL if it has not the form of one."""
-    return F.nullif(F.regexp_extract("entry", FORM, number), F.lit(""))
+def letter_row(letter: Letter, record: Row) -> Row:
+    found = {"_value": letter.value, "problem": letter.problem, "masked": letter.masked}
+    return Row(**{**record.asDict(), **found})
 
 
 def joined_lines() -> DataFrame:
-    raw = (
+    records = (
         spark.readStream.format("barnabas")
         .options(**BROKER)
-        .option("subscribe", spark.conf.get("logs.topic"))
+        .option("subscribe", TOPIC)
         .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
-        .option("columns", "key,value,partition,offset")
+        .option("maxOffsetsPerTrigger", spark.conf.get("logs.batch.lines"))
+        .option("columns", "topic,partition,offset,key,value,headers")
         .load()
     )
-    line = F.col("value").cast("string")
-    lines = raw.select(
-        F.coalesce(F.col("key").cast("string"), F.lit("unknown")).alias("source"),
-        F.col("partition").cast("long").alias("partition"),
-        "offset",
-        line.alias("line"),
-        line.rlike(BEGINS).alias("begins"),
+    lines = records.select(
+        source_of(F.col("key")).alias("source"),
+        *(F.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset", "key", "value")),
+        readable(F.col("headers")).alias("_headers"),
     )
-    return lines.groupBy("source").transformWithState(JoinLines(), JOINED, "Append", "None")
+    files = lines.groupBy("source", "_topic", "_partition")
+    return files.transformWithState(JoinLines(), JOINED, "Append", "ProcessingTime")
+
+
+def source_of(key: Column) -> Column:
+    """Which file a line is of. A key that is no text is shown in hexadecimal digits."""
+    text = key.cast("string")
+    shown = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(key)))
+    return F.coalesce(shown, F.lit("unknown"))
+
+
+def readable(headers: Column) -> Column:
+    """Names of headers are text, says Kafka, but nobody checks it, and Python would stop at one that is none."""
+    return F.transform(
+        headers, lambda one: F.struct(F.make_valid_utf8(one["key"]).alias("key"), one["value"].alias("value"))
+    )
 
 
 # Not within the definition of the view: there Spark's own runner lets nobody ask for columns, as the join does.
@@ -98,29 +173,30 @@ JOINED_LINES = joined_lines()
 
 @dp.temporary_view
 def entries() -> DataFrame:
-    return JOINED_LINES.select(
-        F.lit(spark.conf.get("logs.topic")).alias("topic"),
-        "partition",
-        "offset",
-        "source",
-        F.try_to_timestamp(part(1)).alias("time"),
-        part(2).alias("level"),
-        masked(part(3)).alias("message"),
-        masked(F.col("entry")).alias("value"),
-    )
+    """And the records that belong to none: those have a `problem`. A time without an offset is of Spark's time zone."""
+    return JOINED_LINES.withColumn("time", F.to_timestamp("time"))
 
 
-dp.create_sink("levels", "barnabas", BROKER)
+dp.create_sink("topics", "barnabas", BROKER)
 
 
-@dp.append_flow(name="by_level", target="levels")
+@dp.append_flow(name="by_level", target="topics")
 def by_level() -> DataFrame:
-    """Each entry to the topic of its level, as JSON, keyed by the file that it is of."""
-    row = F.struct("time", "source", "level", "message", "partition", "offset")
-    # What is no entry has gone to the dead letters; Spark's own runner does not read that rule, and leaves it out.
-    found = spark.readStream.table("entries").where("level IS NOT NULL AND time IS NOT NULL")
-    return found.select(
-        F.concat(F.lit("logs."), F.lower("level")).alias("topic"),
-        F.col("source").alias("key"),
-        F.to_json(row).alias("value"),
+    """Each entry to the topic of its level, as JSON, keyed by the file that it is of; each other record to the dead
+    letters. One query for both, with one state: what is no part of an entry here is a dead letter and nowhere else."""
+    is_entry = F.col("problem").isNull()
+    row = F.struct(
+        "time", "source", "level", "message", "lines", "omitted_lines", "omitted_bytes",
+        F.col("_partition").alias("partition"), F.col("_offset").alias("offset"),
+    )  # fmt: skip
+    record = {part: F.col(f"_{part}") for part in ("headers", "topic", "partition", "offset")}
+    masked = F.nullif("masked", F.lit(0))
+    headers = letter_headers("entries", F.col("problem"), record, masked=masked)
+    return spark.readStream.table("entries").select(
+        F.when(is_entry, F.concat(F.lit("logs."), F.lower("level")))
+        .otherwise(F.lit(f"{TOPIC}.dead-letters"))
+        .alias("topic"),
+        F.when(is_entry, F.col("source").cast("binary")).otherwise(F.col("_key")).alias("key"),
+        F.when(is_entry, F.to_json(row).cast("binary")).otherwise(F.col("_value")).alias("value"),
+        F.when(~is_entry, headers).alias("headers"),
     )
