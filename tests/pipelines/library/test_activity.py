@@ -134,7 +134,8 @@ def test_every_event_is_counted_as_plain_python_counts_it(
     broken = Generated(TOPIC, None, BAD_VALUE, START)
     # Times that no timestamp can hold, or that would close every window for the events that are still to come.
     impossible = [{**events[0], "time": time} for time in (2**63 - 1, END_OF_CENTURY, -1)]
-    wrong = [Generated(TOPIC, "x", json.dumps(event).encode(), START) for event in impossible]
+    half = {**events[0], "amount": "a lot"}  # all of an event but for one field
+    wrong = [Generated(TOPIC, "x", json.dumps(event).encode(), START) for event in (*impossible, half)]
     bench.send([*records[:100], broken, *wrong, *records[100:], as_record(events[-1])])
     bench.send_aborted(records[:10])
     first = bench.run(spark)

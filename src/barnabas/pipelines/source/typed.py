@@ -2,7 +2,7 @@
 
 A parser refuses a block because of one row. The block is then halved, and each half parsed anew, down to single rows: a
 good row gets the same columns whatever stands beside it, and a bad one is found in about as many steps as the block's
-length has digits in binary.
+length has digits in binary. A few values of JSON are not halved but read one by one, by a reader that takes more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ import pyarrow.json as arrow_json
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from barnabas.pipelines.source.columns import ValueFormat
+from barnabas.pipelines.source.json_rows import Row, RowReader
 from barnabas.records.columnar.lines import lines_of
+
+FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
 
 Parser = Callable[[pa.Array], "Parsed"]
 
@@ -39,21 +42,23 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
     fields = [field for field in form.fields.fields if field.name in wanted]
     schema = to_arrow_schema(type(form.fields)(fields), timezone="UTC")
     if form.kind == "json":
-        return halving(_json_parser(schema), schema)
+        return halving(_json_parser(schema), _json_row_parser(schema), FEW)
     if form.kind == "csv":
-        return halving(_csv_parser(form, schema), schema)
+        return halving(_csv_parser(form, schema), _nothing_of(schema))
     if form.kind == "avro":
-        return halving(_avro_parser(form, schema), schema)
-    return halving(_string_parser, schema)
+        return halving(_avro_parser(form, schema), _nothing_of(schema))
+    return halving(_string_parser, _nothing_of(schema))
 
 
-def halving(parse: Parser, schema: pa.Schema) -> Parser:
+def halving(parse: Parser, otherwise: Parser, few: int = 1) -> Parser:
+    """What `parse` refuses in a block of `few` rows or less is left to the other parser, which refuses nothing."""
+
     def parse_all(values: pa.Array) -> Parsed:
         try:
             return parse(values)
         except (BadBlockError, pa.ArrowInvalid):
-            if len(values) == 1:
-                return Parsed([pa.nulls(1, field.type) for field in schema], np.ones(1, np.bool_))
+            if len(values) <= few:
+                return otherwise(values)
         half = len(values) // 2
         first, second = parse_all(values[:half]), parse_all(values[half:])
         columns = [pa.concat_arrays(pair) for pair in zip(first.columns, second.columns, strict=True)]
@@ -63,7 +68,8 @@ def halving(parse: Parser, schema: pa.Schema) -> Parser:
 
 
 def _json_parser(schema: pa.Schema) -> Parser:
-    # Arrow reads a date from a number only: it comes as text, and is cast.
+    # Arrow reads a date from a number only, and a time without a zone from one with a zone: these come as text, and are
+    # cast.
     as_written = pa.schema([field.with_type(_without_dates(field.type)) for field in schema])
     options = arrow_json.ParseOptions(explicit_schema=as_written, unexpected_field_behavior="ignore")
 
@@ -74,13 +80,28 @@ def _json_parser(schema: pa.Schema) -> Parser:
         table = arrow_json.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
         found = _parsed(table, as_written, bad)
         columns = [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)]
+        for column in columns:
+            column.validate(
+                full=True
+            )  # Arrow has not looked whether text is UTF-8, nor at the digits of decimals
         return Parsed(columns, found.bad)
 
     return parse
 
 
+def _json_row_parser(schema: pa.Schema) -> Parser:
+    reader = RowReader(schema)
+
+    def parse(values: pa.Array) -> Parsed:
+        rows = [Row({}, True) if value is None else reader.read(value) for value in values.to_pylist()]
+        columns = [pa.array([row.fields.get(field.name) for row in rows], field.type) for field in schema]
+        return Parsed(columns, np.array([not row.fits for row in rows], np.bool_))
+
+    return parse
+
+
 def _without_dates(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_date(kind):
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
         return pa.string()
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_without_dates(kind.value_type)))
@@ -132,6 +153,15 @@ def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
         except (TypeError, OverflowError) as error:  # pyarrow's, for a value of another type
             raise BadBlockError(str(error)) from error
         return Parsed(columns, bad)
+
+    return parse
+
+
+def _nothing_of(schema: pa.Schema) -> Parser:
+    """Nulls for values that do not fit."""
+
+    def parse(values: pa.Array) -> Parsed:
+        return Parsed([pa.nulls(len(values), field.type) for field in schema], np.ones(len(values), np.bool_))
 
     return parse
 

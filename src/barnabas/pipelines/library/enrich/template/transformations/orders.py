@@ -28,7 +28,7 @@ def orders() -> DataFrame:
         .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
-        .schema(f"{ORDER}, {ORIGIN}")
+        .schema(f"{ORDER}, _corrupt_record BINARY, {ORIGIN}")
         .load()
     )
     return raw.withColumn("time", event_time(F.col("time")))

@@ -29,7 +29,7 @@ def reports() -> DataFrame:
         .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
-        .schema(f"{FIELDS}, {ORIGIN}")
+        .schema(f"{FIELDS}, _corrupt_record BINARY, {ORIGIN}")
         .load()
     )
     return raw.withColumn("time", event_time(F.col("time"))).withWatermark("time", "1 minute")
