@@ -81,6 +81,26 @@ def test_both_connectors_read_the_same_rows(spark: SparkSession, broker: Embedde
 
 
 @requires_connector
+def test_a_pattern_means_the_same_topics_to_both(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    """It is found anywhere in a name, and leaves out what is internal to Kafka, not all that begins with `__`."""
+    meant = ["__odd", "odd", "very-odd-2"]
+    for name in (*meant, "even"):
+        broker.create_topic(name)
+        produce(broker.bootstrap_servers, name, [b"x"])
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "odd"})
+    consumer.commit(offsets=[TopicPartition("odd", 0, 1)], asynchronous=False)
+    assert "__consumer_offsets" in consumer.list_topics(timeout=DEADLINE).topics
+    consumer.close()
+
+    def topics(source: str) -> list[str]:
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        frame = reader.option("subscribePattern", "odd|__consumer").load()
+        return sorted({row["topic"] for row in frame.select("topic").collect()})
+
+    assert topics("barnabas") == topics("kafka") == meant
+
+
+@requires_connector
 def test_both_read_a_compacted_and_a_transactional_topic_alike(spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedBroker({"log.cleaner.backoff.ms": "100"}, data_dir=tmp_path) as compacting:
         address = compacting.bootstrap_servers
@@ -269,6 +289,10 @@ def test_a_mistake_is_told_in_one_sentence(spark: SparkSession, broker: Embedded
         read(spark, broker.bootstrap_servers, "any", startingOffset="earliest")
     with pytest.raises(Exception, match="topic 'nowhere-at-all' does not exist"):
         read(spark, broker.bootstrap_servers, "nowhere-at-all").count()
+    reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    reader = reader.option("subscribe", "any").option("value.format", "json").schema("n INT NOT NULL")
+    with pytest.raises(Exception, match="column 'n' is NOT NULL in the schema"):
+        reader.load().count()
 
 
 @requires_java

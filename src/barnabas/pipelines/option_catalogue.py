@@ -20,7 +20,10 @@ OPTIONS: tuple[Option, ...] = (
     # Which records.
     Option("subscribe", SOURCE, "Topics, separated by commas."),
     Option(
-        "subscribePattern", SOURCE, "A regular expression (RE2) that the whole name of a topic must match."
+        "subscribePattern",
+        SOURCE,
+        "A regular expression (RE2) that is found in the names of topics: `orders` finds `old-orders` too, `^orders$` "
+        "does not. Kafka's internal topics are left out.",
     ),
     Option("assign", SOURCE, 'Partitions as JSON: `{"orders":[0,1]}`.'),
     Option(

@@ -1,7 +1,7 @@
 """Schemas: what there is, what a caller may ask for, and where it comes from."""
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source.columns import schema_of, shape_of
@@ -73,6 +73,26 @@ def test_avro_brings_its_fields_along() -> None:
 def test_a_format_without_what_it_needs_is_refused(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         schema_of({**BASE, **options})
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        (StructField("n", LongType(), False), "n"),
+        (StructField("_key", BinaryType(), False), "_key"),
+        (StructField("l", ArrayType(LongType(), False)), r"l\[\]"),
+        (StructField("o", StructType([StructField("n", LongType(), False)])), r"o\.n"),
+    ],
+)
+def test_what_may_be_null_cannot_be_declared_not_null(field: StructField, name: str) -> None:
+    with pytest.raises(OptionError, match=f"column '{name}' is NOT NULL .* 'value.schema'"):
+        shape_of({**BASE, "value.format": "json"}, StructType([field]))
+
+
+def test_what_is_never_null_may_be_declared_so() -> None:
+    schema = StructType([StructField("n", LongType()), StructField("_offset", LongType(), False)])
+    assert shape_of({**BASE, "value.format": "json"}, schema).schema == schema
+    assert ddl(schema_of({**BASE, "value.format": "json", "value.schema": "n BIGINT NOT NULL"})) == "n bigint"
 
 
 def test_a_schema_with_another_type_says_what_the_column_is() -> None:

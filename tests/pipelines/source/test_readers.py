@@ -88,6 +88,7 @@ def test_partitions_are_chosen_by_pattern_or_assigned(broker: EmbeddedBroker) ->
         produce(broker.bootstrap_servers, name, [name.encode()], partition=1)
 
     assert values_of(read_all(broker, subscribePattern="pick-.")) == [b"pick-a", b"pick-b"]
+    assert values_of(read_all(broker, subscribePattern="^other$")) == [b"other"]
     assert values_of(read_all(broker, assign='{"other":[1],"pick-a":[0]}')) == [b"other"]
     with pytest.raises(SourceError, match="there is no other-7"):
         read_all(broker, assign='{"other":[7]}')

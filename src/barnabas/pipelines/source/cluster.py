@@ -14,12 +14,15 @@ from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.broker_link import BrokerLink, link_to
 from barnabas.pipelines.options import OptionError
+from barnabas.pipelines.sink.ledger import SINKS_TOPIC
 from barnabas.pipelines.source.errors import SourceError
 from barnabas.pipelines.source.offsets import EARLIEST, LATEST, Moment, Offsets, partitions_text
 from barnabas.pipelines.source.settings import SourceSettings, Subscription
 from barnabas.types import ZERO_UUID, TopicPartition, uuid_to_text
 
-INTERNAL_PREFIX = "__"  # a pattern such as `.*` means the topics of people
+# A pattern such as `.*` means the topics of people: as in Spark's connector not the broker's own, and not the books of
+# our sinks, which would grow with every batch that reads them.
+NEVER_MEANT = frozenset({SINKS_TOPIC})
 
 
 class Assigned(NamedTuple):
@@ -107,7 +110,7 @@ async def _assigned(client: Client, subscription: Subscription) -> Assigned:
 
 async def _topics(client: Client, subscription: Subscription) -> dict[str, Topic]:
     if subscription.pattern is not None:
-        return _matching(await client.all_topics(), subscription.pattern)
+        return matching(await client.all_topics(), subscription.pattern)
     names = subscription.topics or sorted({place.topic for place in subscription.assigned})
     try:
         return await client.topics(names)
@@ -117,7 +120,7 @@ async def _topics(client: Client, subscription: Subscription) -> dict[str, Topic
         raise
 
 
-def _matching(topics: dict[str, Topic], pattern: str) -> dict[str, Topic]:
+def matching(topics: dict[str, Topic], pattern: str) -> dict[str, Topic]:
     try:
         compiled = re2.compile(pattern)
     except re2.error as error:
@@ -127,7 +130,7 @@ def _matching(topics: dict[str, Topic], pattern: str) -> dict[str, Topic]:
     return {
         name: topic
         for name, topic in sorted(topics.items())
-        if not name.startswith(INTERNAL_PREFIX) and compiled.fullmatch(name)
+        if not topic.internal and name not in NEVER_MEANT and compiled.search(name)
     }
 
 

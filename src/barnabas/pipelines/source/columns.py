@@ -40,6 +40,7 @@ RECORD_COLUMNS: dict[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": HEADERS,
 }
+NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 FORMATS = ("json", "avro", "csv", "string")
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
@@ -94,6 +95,8 @@ def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
     shape = RowShape(schema, value)
     for field in schema.fields:
         column = shape.record_column(field.name)
+        if column not in NEVER_NULL:
+            _check_nullable(field.name, field.dataType, field.nullable)
         if column is not None:
             _check_type(field, _known(RECORD_COLUMNS, column))
         elif value is not None and field.name == value.corrupt_column:
@@ -102,6 +105,20 @@ def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
         elif value is not None and field.name not in value.fields.names:
             raise OptionError(f"unknown column {field.name!r}: the value has {', '.join(value.fields.names)}")
     return shape
+
+
+def _check_nullable(name: str, kind: DataType, nullable: bool) -> None:
+    """Spark takes NOT NULL at its word, and a null for whatever lies there; a source cannot change a given schema."""
+    if not nullable:
+        raise OptionError(
+            f"column {name!r} is NOT NULL in the schema, and a record may lack it: leave NOT NULL out, or give the "
+            "fields by the option 'value.schema', which passes over it"
+        )
+    if isinstance(kind, StructType):
+        for inner in kind.fields:
+            _check_nullable(f"{name}.{inner.name}", inner.dataType, inner.nullable)
+    elif isinstance(kind, ArrayType):
+        _check_nullable(f"{name}[]", kind.elementType, kind.containsNull)
 
 
 def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
