@@ -29,10 +29,34 @@ class BatchLog:
         numbers = self._numbers()
         return (numbers[-1], self.read(numbers[-1])) if numbers else None
 
+    def decide(self, batch: int, document: Any) -> bool:
+        """Note what is to be done, once: False when it, or a later one, was decided already.
+
+        A process that sleeps while others go on may find its number free again, because old entries are removed. It
+        looks once more after it has written: then it sees the later ones, and takes its own back.
+        """
+        if not self._folder.create_text(_name(batch), json.dumps(document)):
+            return False
+        numbers = self._numbers()
+        if numbers[-1] > batch:
+            self._folder.delete(_name(batch))
+            return False
+        self._remove(numbers[:-KEPT])
+        return True
+
+    def latest_number(self) -> int:
+        """-1 when nothing was decided."""
+        numbers = self._numbers()
+        return numbers[-1] if numbers else -1
+
     def write(self, batch: int, document: Any) -> None:
+        """Note something, over what was noted before."""
         self._folder.write_text(_name(batch), json.dumps(document))
-        for old in self._numbers()[:-KEPT]:
-            self._folder.delete(_name(old))
+        self._remove(self._numbers()[:-KEPT])
+
+    def _remove(self, numbers: list[int]) -> None:
+        for number in numbers:
+            self._folder.delete(_name(number))
 
     def _numbers(self) -> list[int]:
         names = [name.removesuffix(".json") for name in self._folder.names() if name.endswith(".json")]

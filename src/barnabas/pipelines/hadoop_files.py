@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
+import uuid
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.jvm import jvm_of
@@ -78,31 +82,71 @@ class HadoopFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all: written aside, then renamed over what was there."""
-        aside = self._path(f".{name}.new")
-        stream = self._files.create(aside, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        target = self._path(name)
+        aside, target = self._path(f".{name}.new"), self._path(name)
+        self._write(aside, text)
         if self._files.exists(target):
             self._files.delete(target, False)
-        self._rename(aside, target)
+        if not self._files.rename(aside, target):
+            raise OSError(f"{aside} could not be renamed to {target}")
+
+    def create_text(self, name: str, text: str) -> bool:
+        """A file that was not there before, whole or not at all; False if it is there. Of several processes that try at
+        once one succeeds, on local disks and where a rename never replaces a file (HDFS; on S3 it may)."""
+        aside = self._path(f".{name}.{uuid.uuid4().hex}.new")
+        self._write(aside, text)
+        try:
+            local = local_path(self._files.resolvePath(aside).toString())
+            if local is not None:
+                return _linked(local, os.path.join(os.path.dirname(local), name))
+            return not self._files.exists(self._path(name)) and self._renamed(aside, self._path(name))
+        finally:
+            self._files.delete(aside, False)
 
     def move(self, name: str, target: str) -> None:
-        """Rename a file within the folder, over one that an interrupted move has left."""
-        path = self._path(target)
+        """Rename a file within the folder, unless somebody has. Nobody ever writes another file under the new name."""
+        source, path = self._path(name), self._path(target)
         self._files.mkdirs(path.getParent())
-        if self._files.exists(path):
-            self._files.delete(path, False)
-        self._rename(self._path(name), path)
+        if not self._files.exists(source) or self._renamed(source, path) or not self._files.exists(source):
+            return
+        if not self._files.exists(path):
+            raise OSError(f"{source} could not be renamed to {path}")
+        self._files.delete(source, False)  # a rename that is a copy was interrupted after it
 
     def delete(self, name: str = "") -> None:
         self._files.delete(self._path(name), True)
 
-    def _rename(self, source: Any, target: Any) -> None:
-        if not self._files.rename(source, target):
-            raise OSError(f"{source} could not be renamed to {target}")
+    def _write(self, path: Any, text: str) -> None:
+        stream = self._files.create(path, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def _renamed(self, source: Any, target: Any) -> bool:
+        """False when the source has gone, or the target is there: some file systems say so, others throw."""
+        try:
+            return bool(self._files.rename(source, target))
+        except Py4JJavaError:
+            return False
 
     def _path(self, name: str) -> Any:
         return self._path_class(f"{self.url}/{name}") if name else self._root
+
+
+def local_path(url: str) -> str | None:
+    """The path of a URL on a disk of this machine; None for what lies elsewhere."""
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme in ("", "file") else None
+
+
+def _linked(source: str, target: str) -> bool:
+    """A second name for a file: unlike a rename, it never replaces one."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without second names: two at once might both succeed
+        if os.path.exists(target):
+            return False
+        os.rename(source, target)
+    return True

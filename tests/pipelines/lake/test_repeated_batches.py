@@ -7,7 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from barnabas.pipelines.definitions.settings import Lake
+from barnabas.pipelines.definitions.settings import Compaction, Lake
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import LakeWriter, lake_writer
 
 
@@ -40,3 +43,23 @@ def test_a_stream_with_a_state_goes_on_after_a_batch_that_was_decided_and_not_fi
     start(spark, tmp_path).awaitTermination(120)
     found = spark.read.parquet(f"file://{tmp_path}/table").select("id").collect()
     assert sorted(row.id for row in found) == [1, 2, 3]
+
+
+def test_a_column_that_has_changed_its_type_is_refused_and_a_new_one_is_kept_when_files_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(path=f"file://{tmp_path}/table", files_per_batch=1)
+    place = ("'2026-11-16' AS date", "7 AS hour")
+    LakeWriter(spark, lake, ["date", "hour"], "query-1")(spark.range(2).selectExpr("id", *place), 0)
+    wider = spark.range(2, 4).selectExpr("id", "CAST(id AS STRING) AS text", *place)
+    again = LakeWriter(spark, lake, ["date", "hour"], "query-1")
+    again(wider, 1)
+    again(spark.range(1).selectExpr("id", "'2026-11-16' AS date", "12 AS hour"), 2)
+    with pytest.raises(PipelineError, match=r"has other types .*\(id is bigint, not string\)"):
+        LakeWriter(spark, lake, [], "query-2")(
+            spark.range(1).selectExpr("CAST(id AS STRING) AS id", *place), 0
+        )
+    folder = HadoopFolder(spark, lake.path)
+    assert Compactor(spark, folder, Compaction(files=2, after="1 hour")).run() == 1
+    found = spark.read.parquet(f"{lake.path}/date=2026-11-16/hour=7").collect()
+    assert sorted((row.id, row.text) for row in found) == [(0, None), (1, None), (2, "2"), (3, "3")]

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writing import LakeWriter
+from barnabas.pipelines.lake.writing import ASIDE, LakeWriter
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import HOUR, Workbench
 
 pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 
 
-def rows_in(folder: Path) -> list[tuple[str | None, str | None, int]]:
+def rows_in(folder: Path) -> list[tuple[bytes | None, bytes | None, int]]:
     """Key, value and hour of every row, read without Spark."""
     table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table()
     return list(zip(*(table[name].to_pylist() for name in ("key", "value", "hour")), strict=True))
@@ -33,9 +33,7 @@ def test_every_record_is_loaded_once_and_small_files_are_merged(
     for part in range(2):
         bench.send(made[part::2])
         bench.run(spark)
-    expected = sorted(
-        (record.key, (record.value or b"").decode(), record.time // HOUR % 24) for record in made
-    )
+    expected = sorted((str(record.key).encode(), record.value, record.time // HOUR % 24) for record in made)
     assert sorted(rows_in(table)) == expected
     files = len(list(table.glob("date=*/hour=*/*.parquet")))
     folder = HadoopFolder(spark, f"file://{table}")
@@ -51,10 +49,11 @@ def test_a_batch_that_is_run_again_is_finished_and_not_repeated(spark: SparkSess
     table = tmp_path / "table"
     frame = spark.createDataFrame([(str(number), number % 4) for number in range(40)], "key STRING, hour INT")
     writer = LakeWriter(spark, Lake(path=f"file://{table}"), ["hour"], "query-1")
-    moves = writer._write_aside(frame, 0)
-    writer._log.write(0, moves)
-    first = min(moves.items())
-    writer._folder.move(f"{writer._aside(0)}/{first[0]}", first[1])
+    writer._decide(frame, 0)
+    decided = writer._log.read(0)
+    assert decided is not None
+    name, target = min(decided["moves"].items())
+    writer._folder.move(f"{ASIDE}/query-1/{decided['attempt']}/{name}", target)
     again = LakeWriter(spark, Lake(path=f"file://{table}"), ["hour"], "query-1")
     again(frame, 0)
     again(frame, 0)

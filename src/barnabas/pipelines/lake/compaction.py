@@ -1,20 +1,25 @@
 """Fewer and larger files for the hours that no longer grow.
 
-The merged files are written to a hidden folder, what is to be exchanged is noted, and then the old files go and the new
-ones come. Without a table format no exchange of files is one step for readers: one that lists the folder in these
-milliseconds misses the hour, but never sees a record twice. After a crash the noted exchange is finished before
-anything else is written.
+The merged files are written to a hidden folder of this attempt alone. What is to be exchanged is noted under the next
+number of the hour: this is the decision, and it is made once, even if two drivers merge the same hour. Only then the
+old files go and the new ones come. Without a table format no exchange of files is one step for readers: one that lists
+the folder in these milliseconds misses the hour, but never sees a record twice. After a crash the noted exchange is
+finished before anything else is written.
+
+Files of an hour go by a decision only. So who finds them all after it has read the last number, and gets the next one,
+knows that they were there until then.
 """
 
 from __future__ import annotations
 
-import json
 import logging
+import posixpath
 import uuid
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.layout import HIDDEN, Merge, plan_merges
@@ -22,6 +27,7 @@ from barnabas.pipelines.lake.layout import HIDDEN, Merge, plan_merges
 logger = logging.getLogger(__name__)
 
 NOTES = f"{HIDDEN}/merges"
+ASIDE = f"{HIDDEN}/aside/merges"
 
 
 class Compactor:
@@ -30,47 +36,66 @@ class Compactor:
     def __init__(self, session: SparkSession, folder: HadoopFolder, rule: Compaction) -> None:
         self._session = session
         self._folder = folder
-        self._notes = folder.below(NOTES)
         self._rule = rule
 
     def run(self) -> int:
         """Merge what is worth it; how many partitions that were."""
         merges = plan_merges(self._folder.all_files(), self._rule)
-        for merge in merges:
-            self._merge(merge)
-        return len(merges)
+        return sum([self._merge(merge) for merge in merges])
 
     def finish_interrupted(self) -> None:
-        for name in self._notes.names():
-            text = self._notes.read_text(name)
-            if name.endswith(".json") and text is not None:
-                self._exchange(name, json.loads(text))
+        """Exchanges that were decided and not finished."""
+        left = {posixpath.dirname(found.name) for found in self._folder.below(ASIDE).all_files()}
+        for place in sorted(left):
+            latest = self._decisions(posixpath.dirname(place)).latest()
+            if latest is not None and latest[1]["aside"] == f"{ASIDE}/{place}":
+                self._exchange(*latest)
 
-    def _merge(self, merge: Merge) -> None:
-        number = uuid.uuid4().hex
-        aside = f"{HIDDEN}/aside/merge-{number}"
-        sources = [self._folder.path_of(name) for name in merge.files]
-        merged = self._session.read.parquet(*sources).coalesce(merge.pieces)
-        merged.write.mode("overwrite").parquet(self._folder.path_of(aside))
-        written = [found.name for found in self._folder.below(aside).all_files()]
-        note = {
-            "aside": aside,
-            "remove": list(merge.files),
-            "add": {
-                f"{aside}/{name}": f"{merge.partition}/merged-{number}-{index:04d}{name[name.index('.') :]}"
-                for index, name in enumerate(written)
-            },
+    def _merge(self, merge: Merge) -> bool:
+        decisions = self._decisions(merge.partition)
+        number = decisions.latest_number() + 1
+        there = {
+            f"{merge.partition}/{found.name}" for found in self._folder.below(merge.partition).all_files()
         }
-        self._notes.write_text(f"{number}.json", json.dumps(note))
-        self._exchange(f"{number}.json", note)
-        logger.info("merged %d files of %s into %d", len(merge.files), merge.partition, len(written))
+        if not there.issuperset(merge.files):
+            return False  # another driver was faster
+        aside = f"{ASIDE}/{merge.partition}/{number}-{uuid.uuid4().hex}"
+        try:
+            note = self._write_aside(merge, aside, number)
+        except Exception:  # whatever Spark makes of files that are not there any more
+            if decisions.latest_number() >= number:
+                return False
+            raise
+        if not decisions.decide(number, note):
+            self._folder.delete(aside)
+            return False
+        self._exchange(number, note)
+        logger.info("merged %d files of %s into %d", len(merge.files), merge.partition, len(note["add"]))
+        return True
 
-    def _exchange(self, name: str, note: dict[str, Any]) -> None:
-        """Each step does no harm when it is repeated."""
+    def _write_aside(self, merge: Merge, aside: str, number: int) -> dict[str, Any]:
+        sources = [self._folder.path_of(name) for name in merge.files]
+        # A table may have got columns since its first files: those of one file alone would not be all.
+        merged = self._session.read.option("mergeSchema", "true").parquet(*sources).coalesce(merge.pieces)
+        merged.write.parquet(self._folder.path_of(aside))
+        written = [found.name for found in self._folder.below(aside).all_files()]
+        unique = posixpath.basename(aside)
+        add = {
+            f"{aside}/{name}": f"{merge.partition}/merged-{unique}-{index:04d}{name[name.index('.') :]}"
+            for index, name in enumerate(written)
+        }
+        return {"aside": aside, "remove": list(merge.files), "add": add}
+
+    def _exchange(self, number: int, note: dict[str, Any]) -> None:
+        """Each step does no harm when it is repeated, or done by two at once."""
         for old in note["remove"]:
             self._folder.delete(old)
         for source, target in note["add"].items():
-            if self._folder.exists(source):
-                self._folder.move(source, target)
-        self._folder.delete(note["aside"])
-        self._notes.delete(name)
+            self._folder.move(source, target)
+        attempts = self._folder.below(posixpath.dirname(note["aside"]))
+        for attempt in attempts.names():
+            if int(attempt.split("-")[0]) <= number:  # what was not decided by now never will be
+                attempts.delete(attempt)
+
+    def _decisions(self, partition: str) -> BatchLog:
+        return BatchLog(self._folder.below(f"{NOTES}/{partition}"))

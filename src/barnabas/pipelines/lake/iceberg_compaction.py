@@ -1,11 +1,14 @@
 """Fewer and larger files in an Iceberg table, for hours that no longer grow; old snapshots go.
 
 Spark merges the files of an hour into new ones, and one commit exchanges them: readers see the hour before or after.
-A merge is noted before its files are written, so that those of a merge that was killed can be removed.
+A merge is noted before its files are written, with the files that it replaces, so that those of a merge that was killed
+can be removed. That must wait until one of the replaced files has left the table: who believes that the merge is still
+his, however long he was asleep, cannot commit it from then on.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import uuid
@@ -43,19 +46,24 @@ class IcebergCompactor:
         files = {f"{_folder(file.hour)}/{index}": file for index, file in enumerate(self._table.files())}
         for merge in plan_merges(((name, file.size) for name, file in files.items()), self._rule):
             merged += self._merge([files[name] for name in merge.files], merge.pieces)
+        self.remove_leftovers()
         self._table.expire(time.time() - seconds_of(self._rule.keep), SNAPSHOTS_KEPT)
         return merged
 
-    def finish_interrupted(self) -> None:
-        """Files of a merge that was killed before its commit are in no table."""
-        for name in self._notes.names():
-            if not self._table.has_merge(name):
+    def remove_leftovers(self) -> None:
+        """Files of merges that were killed before their commit, once nobody can commit them any more."""
+        notes = {name: json.loads(self._notes.read_text(name) or "[]") for name in self._notes.names()}
+        there = {file.path for file in self._table.files()} if notes else set()
+        for name, replaced in notes.items():
+            if self._table.has_merge(name) or any(f"/{name}/" in path for path in there):
+                self._notes.delete(name)
+            elif not there.issuperset(replaced):
                 self._data.delete(name)
-            self._notes.delete(name)
+                self._notes.delete(name)
 
     def _merge(self, old: list[TableFile], pieces: int) -> bool:
         name = f"merge-{uuid.uuid4().hex}"
-        self._notes.write_text(name, "")
+        self._notes.write_text(name, json.dumps([file.path for file in old]))
         folder = f"{name}/{self._table.partition}={old[0].hour}"
         frame = self._session.read.parquet(*(file.path for file in old))
         frame.coalesce(pieces).write.parquet(self._data.path_of(folder))

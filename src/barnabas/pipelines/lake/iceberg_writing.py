@@ -63,7 +63,7 @@ class IcebergWriter:
         table = IcebergTable(self._session, self._lake.path, frame.schema, str(self._lake.hours))
         if self._lake.compaction is not None:
             self._compactor = IcebergCompactor(self._session, table, self._data, self._lake.compaction)
-            self._compactor.finish_interrupted()
+            self._compactor.remove_leftovers()
         self._table = table
         return table
 

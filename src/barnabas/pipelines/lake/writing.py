@@ -1,9 +1,13 @@
 """Micro-batches into folders of Parquet files, each record once, whatever is killed when.
 
-A batch is written to a hidden folder first, where a repeated attempt starts over. Then the list of its files and of
-their final names is noted under the number of the batch: this is the decision. Then each file is renamed into its
-partition. A batch that Spark runs again and that has been decided is not written again: what was left of its renames is
-done, and nothing else. Readers see whole files only, and no record twice; within a batch files appear one by one.
+A batch is written to a hidden folder of this attempt alone. Then the list of its files and of their final names is
+noted under the number of the batch: this is the decision, and it is made once, even if two drivers believe that the
+batch is theirs. Then each file is renamed into its partition. A batch that Spark runs again and that has been decided
+is not written again: what was left of its renames is done, and nothing else. Readers see whole files only, and no
+record twice; within a batch files appear one by one.
+
+A driver that finds its batch decided by another one, or later batches, stops: it was replaced while it was asleep, or
+somebody has started the pipeline twice.
 
 Spark's own file sink keeps a list of valid files beside the data instead, which only Spark reads: others see the
 leftovers of killed tasks, and nobody may merge small files.
@@ -12,18 +16,23 @@ leftovers of killed tasks, and nobody may merge small files.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.batch_log import BatchLog, compute_only
 from barnabas.pipelines.definitions.settings import Lake
+from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
 
 COMPACT_EVERY = 20  # batches: looking for small files lists the whole table
+ASIDE = f"{HIDDEN}/aside/batches"
+COLUMNS = "columns.json"
 
 
 class LakeWriter:
@@ -34,40 +43,76 @@ class LakeWriter:
         self._partitions = list(partitions)
         self._query = query
         self._folder = HadoopFolder(session, lake.path)
+        self._attempts = self._folder.below(f"{ASIDE}/{query}")
         self._log = BatchLog(self._folder.below(f"{HIDDEN}/batches/{query}"))
+        self._columns: dict[str, str] = {}
         self._compactor = None
         if lake.compaction is not None:
             self._compactor = Compactor(session, self._folder, lake.compaction)
             self._compactor.finish_interrupted()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        decided = self._log.read(batch)
-        if decided is None:
-            decided = self._write_aside(frame, batch)
-            self._log.write(batch, decided)
-        else:
+        self._check_columns(frame)
+        latest = self._log.latest_number()
+        if latest > batch:
+            raise self._replaced(batch)
+        if latest == batch:
             compute_only(frame)
-        self._finish(decided, batch)
+        else:
+            self._decide(frame, batch)
+        self._finish(batch)
         if self._compactor is not None and batch % COMPACT_EVERY == COMPACT_EVERY - 1:
             self._compactor.run()
 
-    def _write_aside(self, frame: DataFrame, batch: int) -> dict[str, str]:
-        aside = self._aside(batch)
+    def _check_columns(self, frame: DataFrame) -> None:
+        """Columns may come; one that has changed its type would make files that nobody reads together."""
+        notes = self._folder.below(HIDDEN)
+        known = self._columns or json.loads(notes.read_text(COLUMNS) or "{}")
+        wanted = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        changed = sorted(name for name in wanted if known.get(name, wanted[name]) != wanted[name])
+        if changed:
+            raise PipelineError(
+                f"The table at {self._lake.path} has other types than the flow that fills it ("
+                f"{', '.join(f'{name} is {known[name]}, not {wanted[name]}' for name in changed)}): write to another "
+                "path, and give the pipeline another storage to fill it from the beginning."
+            )
+        if not known.items() >= wanted.items():
+            notes.write_text(COLUMNS, json.dumps({**known, **wanted}))
+        self._columns = {**known, **wanted}
+
+    def _decide(self, frame: DataFrame, batch: int) -> None:
+        attempt = f"{batch}-{uuid.uuid4().hex}"
+        try:
+            moves = self._write_aside(frame, batch, attempt)
+        except Exception as error:  # whatever Spark makes of it when another driver clears its folder away
+            if self._log.latest_number() >= batch:
+                raise self._replaced(batch) from error
+            raise
+        if not self._log.decide(batch, {"attempt": attempt, "moves": moves}):
+            self._attempts.delete(attempt)
+            raise self._replaced(batch)
+
+    def _write_aside(self, frame: DataFrame, batch: int, attempt: str) -> dict[str, str]:
         if self._lake.files_per_batch is not None:
             frame = frame.coalesce(self._lake.files_per_batch)
-        frame.write.mode("overwrite").partitionBy(*self._partitions).parquet(self._folder.path_of(aside))
-        written = [found.name for found in self._folder.below(aside).all_files()]
+        frame.write.partitionBy(*self._partitions).parquet(self._attempts.path_of(attempt))
+        written = [found.name for found in self._attempts.below(attempt).all_files()]
         return {name: final_name(name, self._query, batch, index) for index, name in enumerate(written)}
 
-    def _finish(self, moves: dict[str, str], batch: int) -> None:
-        aside = self._aside(batch)
-        for name, target in moves.items():
-            if self._folder.exists(f"{aside}/{name}"):
-                self._folder.move(f"{aside}/{name}", target)
-        self._folder.delete(aside)
+    def _finish(self, batch: int) -> None:
+        decided: dict[str, Any] = self._log.read(batch) or {"attempt": "", "moves": {}}
+        for name, target in decided["moves"].items():
+            self._folder.move(f"{ASIDE}/{self._query}/{decided['attempt']}/{name}", target)
+        for attempt in self._attempts.names():
+            if int(attempt.split("-")[0]) <= batch:  # those of others are nobody's now
+                self._attempts.delete(attempt)
 
-    def _aside(self, batch: int) -> str:
-        return f"{HIDDEN}/aside/{self._query}-{batch}"
+    def _replaced(self, batch: int) -> PipelineError:
+        return PipelineError(
+            f"Another run of this pipeline has written batch {batch} to {self._lake.path}, and this one stops: nothing "
+            "is lost, and nothing is there twice. Run a pipeline once at a time; if there is no other run, the "
+            "checkpoint is an old copy: give it another storage and another path."
+        )
 
 
 def query_id(session: SparkSession, checkpoint: str) -> str:

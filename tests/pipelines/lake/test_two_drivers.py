@@ -1,0 +1,136 @@
+"""Two drivers that write one table of Parquet files: one was replaced while it slept, or it was started twice."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from barnabas.pipelines import batch_log
+from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.definitions.settings import Compaction, Lake
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.pipelines.lake.compaction import Compactor
+from barnabas.pipelines.lake.writing import LakeWriter
+
+pytestmark = pytest.mark.timeout(300)
+
+RULE = Compaction(files=2, after="1 hour")
+ROWS = 6
+LATER = 4  # batches that the successor writes, each in the next hour but one of the first two
+
+
+@pytest.fixture(autouse=True)
+def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision on the first batch is forgotten when the sleeper wakes up: its number is free again."""
+    monkeypatch.setattr(batch_log, "KEPT", 2)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(path=f"file://{tmp_path}/table", files_per_batch=1)
+
+
+def batch_of(spark: SparkSession, number: int) -> DataFrame:
+    """The first ones share an hour with the second; the last is later, so that their hour no longer grows."""
+    hour = 7 if number < LATER else 12
+    return spark.range(ROWS).selectExpr(
+        f"concat('{number}-', id) AS key", "'2026-11-16' AS date", f"{hour} AS hour"
+    )
+
+
+def writer_of(spark: SparkSession, lake: Lake) -> LakeWriter:
+    return LakeWriter(spark, lake, ["date", "hour"], "query-1")
+
+
+def compactor_of(spark: SparkSession, lake: Lake) -> Compactor:
+    return Compactor(spark, HadoopFolder(spark, lake.path), RULE)
+
+
+def keys_in(lake: Lake) -> Counter[str]:
+    """What a reader finds that knows nothing of us."""
+    folder = lake.path.removeprefix("file://")
+    table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table()
+    return Counter(table["key"].to_pylist())
+
+
+def once(*batches: int) -> Counter[str]:
+    return Counter(f"{number}-{row}" for number in batches for row in range(ROWS))
+
+
+def sleep_before(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, meanwhile: Callable[[], None], calls: int = 1
+) -> None:
+    """At the given call of a method something else happens first, once."""
+    wakes = [meanwhile]
+    real = getattr(owner, name)
+    seen = [0]
+
+    def sleeping(*arguments: Any) -> Any:
+        seen[0] += 1
+        if seen[0] >= calls and wakes:
+            wakes.pop()()
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, sleeping)
+
+
+@pytest.mark.parametrize("step", ["_write_aside", "decide", "_finish"])
+def test_a_driver_that_wakes_up_after_others_went_on_adds_nothing_and_says_so(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def successor() -> None:
+        other = writer_of(spark, lake)
+        for number in range(LATER + 1):
+            other(batch_of(spark, number), number)
+        assert compactor_of(spark, lake).run() == 1
+
+    sleeper = writer_of(spark, lake)
+    sleep_before(monkeypatch, sleeper._log if step == "decide" else sleeper, step, successor)
+    if step == "_finish":
+        sleeper(batch_of(spark, 0), 0)  # it was decided, and the other one has finished it
+        with pytest.raises(PipelineError, match="Another run of this pipeline has written batch 1"):
+            sleeper(batch_of(spark, 1), 1)
+    else:
+        with pytest.raises(PipelineError, match="Another run of this pipeline has written batch 0"):
+            sleeper(batch_of(spark, 0), 0)
+    assert keys_in(lake) == once(*range(LATER + 1))
+    assert sorted(sleeper._log._folder.names()) == ["000000000003.json", "000000000004.json"]
+
+
+def test_two_drivers_that_finish_the_same_batch_do_not_stand_in_each_others_way(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = batch_of(spark, 0).union(batch_of(spark, LATER))  # two hours, two files
+    sleeper, other = writer_of(spark, lake), writer_of(spark, lake)
+    sleep_before(monkeypatch, sleeper._folder, "move", lambda: other(frame, 0), calls=2)
+    sleeper(frame, 0)
+    assert keys_in(lake) == once(0, LATER)
+    sleeper(batch_of(spark, 1), 1)
+    assert keys_in(lake) == once(0, 1, LATER)
+
+
+@pytest.mark.parametrize("step", ["_write_aside", "decide", "_exchange"])
+def test_an_hour_that_two_drivers_merge_is_merged_once(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    writer = writer_of(spark, lake)
+    for number in (0, 1, LATER):
+        writer(batch_of(spark, number), number)
+    sleeper, other = compactor_of(spark, lake), compactor_of(spark, lake)
+
+    def successor() -> None:
+        other.finish_interrupted()
+        assert other.run() == (step != "_exchange")
+        writer(batch_of(spark, LATER + 1), LATER + 1)
+
+    sleep_before(monkeypatch, BatchLog if step == "decide" else sleeper, step, successor)
+    assert sleeper.run() == (step == "_exchange")
+    assert keys_in(lake) == once(0, 1, LATER, LATER + 1)
+    folder = Path(lake.path.removeprefix("file://"))
+    assert len(list(folder.glob("date=*/hour=7/*.parquet"))) == 1
+    assert not list(folder.glob("_barnabas/aside/merges/date=*/hour=*/*"))
