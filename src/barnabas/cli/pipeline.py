@@ -47,6 +47,7 @@ STATUS_COLUMNS = (
     "batch_seconds",
     "state_rows",
     "late",
+    "group",
 )
 
 
@@ -264,6 +265,7 @@ def _show_status(found: Status) -> None:
             "batch_seconds": f"{flow.batch_seconds:.2f}",
             "state_rows": flow.state_rows,
             "late": flow.late,
+            "group": ", ".join(flow.groups),
         }
         for flow in found.flows
     ]

@@ -1,6 +1,7 @@
 """A pipeline's folder run by our own runner, on files: what needs no broker."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -103,6 +104,22 @@ def test_a_run_goes_on_where_the_one_before_ended(make: MakeRunner, tmp_path: Pa
     second.run_once()
     assert heat(second) == {"a": 6, "c": 1}
     assert second.session.table("warm").count() == 3
+
+
+def test_a_pipeline_that_runs_is_not_started_a_second_time(make: MakeRunner, tmp_path: Path) -> None:
+    add_file(tmp_path, "1.json", rows((1, "a", 5)))
+    first, second = make(), make()
+    first.start()
+    try:
+        sentence = f"runs already, in process {os.getpid()}: .* Stop that one first"
+        for run in (second.start, second.run_once):
+            with pytest.raises(PipelineError, match=sentence):
+                run()
+    finally:
+        first.close()
+    second.run_once()
+    assert heat(second) == {"a": 5}
+    first.run_once()
 
 
 def test_rules_count_drop_and_set_a_threshold(make: MakeRunner, tmp_path: Path) -> None:

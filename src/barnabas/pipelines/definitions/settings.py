@@ -52,10 +52,14 @@ class DeadLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`update` writes each row that has changed at once; `append` a row of a window when the window is closed."""
+    """`update` writes each row that has changed at once; `append` a row of a window when the window is closed.
+
+    `group` is the consumer group that the flow's progress is committed to, if not `<pipeline>.<flow>`.
+    """
 
     mode: Mode = "append"
     trigger: str | None = None
+    group: str | None = None
 
 
 class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,13 +1,12 @@
-"""What the runner asks the broker itself: that it answers, that topics are there, how far streams are behind."""
+"""What the runner asks the broker itself: that it answers, that topics are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.client.errors import CannotConnectError, ClientError, SecurityError
-from barnabas.client.offsets import end_offsets
+from barnabas.client.errors import CannotConnectError, SecurityError
 from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.broker_link import BrokerLink
@@ -15,7 +14,6 @@ from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
 from barnabas.pipelines.errors import PipelineError
-from barnabas.types import TopicPartition
 
 PATIENCE = 15.0  # seconds for one question with all its attempts, before anything is started
 
@@ -60,13 +58,6 @@ class BrokerChecks:
 
     def make_missing(self, wanted: Iterable[TopicWanted]) -> None:
         self._link.run(_make_missing(self._link.client, list(wanted)))
-
-    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where partitions end; nothing when the broker does not say, because lag is only shown."""
-        try:
-            return self._link.run(end_offsets(self._link.client, list(places)))
-        except (ClientError, KafkaError, OSError):
-            return {}
 
 
 def require_broker(files: PipelineFiles) -> None:

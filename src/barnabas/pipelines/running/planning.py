@@ -295,20 +295,6 @@ def storage_of(files: PipelineFiles) -> str:
     return f"{files.storage.rstrip('/')}/barnabas"
 
 
-def topics_read(frame: DataFrame) -> set[str]:
-    """The topics that a query subscribes to by name, as its plan has them."""
-    found: set[str] = set()
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        kind = leaf.getClass().getSimpleName()
-        options = leaf.extraOptions() if kind == "StreamingRelationV2" else None
-        options = leaf.options() if kind == "DataSourceV2Relation" else options
-        subscribed = None if options is None else options.get("subscribe")
-        found.update(name.strip() for name in (subscribed or "").split(",") if name.strip())
-    return found
-
-
 def _definition_failed(flow: Flow, error: Exception) -> PipelineError:
     place = flow.source_code_location
     where = f" ({place.filename}{f', line {place.line_number}' if place.line_number else ''})"

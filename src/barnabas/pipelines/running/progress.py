@@ -28,6 +28,8 @@ class FlowProgress(msgspec.Struct):
     """Rows left out because their window was closed, since the start of this run. Spark counts them after it has summed
     up what a task read: one for each window and key, however many events that were."""
     lag: int | None = None
+    groups: list[str] = msgspec.field(default_factory=list)
+    """Consumer groups in which lag tools see this flow."""
     watermark: str | None = None
     broken: dict[str, int] = msgspec.field(default_factory=dict)
     """How many rows broke which quality rule, as `dataset: rule`."""
@@ -65,13 +67,15 @@ class FlowProgress(msgspec.Struct):
 
 
 def offsets_reached(report: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The next offset of every partition, from sources that tell it in the way of Spark's Kafka source."""
+    """The next offset of every partition, from sources that tell it in the way of Spark's Kafka source. Where two
+    sources of a flow read one partition, the flow is as far as the one that is behind."""
     reached: dict[TopicPartition, int] = {}
     for source in report.get("sources", ()):
         for topic, partitions in _mapping(source.get("endOffset")).items():
             for partition, offset in _mapping(partitions).items():
                 if partition.isdigit() and isinstance(offset, int):
-                    reached[TopicPartition(topic, int(partition))] = offset
+                    place = TopicPartition(topic, int(partition))
+                    reached[place] = min(offset, reached.get(place, offset))
     return reached
 
 

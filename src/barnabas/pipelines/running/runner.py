@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -24,8 +23,11 @@ from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
+from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import BrokerChecks
+from barnabas.pipelines.running.flow_sessions import FlowSession
+from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.planning import (
     Plan,
     Planned,
@@ -33,10 +35,11 @@ from barnabas.pipelines.running.planning import (
     ToAlarms,
     ToSink,
     storage_of,
-    topics_read,
 )
-from barnabas.pipelines.running.progress import FlowProgress, lag_of, merge_reports, offsets_reached
+from barnabas.pipelines.running.progress import FlowProgress, merge_reports, offsets_reached
 from barnabas.pipelines.running.starting import Starter, refresh_view
+from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.pipelines.running.topic_sources import TopicSource, topic_sources, topics_read
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +63,14 @@ class Runner:
         alarm_listener: AlarmTarget | None = None,
     ) -> None:
         self.files = files
-        # A session of its own: settings and views of several pipelines in one Spark do not meet.
-        self.session = session.newSession()
+        self.session: SparkSession = FlowSession.beside(session)
         self.flows: dict[str, FlowProgress] = {}
         self._watcher = watcher
         self._stopping = threading.Event()
         self.plan = Plan()
         self._planner: Planner | None = None
         self._broker: BrokerChecks | None = None
+        self._groups = FlowGroups({})
         self._lag_asked = 0.0
         self._running: dict[str, StreamingQuery] = {}
         self._every: str | None = None
@@ -75,6 +78,7 @@ class Runner:
         security = security_of(files.configuration)
         targets = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
+        self._lock = StateLock(files.name, storage_of(files))
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
         """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
@@ -91,7 +95,11 @@ class Runner:
         except BaseException:
             self.undo()
             raise
-        self.flows = {query.name: FlowProgress(query.name) for query in self.plan.streams}
+        self._groups = FlowGroups({query.name: self._group_of(query) for query in self.plan.streams})
+        self.flows = {
+            query.name: FlowProgress(query.name, groups=self._groups.names_of(query.name))
+            for query in self.plan.streams
+        }
         for query in self.plan.streams:
             if isinstance(query.target, ToAlarms):
                 self._starter.watch(query, query.target)  # what fired when the last run ended fires still
@@ -109,19 +117,21 @@ class Runner:
 
     def run_once(self) -> None:
         """Everything that is there now: tables before what reads them, views after their tables."""
-        for level in self.plan.levels():
-            self._start_all((query for query in level if query.streaming), every=None)
-            self._watch_until_ended()
-            for query in level:
-                if not query.streaming and not self._stopping.is_set():
-                    self._refresh(query)
+        with self._lock:
+            for level in self.plan.levels():
+                self._start_all((query for query in level if query.streaming), every=None)
+                self._watch_until_ended()
+                for query in level:
+                    if not query.streaming and not self._stopping.is_set():
+                        self._refresh(query)
 
     def run_every(self, seconds: float) -> None:
         """`run_once` again and again, in the same session: Spark starts only once."""
-        while not self._stopping.is_set():
-            started = time.monotonic()
-            self.run_once()
-            self._stopping.wait(max(0.0, seconds - (time.monotonic() - started)))
+        with self._lock:
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                self.run_once()
+                self._stopping.wait(max(0.0, seconds - (time.monotonic() - started)))
 
     def start(self, *, alone: float = 0.0) -> None:
         """Begin to run all streams; `watch` or `look` must follow, to see how they do.
@@ -129,6 +139,7 @@ class Runner:
         The first stream is left alone until it has its first results, for `alone` seconds at most: on a small machine
         they come in half the time then, and the others start faster on a Spark that is warm.
         """
+        self._lock.take()
         every = self.files.settings.trigger
         streams = self.plan.streams
         if alone and streams:
@@ -158,9 +169,12 @@ class Runner:
 
     def close(self) -> None:
         """Stop what still runs. State and offsets are kept: the next run goes on from here."""
-        for query in self._running.values():
+        for name, query in self._running.items():
             _stop_between_batches(query)
+            self._take_reports(name, query, last=True)
         self._running.clear()
+        self._lock.release()
+        self._groups.close()
         if self._broker is not None:
             self._broker.close()
             self._broker = None
@@ -168,10 +182,9 @@ class Runner:
     def look(self) -> bool:
         """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
         for name, query in list(self._running.items()):
-            reports = [json.loads(report.json) for report in query.recentProgress]
-            merge_reports(reports, self.flows[name])
-            self._measure_lag(name, reports)
-            if not query.isActive:
+            ended = not query.isActive  # asked first, or the report of a last batch might come between
+            self._take_reports(name, query, last=ended)
+            if ended:
                 self._end_of(name, query)
         self._ask_lag_again()
         if self._watcher is not None:
@@ -266,12 +279,20 @@ class Runner:
             self.close()
             raise PipelineError(f"The view {query.name} could not be computed.", error) from error
 
-    def _measure_lag(self, name: str, reports: list[dict[str, Any]]) -> None:
-        if self._broker is None or not reports or time.monotonic() - self._lag_asked < LAG_SECONDS:
+    def _group_of(self, query: Planned) -> tuple[str, list[TopicSource]]:
+        chosen = self.files.settings.flows.get(query.name, FlowSettings()).group
+        return chosen or f"{self.files.name}.{query.name.replace(' ', '-')}", topic_sources(query.frame)
+
+    def _take_reports(self, name: str, query: StreamingQuery, *, last: bool) -> None:
+        reports = [json.loads(report.json) for report in query.recentProgress]
+        merge_reports(reports, self.flows[name])
+        if self._broker is None or not reports:
             return
         reached = offsets_reached(reports[-1])
-        if reached:
-            self.flows[name].lag = lag_of(reached, self._broker.ends(reached))
+        self._groups.commit(name, reached, last=last)
+        if last or time.monotonic() - self._lag_asked >= LAG_SECONDS:
+            lag = self._groups.lag(name, reached)
+            self.flows[name].lag = self.flows[name].lag if lag is None else lag
 
     def _ask_lag_again(self) -> None:
         if time.monotonic() - self._lag_asked >= LAG_SECONDS:

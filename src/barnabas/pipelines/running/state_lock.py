@@ -1,0 +1,68 @@
+"""One run of a pipeline at a time, on one machine: a lock that ends with the process, however it ends.
+
+What two runs would do to one lake is safe in any case (`lake/writing.py`), and Spark notices on most file systems that
+two queries write to one checkpoint. On a local disk it may notice too late, because a rename replaces files there; and
+it is kinder to say what is wrong before anything has started. Storage that is shared by machines has no such lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import local_path
+
+NAME = "running.lock"
+
+
+class StateLock:
+    """For the state of a pipeline, by the URL of its storage. May be taken again by who has it."""
+
+    def __init__(self, pipeline: str, storage: str) -> None:
+        self._pipeline = pipeline
+        self._storage = storage
+        self._file: int | None = None
+        self._depth = 0
+
+    def take(self) -> None:
+        folder = local_path(self._storage)
+        if folder is not None and self._file is None:
+            self._file = self._locked(Path(folder))
+        self._depth += 1
+
+    def release(self) -> None:
+        self._depth = 0
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth <= 0:
+            self.release()
+
+    def _locked(self, folder: Path) -> int:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            process = os.read(file, 32).decode() or "unknown"
+            os.close(file)
+            raise PipelineError(
+                f"{self._pipeline} runs already, in process {process}: its state at {self._storage} is for one run at "
+                "a time. Stop that one first, or give this one a `storage` of its own."
+            ) from None
+        except OSError:
+            return file  # a file system without locks
+        os.truncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
+        return file

@@ -1,0 +1,66 @@
+"""Which topics a query reads, and at which brokers, as its plan has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import re2
+from pyspark.sql import DataFrame
+
+from barnabas.pipelines.client_settings import ClientSettingError
+from barnabas.pipelines.options import OptionError
+from barnabas.pipelines.running.flow_sessions import FORMAT, LEFT_TO_THE_FLOW
+from barnabas.pipelines.source.settings import SourceSettings
+
+SPARKS_OWN = "kafka"
+
+
+class TopicSource(NamedTuple):
+    """One source of a stream: ours, or that of Spark's own connector."""
+
+    settings: SourceSettings
+    is_left_to_the_flow: bool
+
+    def reads(self, topic: str) -> bool:
+        wanted = self.settings.subscription
+        if wanted.pattern is not None:
+            return re2.fullmatch(wanted.pattern, topic) is not None
+        return topic in wanted.topics or any(place.topic == topic for place in wanted.assigned)
+
+
+def topic_sources(frame: DataFrame) -> list[TopicSource]:
+    found = [_source(kind.lower(), options) for kind, options in _relations(frame) if frame.isStreaming]
+    return [source for source in found if source is not None]
+
+
+def _source(kind: str, options: Mapping[str, str]) -> TopicSource | None:
+    if kind == FORMAT:
+        return TopicSource(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
+    if kind != SPARKS_OWN:
+        return None
+    with suppress(OptionError, ClientSettingError):  # it has options that ours does not know
+        # Spark's connector commits nothing; how far behind it is can be told all the same.
+        return TopicSource(
+            SourceSettings.parse({**options, "commitprogress": "false"}, streaming=True), False
+        )
+    return None
+
+
+def topics_read(frame: DataFrame) -> set[str]:
+    """The topics that a query subscribes to by name."""
+    named = [options.get("subscribe", "") for _, options in _relations(frame)]
+    return {topic.strip() for text in named for topic in text.split(",") if topic.strip()}
+
+
+def _relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """(format, options with their names in small letters) of each source."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelationV2":
+            yield leaf.sourceName(), dict(leaf.extraOptions())
+        elif kind == "DataSourceV2Relation":
+            yield "", dict(leaf.options())

@@ -1,0 +1,171 @@
+"""Each flow of a pipeline in a consumer group of its own, as Kafka's tool and other clients see it."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
+from barnabas.pipelines.running.metrics import pipeline_registry
+from barnabas.pipelines.running.runner import Runner
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import run_tool
+from tests.kafka_jars import requires_java
+from tests.pipelines.support import produce
+
+pytestmark = pytest.mark.timeout(300)
+
+PATIENCE = 120
+SPEC = """
+name: {name}
+storage: file://{folder}/storage
+configuration: {{shop.topic: {topic}}}
+libraries:
+  - glob: {{include: transformations/**}}
+"""
+SETTINGS = """
+trigger: 200 milliseconds
+flows:
+  slow: {trigger: 1000 hours}
+  taken: {group: somebody's}
+"""
+DEFINITIONS = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+from barnabas.pipelines.connection import broker_options
+spark = SparkSession.active()
+
+def topic(**options):
+    reader = spark.readStream.format("barnabas").options(**broker_options(spark)).options(**options)
+    return reader.option("subscribe", spark.conf.get("shop.topic")).option("startingOffsets", "earliest").load()
+
+@dp.temporary_view
+def orders():
+    return topic()
+
+def reads_the_view(name):
+    dp.create_streaming_table(name)
+    dp.append_flow(target=name, name=name)(lambda: spark.readStream.table("orders"))
+
+for name in ("fast", "slow", "taken"):
+    reads_the_view(name)
+
+@dp.table
+def named():
+    return topic(**{"kafka.group.id": "of the author"})
+"""
+
+
+@pytest.fixture
+def runner(tmp_path: Path, spark: SparkSession, broker: EmbeddedBroker) -> Iterator[Callable[[], Runner]]:
+    """Makes runners of one pipeline over one topic, one after another."""
+    topic = broker.create_topic(partitions=2)
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "orders.py").write_text(DEFINITIONS)
+    (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(name="shop", folder=tmp_path, topic=topic))
+    (tmp_path / "barnabas.yml").write_text(SETTINGS)
+    made: list[Runner] = []
+
+    def make() -> Runner:
+        files = read_pipeline(tmp_path, {BOOTSTRAP: broker.bootstrap_servers})
+        made.append(Runner(files, spark))
+        made[-1].prepare()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def topic_of(runner: Runner) -> str:
+    return runner.files.configuration["shop.topic"]
+
+
+def committed(servers: str, group: str, topic: str) -> list[int]:
+    """What another client finds, partition by partition."""
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, index) for index in range(2)])
+    admin = AdminClient({"bootstrap.servers": servers})
+    found = admin.list_consumer_group_offsets([wanted])[group].result(PATIENCE)
+    return [place.offset for place in found.topic_partitions]
+
+
+def watch_until(runner: Runner, condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen"
+        runner.look()
+        time.sleep(0.1)
+
+
+def joined(servers: str, group: str, topic: str) -> Consumer:
+    """A member of a group: nobody else may commit for the group while it is there."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "latest"})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + PATIENCE
+    while not consumer.assignment():
+        assert time.monotonic() < deadline, "the member did not join"
+        consumer.poll(0.1)
+    return consumer
+
+
+@requires_java
+def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
+    runner: Callable[[], Runner], broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = broker.bootstrap_servers
+    first = runner()
+    topic = topic_of(first)
+    member = joined(servers, "somebody's", topic)
+    for partition in range(2):
+        produce(servers, topic, [b"order"] * 10, partition=partition)
+    first.start()
+    rows = dict(first.flows)
+    watch_until(first, lambda: all(flow.rows == 20 for flow in rows.values()), "the first batch of all flows")
+    produce(servers, topic, [b"order"] * 5, partition=1)
+    watch_until(first, lambda: rows["fast"].rows == rows["taken"].rows == 25, "the second of the fast ones")
+    watch_until(first, lambda: rows["slow"].lag == 5 and rows["fast"].lag == 0, "what lag they have")
+
+    assert {name: flow.groups for name, flow in rows.items()} == {
+        "fast": ["shop.fast"],
+        "slow": ["shop.slow"],
+        "taken": ["somebody's"],
+        "named": ["of the author"],
+    }
+    assert committed(servers, "shop.fast", topic) == [10, 15]
+    assert committed(servers, "shop.slow", topic) == [10, 10]
+    assert committed(servers, "somebody's", topic) == [-1001, -1001]  # refused, and the flow went on
+    assert "group somebody's could not be committed" in caplog.text
+    values = pipeline_registry("shop", lambda: first.flows.values()).snapshot()
+    for name, lag in described(servers, topic, "shop.fast", "shop.slow").items():
+        assert values[f"barnabas_pipeline_lag_records{{pipeline=shop,flow={name}}}"] == lag
+        assert lag == {"fast": 0, "slow": 5}[name]
+
+    member.close()
+    first.close()
+    assert committed(servers, "shop.slow", topic) == [10, 10]
+    second = runner()
+    second.run_once()
+    assert {name: flow.lag for name, flow in second.flows.items()} == dict.fromkeys(rows, 0)
+    for group in ("shop.fast", "shop.slow", "somebody's"):
+        assert committed(servers, group, topic) == [10, 15]
+    assert committed(servers, "of the author", topic) != [-1001, -1001]  # by the source itself, as everywhere
+    listed = AdminClient({"bootstrap.servers": servers}).list_consumer_groups().result(PATIENCE).valid
+    assert f"spark-barnabas-{topic}" not in {group.group_id for group in listed}
+
+
+def described(servers: str, topic: str, *groups: str) -> dict[str, int]:
+    """The lag of each group as `kafka-consumer-groups` shows it, by flow."""
+    arguments = [text for group in groups for text in ("--group", group)]
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    said = run_tool(tool, "--bootstrap-server", servers, "--describe", *arguments).check().stdout
+    lag: dict[str, Any] = {group.removeprefix("shop."): 0 for group in groups}
+    for line in said.splitlines():
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == topic:
+            lag[fields[0].removeprefix("shop.")] += int(fields[5])
+    return lag
