@@ -1,9 +1,8 @@
 """The deltas between two images."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from barnabas.cluster.deltas import apply
 from barnabas.cluster.difference import difference

@@ -7,7 +7,6 @@ written as JSON with a `type` that names them, so that the log can be read by pe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -140,7 +139,7 @@ class _Draft:
         self._changes: dict[str, Any] = {}
 
     def finish(self, offset: int) -> MetadataImage:
-        return replace(self._image, offset=offset, **self._changes)
+        return msgspec.structs.replace(self._image, offset=offset, **self._changes)
 
     def set(self, field: str, value: object) -> None:
         self._changes[field] = value

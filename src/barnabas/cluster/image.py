@@ -7,7 +7,6 @@ that applied the same entries has an equal image, and code that holds an image n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -109,19 +108,18 @@ class TopicState(msgspec.Struct, frozen=True):
 Configs: TypeAlias = Mapping[Resource, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataImage:
+class MetadataImage(msgspec.Struct, frozen=True):
     """`offset` counts the entries of the metadata log that went into this image; 0 is the empty cluster."""
 
     offset: int = 0
     cluster_id: str = ""
     controller_id: int = NO_CONTROLLER
     controller_epoch: int = 0
-    brokers: Mapping[int, BrokerState] = field(default_factory=dict)
-    topics: Mapping[str, TopicState] = field(default_factory=dict)
-    topic_names_by_id: Mapping[Uuid, str] = field(default_factory=dict)
-    configs: Configs = field(default_factory=dict)
-    features: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerState] = {}
+    topics: Mapping[str, TopicState] = {}
+    topic_names_by_id: Mapping[Uuid, str] = {}
+    configs: Configs = {}
+    features: Mapping[str, int] = {}
     next_producer_id: int = 0
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from barnabas.cluster.deltas import snapshot_of
@@ -64,7 +62,7 @@ def _without_epochs(image: MetadataImage) -> MetadataImage:
         broker_id: msgspec.structs.replace(broker, epoch=0, fenced=True)
         for broker_id, broker in image.brokers.items()
     }
-    return replace(image, brokers=brokers)
+    return msgspec.structs.replace(image, brokers=brokers)
 
 
 def _not_empty(zk: ZooKeeper) -> ZooKeeperUnusableError:

@@ -68,12 +68,24 @@ class LogConfig:
 
 
 _SETTING_OF_FIELD = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
+_FIELD_OF_SETTING = {name: field for field, name in _SETTING_OF_FIELD.items()}
+_BROKERS_SETTING = {
+    field: TOPIC_SYNONYMS[name][0].name for field, name in _SETTING_OF_FIELD.items() if name in TOPIC_SYNONYMS
+}
+_ONLY_OF_TOPICS = {
+    field: TOPIC[name].default_value
+    for field, name in _SETTING_OF_FIELD.items()
+    if name not in TOPIC_SYNONYMS
+}
 
 
 def topic_log_config(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
     """What is in force for a topic with these settings of its own; raises ConfigError when one is wrong."""
-    values = {name: topic_value(broker_config, overrides, name) for name in _SETTING_OF_FIELD.values()}
-    given = {field: values[name] for field, name in _SETTING_OF_FIELD.items()}
+    given: dict[str, Value] = {field: broker_config[name] for field, name in _BROKERS_SETTING.items()}
+    given |= _ONLY_OF_TOPICS
+    for name, text in overrides.items():
+        if (field := _FIELD_OF_SETTING.get(name)) is not None:
+            given[field] = TOPIC[name].parse(text)
     policy = given["cleanup_policy"]
     assert isinstance(policy, tuple)
     given_segment_bytes = topic_value(broker_config, overrides, "internal.segment.bytes")
