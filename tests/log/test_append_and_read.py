@@ -35,7 +35,7 @@ def test_the_leader_epoch_and_the_offset_are_stamped_into_the_batch(log: Log) ->
         (0, 0),
         (1, 7),
     ]
-    assert log.epochs.entries == [(0, 0), (7, 1)]
+    assert log.epochs.entries == ((0, 0), (7, 1))
 
 
 def test_a_read_in_the_middle_of_a_batch_gives_the_whole_batch(log: Log) -> None:

@@ -190,7 +190,7 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     sent = content(leader.read(0, 10_000, 3))
     assert follower.append_as_follower(memoryview(bytearray(sent)))[:2] == (0, 2)
     assert content(follower.read(0, 10_000, 3)) == sent
-    assert follower.epochs.entries == [(2, 0), (4, 2)]
+    assert follower.epochs.entries == ((2, 0), (4, 2))
     assert follower.producers.get(7) is not None
 
 

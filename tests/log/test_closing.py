@@ -56,7 +56,7 @@ def test_a_log_that_has_changed_survives_a_crash_after_the_stop() -> None:
     logs.close()
     logs, report = loaded(fs.crash(), boot="boot-2")
     assert read_all(get(logs)) == [(0, b"a"), (1, b"b")]
-    assert get(logs).epochs.entries == [(0, 0), (7, 1)]
+    assert get(logs).epochs.entries == ((0, 0), (7, 1))
     assert not report.recovered
 
 

@@ -210,7 +210,7 @@ def test_what_is_cut_from_the_log_is_cut_from_its_copy(scene: Scene) -> None:
     assert move.future.log_end_offset == 5
     scene.add(9, epoch=1)
     take_over(scene.logs, move)
-    assert scene.log.epochs.entries == [(0, 0), (1, 5)]
+    assert scene.log.epochs.entries == ((0, 0), (1, 5))
     assert [offset for offset, _ in read_all(scene.log)] == list(range(14))
 
 

@@ -269,5 +269,5 @@ def test_leader_epochs_are_found_again_in_the_batches() -> None:
     append(log, batch(b"a"), epoch=3)
     append(log, batch(b"b"), epoch=5)
     logs, _ = loaded(fs.crash(lose_unsynced=False), boot="boot-2")
-    assert get(logs).epochs.entries == [(3, 0), (5, 1)]
+    assert get(logs).epochs.entries == ((3, 0), (5, 1))
     logs.close()

@@ -90,7 +90,7 @@ def test_an_epoch_without_batches_gives_way_to_the_next() -> None:
     epochs.assign(3, 10)
     epochs.assign(3, 20)
     epochs.assign(2, 30)
-    assert epochs.entries == [(1, 0), (3, 10)]
+    assert epochs.entries == ((1, 0), (3, 10))
     assert [epochs.at(offset) for offset in (0, 9, 10, 99)] == [1, 1, 3, 3]
 
 
@@ -99,16 +99,16 @@ def test_an_epoch_that_a_batch_proves_wrong_is_forgotten() -> None:
     epochs = LeaderEpochs([(0, 0), (1, 4)])
     epochs.assign(0, 4)
     epochs.assign(3, 5)
-    assert epochs.entries == [(0, 0), (3, 5)]
+    assert epochs.entries == ((0, 0), (3, 5))
     assert epochs.end_offset(0, 9) == (0, 5)
 
 
 def test_leader_epochs_follow_both_ends_of_the_log() -> None:
     epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
     epochs.truncate_start(15)
-    assert epochs.entries == [(2, 15), (3, 20)]
+    assert epochs.entries == ((2, 15), (3, 20))
     epochs.truncate_end(20)
-    assert epochs.entries == [(2, 15)]
+    assert epochs.entries == ((2, 15),)
     assert epochs.latest == 2
 
 

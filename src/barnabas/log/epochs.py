@@ -15,11 +15,12 @@ UNDEFINED = -1
 class LeaderEpochs:
     """Entries (epoch, first offset), both ascending. `dirty` until the file has been written."""
 
-    __slots__ = ("_epochs", "_starts", "_unsaved_start", "dirty", "latest")
+    __slots__ = ("_entries", "_epochs", "_starts", "_unsaved_start", "dirty", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self._entries: tuple[tuple[int, int], ...] | None = ()
         self.latest = UNDEFINED
         self.dirty = False
         self._unsaved_start = UNDEFINED
@@ -28,8 +29,11 @@ class LeaderEpochs:
         self.dirty = False
 
     @property
-    def entries(self) -> list[tuple[int, int]]:
-        return list(zip(self._epochs, self._starts, strict=True))
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """Put together when somebody asks for the first time since they have changed."""
+        if self._entries is None:
+            self._entries = tuple(zip(self._epochs, self._starts, strict=True))
+        return self._entries
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """From `start_offset` on, batches are of `epoch`; a known or older epoch is no news. But if a newer one is said
@@ -43,6 +47,7 @@ class LeaderEpochs:
             self._drop_last()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self._entries = None
         self.latest = epoch
         if not self.dirty or start_offset < self._unsaved_start:
             self._unsaved_start = start_offset
@@ -54,12 +59,14 @@ class LeaderEpochs:
             return
         self._epochs = [known for known, _ in kept]
         self._starts = [start for _, start in kept]
+        self._entries = None
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
         self.dirty = True
 
     def _drop_last(self) -> None:
         self._epochs.pop()
         self._starts.pop()
+        self._entries = None
 
     def is_worth_saving(self, log_end: int) -> bool:
         """Has something changed that matters? A new epoch does not before it has a batch: the next start drops it."""
@@ -94,11 +101,13 @@ class LeaderEpochs:
         if keep > 0 or (keep == 0 and self._starts[0] < offset):
             del self._epochs[:keep], self._starts[:keep]
             self._starts[0] = offset
+            self._entries = None
             self._changed()
 
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
+        self._entries = None
         self.latest = UNDEFINED
         self._changed()
 

@@ -55,9 +55,11 @@ def decode(cls: type[M], version: int, buffer: Any, position: int = 0) -> tuple[
 
 def decode_whole(cls: type[M], version: int, buffer: Any, position: int = 0) -> M:
     """Decode a message that must fill the rest of the buffer."""
-    message, end = decode(cls, version, buffer, position)
-    if end != len(buffer):
-        raise ProtocolError(f"{len(buffer) - end} bytes are left behind {cls.NAME} version {version}")
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    size = len(view)
+    message, end = decoder(cls, version)(view, position, size)
+    if end != size:
+        raise ProtocolError(f"{size - end} bytes are left behind {cls.NAME} version {version}")
     return message
 
 

@@ -64,6 +64,7 @@ class Partition:
         "is_leader",
         "is_only_here",
         "is_retired",
+        "leader_epoch",
         "log",
         "proposal",
         "state",
@@ -93,6 +94,7 @@ class Partition:
         """Nothing but this machine holds what is acknowledged now."""
         self.has_enough_in_sync = True
         self.state: PartitionState | None = None
+        self.leader_epoch = NO_EPOCH  # that of the state: every fetch asks for it
         self.proposal: IsrProposal | None = None
         self._cluster = cluster
         self._is_writable = False
@@ -108,10 +110,6 @@ class Partition:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.index)
 
-    @property
-    def leader_epoch(self) -> int:
-        return self.state.leader_epoch if self.state else NO_EPOCH
-
     # -- leadership ---------------------------------------------------------------------------------
 
     def apply(self, state: PartitionState) -> None:
@@ -124,6 +122,7 @@ class Partition:
             self._begin_epoch(state, leads)
         # Known only now: had the beginning of the epoch failed, the same state would be tried again (KAFKA-9307).
         self.state = state
+        self.leader_epoch = state.leader_epoch
         self.is_leader = leads
         self.proposal = None
         self._measure()

@@ -134,7 +134,9 @@ class Fetching:
         cold = []
         for entry in self._session.ready:
             partition = self._find(entry)
-            if partition is not None and is_cold(partition.log, entry.offset):
+            if partition is None or entry.offset >= partition.log.tail.start:
+                continue  # what was written a moment ago is in memory
+            if is_cold(partition.log, entry.offset):
                 cold.append((partition.log, entry.offset, min(entry.max_bytes, self._max_bytes)))
         return cold
 
@@ -419,7 +421,7 @@ def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
 def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
     """Where a reader's last epoch ended here, if that is earlier: it holds records that this leader never had
     (KIP-595). With epoch -1 when this leader knows nothing of it."""
-    if last_epoch == NO_EPOCH:
+    if last_epoch == NO_EPOCH or (last_epoch == log.epochs.latest and offset <= log.log_end_offset):
         return None
     epoch, end_offset = log.epoch_end_offset(last_epoch)
     if epoch == last_epoch and end_offset >= offset:
