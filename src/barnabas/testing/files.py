@@ -108,6 +108,7 @@ class FaultyFileSystem:
 
     def __init__(self, space: int | None = None) -> None:
         self._root = FolderNode()
+        self._known: dict[str, FolderNode] = {}  # by path, until a folder comes or goes
         self._journal: list[NameChange] = []
         self._plans: list[_Plan] = []
         self.space = space
@@ -279,6 +280,8 @@ class FaultyFileSystem:
             del source[0].entries[source[1]]
         if target is not None:
             target[0].entries[target[1]] = node
+        if isinstance(node, FolderNode):
+            self._known.clear()
         self._journal.append(NameChange(node, source, target))
 
     def _forget_space(self, node: Node | None) -> None:
@@ -286,6 +289,10 @@ class FaultyFileSystem:
             self.give_space(len(node.contents))
 
     def _find(self, path: str) -> Node | None:
+        folder, last = _split(path)
+        known = self._known.get(folder)
+        if known is not None and last:
+            return known.entries.get(last)
         node: Node | None = self._root
         for name in _parts(path):
             node = node.entries.get(name) if isinstance(node, FolderNode) else None
@@ -300,11 +307,15 @@ class FaultyFileSystem:
         return node
 
     def _folder(self, path: str) -> FolderNode:
+        known = self._known.get(path)
+        if known is not None:
+            return known
         node = self._find(path)
         if node is None:
             raise _error(errno.ENOENT, path)
         if isinstance(node, FileNode):
             raise _error(errno.ENOTDIR, path)
+        self._known[path] = node
         return node
 
     def _place(self, path: str) -> tuple[FolderNode, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from barnabas.clock import Clock
@@ -34,14 +35,28 @@ SETTINGS = {
     "leader.imbalance.check.interval.seconds": "2",
     "controlled.shutdown.enable": "true",
 }
-_configs: dict[int, BrokerConfig] = {}
 
 
+class KnownConfig(BrokerConfig):
+    """The brokers of all stories are configured in a few ways, and each of them is made once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._known: dict[tuple[frozenset[tuple[str, str]], ...], BrokerConfig] = {}
+
+    def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
+        changes = frozenset(per_broker.items()), frozenset(cluster_wide.items())
+        if changes not in self._known:
+            self._known[changes] = super().with_dynamic(per_broker, cluster_wide)
+        return self._known[changes]
+
+
+@cache
 def config_of(number: int) -> BrokerConfig:
-    if number not in _configs:
-        own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
-        _configs[number] = BrokerConfig.load(SETTINGS | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
-    return _configs[number]
+    own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
+    return KnownConfig.load(SETTINGS | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
 
 
 class _NoThreads:

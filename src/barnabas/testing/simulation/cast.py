@@ -23,11 +23,12 @@ class Cast:
         self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
         self.has_transactions = chance.random() < WITH_TRANSACTIONS
         self._finite: list[asyncio.Task[None]] = []
-        self._endless: list[asyncio.Task[None]] = []
+        self._all: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         self._finite = [asyncio.ensure_future(client.run()) for client in self._with_an_end()]
-        self._endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
+        endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
+        self._all = [*self._finite, *endless]
 
     def _with_an_end(self) -> list[Writer | Committer | Trader]:
         """Clients that finish what they do when they are asked to."""
@@ -45,6 +46,6 @@ class Cast:
 
     def raise_what_failed(self) -> None:
         """A client that met something impossible has ended with it."""
-        for task in (*self._finite, *self._endless):
+        for task in self._all:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error

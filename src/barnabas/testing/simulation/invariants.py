@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ Replicas: TypeAlias = list[tuple[int, Partition]]
 """(broker, its replica) of one partition, of brokers that serve."""
 Look: TypeAlias = list[Any]
 """All that the checks look at: the topic's state, how far its partitions were acknowledged, and of each replica
-whatever matters. Two equal looks have the same outcome."""
+whatever matters, one after the other. Two equal looks have the same outcome."""
 
 
 class Invariants:
@@ -39,9 +39,14 @@ class Invariants:
             return
         look: Look = [topic, *[writer.last_acknowledged for writer in self._writers]]
         for machine in self._machines:
-            if machine.broker is not None and machine.serves:
-                for partition in machine.broker.replicas.by_name.get(TOPIC, {}).values():
-                    look.append(_seen(machine.number, partition))
+            broker = machine.broker
+            if broker is not None and machine.serves:
+                for partition in broker.replicas.by_name.get(TOPIC, {}).values():
+                    log = partition.log
+                    look += (
+                        *(machine.number, partition.index, partition.is_leader, partition.leader_epoch),
+                        *(log.log_end_offset, log.high_watermark, log.epochs.entries),
+                    )
         if thorough or self._thorough or look != self._last_look:
             self._last_look = look
             self._check_all(topic)
@@ -96,20 +101,7 @@ class Invariants:
                 )
 
 
-def _seen(number: int, partition: Partition) -> tuple[Any, ...]:
-    log = partition.log
-    return (
-        number,
-        partition.index,
-        partition.is_leader,
-        partition.leader_epoch,
-        log.log_end_offset,
-        log.high_watermark,
-        log.epochs.entries,
-    )
-
-
-def _below(entries: list[tuple[int, int]], upto: int) -> list[tuple[int, int]]:
+def _below(entries: Iterable[tuple[int, int]], upto: int) -> list[tuple[int, int]]:
     return [entry for entry in entries if entry[1] < upto]
 
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any
 
 START_MS = 1_700_000_000_000
 
@@ -37,36 +37,41 @@ class Process:
         return self.context.copy().run(function, *arguments)
 
 
-CALLBACK: Final = 2
+class VirtualHandle:
+    """Something that is to be done, in the context of whoever asked for it."""
 
+    __slots__ = ("arguments", "callback", "context", "due")
 
-class VirtualHandle(list[Any]):
-    """[when, number, callback, arguments, context]: a list, because lists are made and compared without a line of
-    Python. No two have the same number, so what follows it is never compared."""
-
-    __slots__ = ()
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    def __init__(
+        self, callback: Callable[..., Any], arguments: tuple[Any, ...], context: Context, due: float = 0.0
+    ) -> None:
+        self.callback: Callable[..., Any] | None = callback
+        self.arguments = arguments
+        self.context = context
+        self.due = due
 
     def cancel(self) -> None:
         """It is dropped when it would be due."""
-        self[CALLBACK] = None
+        self.callback = None
 
     def cancelled(self) -> bool:
-        return self[CALLBACK] is None
+        return self.callback is None
 
     def when(self) -> float:
-        due: float = self[0]
-        return due
+        return self.due
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """Callbacks run in the order in which they were asked for or are due, which makes a story repeatable."""
 
+    get_debug = staticmethod(bool)  # False, which every new future asks for, without a line of Python
+
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self._due: deque[VirtualHandle] = deque()
-        self._timers: list[VirtualHandle] = []
+        self._timers: list[tuple[float, int, VirtualHandle]] = []
+        """No two have the same number, so handles are never compared."""
         self._number = 0
         self._is_to_stop = False
         self._stopped: dict[object, list[VirtualHandle]] = {}
@@ -79,7 +84,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> VirtualHandle:
-        handle = VirtualHandle((0.0, 0, callback, args, copy_context() if context is None else context))
+        handle = VirtualHandle(callback, args, copy_context() if context is None else context)
         self._due.append(handle)
         return handle
 
@@ -96,12 +101,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _at(
         self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context | None
     ) -> VirtualHandle:
-        self._number += 1
-        handle = VirtualHandle(
-            (when, self._number, callback, args, copy_context() if context is None else context)
-        )
+        handle = VirtualHandle(callback, args, copy_context() if context is None else context, when)
         if when > self.now:
-            heappush(self._timers, handle)
+            self._number += 1
+            heappush(self._timers, (when, self._number, handle))
         else:
             self._due.append(handle)
         return handle
@@ -129,19 +132,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not due:
                 self._let_time_pass()
             handle = due.popleft()
-            _, _, callback, arguments, context = handle
+            callback = handle.callback
             if callback is not None and not (stopped and self._is_put_aside(handle)):
-                context.run(callback, *arguments)
+                handle.context.run(callback, *handle.arguments)
 
     def _let_time_pass(self) -> None:
         timers, due = self._timers, self._due
-        while timers and timers[0][CALLBACK] is None:
+        while timers and timers[0][2].callback is None:
             heappop(timers)
         if not timers:
             raise NothingLeftToDo
         now = self.now = timers[0][0]
         while timers and timers[0][0] <= now:
-            due.append(heappop(timers))
+            due.append(heappop(timers)[2])
 
     # -- processes that stop ------------------------------------------------------------------------
 
@@ -152,7 +155,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._due.extend(self._stopped.pop(process, ()))
 
     def _is_put_aside(self, handle: VirtualHandle) -> bool:
-        waiting = self._stopped.get(handle[-1].get(_PROCESS))
+        waiting = self._stopped.get(handle.context.get(_PROCESS))
         if waiting is None:
             return False
         waiting.append(handle)

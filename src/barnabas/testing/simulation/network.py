@@ -45,7 +45,7 @@ class Network:
         self.loss = 0.0
         self.duplication = 0.0
         self._context = Context()
-        self._services: dict[int, dict[_Service, None]] = {}
+        self._services: dict[int, dict[_Service, None]] = {}  # sets would be dropped in no certain order
 
     def delay(self) -> float:
         return DELAYS[int(self.chance.random() * len(DELAYS))]
@@ -68,9 +68,9 @@ class Network:
         self, source: int, target: int, arrive: Callable[[], None], get_lost: Callable[[], None]
     ) -> None:
         if (source, target) in self.cuts or self.chance.random() < self.loss:
-            self.later(PATIENCE, get_lost)
+            self.loop.call_later(PATIENCE, get_lost, context=self._context)
         else:
-            self.later(self.delay(), arrive)
+            self.loop.call_later(self.delay(), arrive, context=self._context)
 
     def later(self, seconds: float, callback: Callable[[], None]) -> VirtualHandle:
         return self.loop.call_later(seconds, callback, context=self._context)
@@ -81,14 +81,9 @@ class Network:
             served(None)
             return
         # What a server does with a request's bytes must not be seen by whoever sends it again.
-        copy = decode_whole(type(request), version, memoryview(_bytes(request, version)))
-        services = self._services.setdefault(target, {})  # a set would be dropped in no certain order
-
-        def done(data: bytearray | None) -> None:
-            services.pop(service, None)
-            served(data)
-
-        service = _Service(server, copy, version, done)
+        copy = decode_whole(type(request), version, _bytes(request, version))
+        services = self._services.setdefault(target, {})
+        service = _Service(server, copy, version, services, served)
         services[service] = None
         self.loop.call_soon(service.begin, context=server.process.context)
 
@@ -100,7 +95,7 @@ Served = Callable[[bytearray | None], None]
 class _Exchange:
     """A request on its way there, and its answer on the way back: `answer` is that, or why there is none."""
 
-    __slots__ = ("_network", "_patience", "_request", "_source", "_target", "_version", "answer")
+    __slots__ = ("_data", "_network", "_patience", "_request", "_source", "_target", "_version", "answer")
 
     def __init__(
         self, network: Network, source: int, target: int, request: Message, version: int | None
@@ -111,6 +106,7 @@ class _Exchange:
         self._request = request
         self._version = version
         self._patience: VirtualHandle | None = None
+        self._data: bytearray | None = None
         self.answer: asyncio.Future[Any] = network.loop.create_future()
         network.travel(source, target, self._arrive, self._give_up)
 
@@ -134,13 +130,14 @@ class _Exchange:
         if data is None:
             self._give_up()
         else:
-            self._network.travel(self._target, self._source, lambda: self._bring(data), self._give_up)
+            self._data = data
+            self._network.travel(self._target, self._source, self._bring, self._give_up)
 
-    def _bring(self, data: bytearray) -> None:
+    def _bring(self) -> None:
         if not self.answer.done():
             assert self._version is not None
             response = RESPONSES[self._request.api_key]
-            self.answer.set_result(decode_whole(response, self._version, memoryview(data)))
+            self.answer.set_result(decode_whole(response, self._version, self._data))
 
     def _give_up(self) -> None:
         if not self.answer.done():
@@ -153,13 +150,22 @@ class _Service:
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_done", "_is_over", "_message", "_server", "_task", "api_key", "client_id", "patience", "version", "within",
+        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "client_id", "patience",
+        "version", "within",
     )  # fmt: skip
 
-    def __init__(self, server: Broker, message: Message, version: int, done: Served) -> None:
+    def __init__(
+        self,
+        server: Broker,
+        message: Message,
+        version: int,
+        services: dict[_Service, None],
+        served: Served,
+    ) -> None:
         self._server = server
         self._message = message
-        self._done = done
+        self._services = services  # of the same server: this one is among them until it is over
+        self._served = served
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
         self.api_key = message.api_key
@@ -207,7 +213,8 @@ class _Service:
 
     def _end_with(self, data: bytearray | None) -> None:
         self._is_over = True
-        self._done(data)
+        self._services.pop(self, None)
+        self._served(data)
 
 
 class SimulatedPeers:

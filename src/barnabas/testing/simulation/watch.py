@@ -23,14 +23,19 @@ class Watch:
 
     async def wait(self, seconds: float) -> None:
         """Let time pass, and look again and again."""
-        time = self._stage.loop.time
-        end = time() + seconds
-        while True:
-            self._look()
-            left = end - time()
-            if left <= 0:
-                return
-            await asyncio.sleep(min(left, CHECK_SECONDS))
+        over = self._stage.loop.create_future()
+        self._look_until(self._stage.loop.now + seconds, over)
+        if not over.done():
+            await over
+
+    def _look_until(self, end: float, over: asyncio.Future[None]) -> None:
+        """Called by the loop itself: what is wrong ends the story, without anybody having to wait for it."""
+        self._look()
+        left = end - self._stage.loop.now
+        if left > 0:
+            self._stage.loop.call_later(min(left, CHECK_SECONDS), self._look_until, end, over)
+        elif not over.done():  # cancelled, when the story has ended meanwhile
+            over.set_result(None)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         end = self.mending_ends()
