@@ -40,6 +40,7 @@ Master = Annotated[
 BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
 STATUS_COLUMNS = (
     "flow",
+    "group",
     "rows",
     "input_rate",
     "processed_rate",
@@ -47,7 +48,6 @@ STATUS_COLUMNS = (
     "batch_seconds",
     "state_rows",
     "late",
-    "group",
 )
 
 
@@ -258,6 +258,7 @@ def _show_status(found: Status) -> None:
     rows = [
         {
             "flow": flow.name,
+            "group": ", ".join(flow.groups),
             "rows": flow.rows,
             "input_rate": round(flow.input_rate),
             "processed_rate": round(flow.processed_rate),
@@ -265,7 +266,6 @@ def _show_status(found: Status) -> None:
             "batch_seconds": f"{flow.batch_seconds:.2f}",
             "state_rows": flow.state_rows,
             "late": flow.late,
-            "group": ", ".join(flow.groups),
         }
         for flow in found.flows
     ]
