@@ -85,8 +85,10 @@ class Driver:
         batches: int,
         inline: bool,
         query: str = QUERY,
+        owner: str = "",
     ) -> None:
         self.cluster, self.name, self._inline, self._query = cluster, name, inline, query
+        self._owner = owner or name
         self._claimed = 0
         self._commit_log = checkpoint
         self._workers = [OwnNames(f"{self.cluster.new_process():x}") for _ in range(2)]
@@ -119,7 +121,7 @@ class Driver:
                 yield
 
     def _batch(self, number: int) -> Iterator[None]:
-        ticket = yield from self._perform(protocol.plan(self.name))
+        ticket = yield from self._perform(protocol.plan(self._owner))
         parts: list[Part] = []
         rows: list[str] = []
         if not ticket.has(self._query, number):

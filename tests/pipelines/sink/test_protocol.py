@@ -1,5 +1,6 @@
 """Whatever step a driver dies at, and whoever wakes up late: every row is in the topic once, and nothing stays open."""
 
+import itertools
 import json
 import os
 import random
@@ -199,6 +200,34 @@ def test_two_queries_at_once_stop_each_other_and_write_nothing_twice(inline: boo
         check_two_queries(world, other, inline)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(inline: bool, seed: int) -> None:
+    """One Spark, one sinkId, no checkpointLocation: the later one to decide has the sink, and the other stops."""
+    stopped = 0
+    for number in range(100):
+        chosen = random.Random(seed * 1000 + number)
+        cluster = Cluster()
+        logs: dict[str, set[int]] = {"query": set(), "other": set()}
+        drivers = [Driver(cluster, f"start of {q}", logs[q], BATCHES, inline, q, "one") for q in logs]
+        while any(not driver.ended for driver in drivers):
+            driver = chosen.choice([one for one in drivers if not one.ended])
+            for _ in range(chosen.choice([1, 2, 5, 20])):
+                if not driver.ended:
+                    driver.step()
+        assert not any(isinstance(driver.failure, TornBatchError) for driver in drivers)
+        stopped += sum(isinstance(driver.failure, SupersededError) for driver in drivers)
+        starts = [state.start for state in cluster.states if state.start]
+        changes = sum(before != after for before, after in itertools.pairwise(starts))
+        assert changes <= 1  # nobody takes it back
+        for query, log in logs.items():
+            again = Driver(cluster, f"again {query}", log, BATCHES, inline, query, "one")
+            again.run()
+            assert again.failure is None
+        expected = [row for query in logs for row in expected_rows(BATCHES, query)]
+        assert sorted(cluster.topic) == sorted(expected)
+    assert stopped
+
+
 # -- attempts of tasks that Spark has given up ----------------------------------------------------------
 
 
@@ -354,13 +383,15 @@ def test_a_driver_that_was_replaced_is_told_so() -> None:
 
 
 def test_the_state_survives_its_encoding() -> None:
-    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6), (("o", 2), ("r", 9)))
+    others = (("o", 2), ("r", 9))
+    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6), others, "s2", ("s1",))
     assert decode_state(encode_state(state)) == state
 
 
 def test_the_state_of_an_earlier_version_is_read() -> None:
     fields = json.loads(encode_state(SinkState(3, "host/1", "q", 7)))
-    del fields["others"]
+    for name in ("others", "start", "replaced"):
+        del fields[name]
     assert decode_state(json.dumps(fields).encode()) == SinkState(3, "host/1", "q", 7)
 
 

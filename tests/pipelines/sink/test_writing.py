@@ -195,6 +195,44 @@ def test_a_query_that_comes_back_after_another_one_of_its_sink_id_writes_no_batc
     assert sorted(values(target)) == ["a1", "a2", "a3", "b1", "b2"]
 
 
+def test_of_two_queries_that_share_a_sink_and_name_no_checkpoint_the_first_stops_and_says_so(
+    spark: SparkSession, target: Options, tmp_path: Path
+) -> None:
+    """Their checkpoints are Spark's affair then, and nothing tells the sink's processes which of them they serve."""
+    writers = {}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        lines = spark.readStream.schema("value string").text(f"file://{tmp_path / name}")
+        writer = lines.writeStream.format("barnabas").options(**target, sinkId=target["topic"])
+        writers[name] = writer.queryName(f"{target['topic']}-{name}").trigger(
+            processingTime="100 milliseconds"
+        )
+
+    def add(line: str) -> None:
+        part = tmp_path / f"{line}.txt"
+        part.write_text(f"{line}\n")
+        part.rename(tmp_path / line[0] / part.name)
+
+    spark.conf.set("spark.sql.streaming.checkpointLocation", f"file://{tmp_path}/checkpoints")
+    running = []
+    try:
+        for name in ("a", "b", "a"):
+            running.append(writers[name].start())
+            add(f"{name}{len(running)}")
+            running[-1].processAllAvailable()
+            if len(running) == 2:
+                add("a-late")
+                with pytest.raises(
+                    PySparkException, match="another query with the same sinkId, has taken over"
+                ):
+                    running[0].processAllAvailable()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+        for query in running:
+            query.stop()
+    assert sorted(values(target)) == ["a-late", "a1", "a3", "b2"]
+
+
 def test_a_query_needs_no_new_transactional_ids_for_every_batch(query: Query, target: Options) -> None:
     """Brokers keep them, and their producers, for days."""
     batches = 10

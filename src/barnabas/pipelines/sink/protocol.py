@@ -213,7 +213,7 @@ def commit(batch: Batch) -> Steps[None]:
 
 
 def _decide(state: SinkState, batch: Batch) -> Steps[None]:
-    if batch.run != state.run:
+    if batch.run != state.run or batch.start in state.replaced:
         yield from _abandon(batch.parts, state)
         raise _superseded()
     if state.has(batch.query, batch.number):
@@ -224,14 +224,14 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
     if state.pending:
         state = yield from _finish(state)
     if not batch.parts:
-        done = state.with_decision(batch.query, batch.number, ()).completed()
+        done = state.with_decision(batch.query, batch.number, (), batch.start).completed()
         yield Write(None if batch.is_last else done, batch.rows)
         return
     outcomes = yield Check(batch.parts)
     if any(outcome is not Outcome.OPEN for outcome in outcomes):
         yield from _abandon(batch.parts, state)
         raise _lost(batch.number)
-    state = state.with_decision(batch.query, batch.number, batch.parts)
+    state = state.with_decision(batch.query, batch.number, batch.parts, batch.start)
     yield Write(state)
     yield from _carry_out(state, batch.parts, forget=batch.is_last)
 

@@ -3,6 +3,8 @@
 *run*: every driver that takes a sink over gets a higher number. It stands in the transactional ids of its tasks, so
 that nobody who was replaced can touch a transaction of who came later. *owner*: the driver process, and the query in
 it, that has the run.
+*start*: which start of which query was the last to decide something. Two queries of one Spark that share a sinkId and
+have no `checkpointLocation` are one owner to the driver's processes, which know no more; their starts tell them apart.
 *decided*: the last batch of *query* that will be, or is, in the topics. *pending*: its transactions, until they are
 known to be committed; a batch is decided at the moment at which this value is.
 """
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 NO_BATCH = -1
-REMEMBERED = 20  # other queries
+REMEMBERED = 20  # other queries, and starts
 VERSION = 1
 
 
@@ -38,6 +40,9 @@ class SinkState:
     """`query` and `decided` before the pending decision: what a decision that failed is taken back to."""
     others: tuple[tuple[str, int], ...] = ()
     """The same of queries that had the sink before: one that comes back must not write its last batch twice."""
+    start: str = ""
+    replaced: tuple[str, ...] = ()
+    """Starts that others came after: a start is over then, and if it is not, it must stop."""
 
     def has(self, query: str, batch: int) -> bool:
         """Whether this batch was decided. Another query counts its batches from zero."""
@@ -52,9 +57,20 @@ class SinkState:
     def taken_over(self, owner: str) -> SinkState:
         return replace(self, run=self.run + 1, owner=owner)
 
-    def with_decision(self, query: str, batch: int, pending: tuple[Part, ...]) -> SinkState:
+    def with_decision(self, query: str, batch: int, pending: tuple[Part, ...], start: str = "") -> SinkState:
         previous = (self.query, self.decided)
-        return replace(self, query=query, decided=batch, pending=pending, previous=previous)
+        replaced = self.replaced
+        if self.start not in ("", start):
+            replaced = (*replaced, self.start)[-REMEMBERED:]
+        return replace(
+            self,
+            query=query,
+            decided=batch,
+            pending=pending,
+            previous=previous,
+            start=start,
+            replaced=replaced,
+        )
 
     def completed(self) -> SinkState:
         others = [
@@ -77,6 +93,8 @@ def encode_state(state: SinkState) -> bytes:
         "pending": [list(part) for part in state.pending],
         "previous": list(state.previous),
         "others": [list(one) for one in state.others],
+        "start": state.start,
+        "replaced": list(state.replaced),
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -95,6 +113,8 @@ def decode_state(value: bytes) -> SinkState:
         tuple(Part(*part) for part in fields["pending"]),
         (fields["previous"][0], fields["previous"][1]),
         tuple((query, batch) for query, batch in fields.get("others", ())),
+        fields.get("start", ""),
+        tuple(fields.get("replaced", ())),
     )
 
 
