@@ -37,3 +37,22 @@ def test_memory_that_was_freed_serves_the_next_batch_without_page_faults() -> No
 
 def test_without_it_every_batch_faults_its_memory_in_anew() -> None:
     assert faults("plain") > 5 * ONE_BATCH
+
+
+SET_ASIDE = """
+import gc, numba, pandas
+from barnabas.pipelines.worker_memory import set_modules_aside
+for _ in range(4):
+    set_modules_aside()
+    print(gc.get_freeze_count(), len(gc.get_objects()))
+"""
+
+
+def test_the_second_task_sets_aside_what_was_imported_and_no_later_one_does() -> None:
+    command = [sys.executable, "-c", SET_ASIDE]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    aside, left = zip(*(map(int, line.split()) for line in said.splitlines()), strict=True)
+    assert aside[0] == 0
+    assert aside[1] > 50_000
+    assert aside[1:] == (aside[1],) * 3
+    assert max(left[1:]) < left[0] / 50

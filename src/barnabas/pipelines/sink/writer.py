@@ -32,7 +32,7 @@ from barnabas.pipelines.sink.names import Place, own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
 from barnabas.pipelines.sink.settings import SinkSettings, digest
 from barnabas.pipelines.sink.state import Part
-from barnabas.pipelines.worker_memory import keep_freed_memory
+from barnabas.pipelines.worker_memory import keep_freed_memory, set_modules_aside
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.columnar.blocks import Block
 
@@ -80,6 +80,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         if self._task is None:
+            set_modules_aside()
             self._task = self._plan()
         return self.__dict__
 
@@ -105,6 +106,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._task.write(iterator, Written(query=query, start=start), batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        set_modules_aside()
         if self._settings.is_exactly_once:
             _commit(self._settings, self._settings.sink, messages, batchId)
 
@@ -124,6 +126,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         if self._task is None:
+            set_modules_aside()
             self._task = self._plan()
         return self.__dict__
 
@@ -208,6 +211,7 @@ class Task:
                 pass
             return written
         keep_freed_memory()
+        set_modules_aside()
         leave_quietly()
         link = link_to(**self.settings.client.link)
         return link.run(self._write(link, rows, written, batch))

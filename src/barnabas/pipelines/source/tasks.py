@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,10 @@ from barnabas.pipelines.quiet_workers import leave_quietly
 from barnabas.pipelines.source.columns import RowShape
 from barnabas.pipelines.source.ranges import OffsetRange, plan_tasks
 from barnabas.pipelines.source.settings import SourceSettings
-from barnabas.pipelines.worker_memory import keep_freed_memory
+from barnabas.pipelines.worker_memory import keep_freed_memory, set_modules_aside
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_frozen = False
 
 
 class ReadTask(InputPartition):
@@ -51,19 +48,10 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     from barnabas.records.columnar.decode import decode
 
     keep_freed_memory()
+    set_modules_aside()
     leave_quietly()
     builder = RowBuilder(shape)
     fetching = FetchingSettings(settings.client.fetch, settings.poll_timeout, settings.fail_on_data_loss)
     for found in RangeFetcher(link_to(**settings.client.link), task.ranges, fetching):
         for columns in decode(found.planned, builder.wanted, found.first, found.until):
             yield builder.batch(columns, found.place)
-            _freeze_once()
-
-
-def _freeze_once() -> None:
-    """Spark's worker collects garbage after every task: 25 to 40 ms with numba loaded, unless that is set aside."""
-    global _frozen
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True
