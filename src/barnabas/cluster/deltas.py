@@ -183,9 +183,11 @@ def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> Meta
         if isinstance(delta, PartitionChanged):
             _change_partition(draft, delta, changed_partitions)
         else:
-            _store_partitions(draft, changed_partitions)
+            if changed_partitions:
+                _store_partitions(draft, changed_partitions)
             _APPLY[type(delta)](draft, delta)
-    _store_partitions(draft, changed_partitions)
+    if changed_partitions:
+        _store_partitions(draft, changed_partitions)
     return draft.finish(offset)
 
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.clock import Clock
@@ -149,9 +148,11 @@ class LeaderFetcher:
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not when there is another partition to follow: its leader may be back."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        alarm = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
 
     def _backoff_after(self, failures: int) -> float:
         return min(self._settings().backoff, FIRST_PAUSE * GROWTH ** min(failures, _MOST_STEPS))

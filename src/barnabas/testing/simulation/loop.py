@@ -11,6 +11,7 @@ mode, the selector, other threads.
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future, Task
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
@@ -91,15 +92,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> VirtualHandle:
-        return self._at(self.now + delay, callback, args, context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> VirtualHandle:
-        return self._at(when, callback, args, context)
-
-    def _at(
-        self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context | None
     ) -> VirtualHandle:
         handle = VirtualHandle(callback, args, copy_context() if context is None else context, when)
         if when > self.now:
@@ -109,13 +105,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._due.append(handle)
         return handle
 
-    def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+    def create_future(self) -> Future[Any]:
+        return Future(loop=self)
 
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
-    ) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+    ) -> Task[Any]:
+        return Task(coro, loop=self, name=name, context=context)
 
     def stop(self) -> None:
         self._is_to_stop = True

@@ -68,12 +68,12 @@ class Network:
         self, source: int, target: int, arrive: Callable[[], None], get_lost: Callable[[], None]
     ) -> None:
         if (source, target) in self.cuts or self.chance.random() < self.loss:
-            self.loop.call_later(PATIENCE, get_lost, context=self._context)
+            self.later(PATIENCE, get_lost)
         else:
-            self.loop.call_later(self.delay(), arrive, context=self._context)
+            self.later(self.delay(), arrive)
 
     def later(self, seconds: float, callback: Callable[[], None]) -> VirtualHandle:
-        return self.loop.call_later(seconds, callback, context=self._context)
+        return self.loop.call_at(self.loop.now + seconds, callback, context=self._context)
 
     def serve(self, target: int, request: Message, version: int, served: Served) -> None:
         server = self.servers.get(target)
