@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from barnabas.testing.simulation.scenario import Story, StoryFailed
 
-TOLD_AT_ONCE = 20  # stories that a child tells: about a second, and some 40 MB that are never freed
+TOLD_AT_ONCE = 20  # stories that a child tells: about a second, and some 15 MB that are never freed
 WARMING_SEEDS = (1, 2)  # one with offsets that are committed, one with transactions
 
 _FORKING = get_context("fork")
