@@ -112,6 +112,21 @@ def test_leader_epochs_follow_both_ends_of_the_log() -> None:
     assert epochs.latest == 2
 
 
+def test_whoever_asks_for_the_epochs_again_hears_what_has_changed() -> None:
+    epochs = LeaderEpochs()
+    assert epochs.entries == ()
+    epochs.assign(1, 0)
+    assert epochs.entries == ((1, 0),)
+    epochs.assign(2, 4)
+    assert epochs.entries is epochs.entries == ((1, 0), (2, 4))
+    epochs.assign(1, 4)  # the second has left no batch
+    assert epochs.entries == ((1, 0),)
+    epochs.truncate_start(3)
+    assert epochs.entries == ((1, 3),)
+    epochs.clear()
+    assert epochs.entries == ()
+
+
 def test_only_so_many_segments_are_open_at_once(tmp_path: Path) -> None:
     few = OpenSegments(limit=4)
     log = new_log(tmp_path / "orders-0", LogConfig(segment_bytes=300), open_segments=few)
