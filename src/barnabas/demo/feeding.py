@@ -21,6 +21,7 @@ HOUR = 3_600_000  # milliseconds
 BAD_SHARE = 0.0005
 TICK = 0.02  # seconds
 SLACK = 600  # seconds
+LAST_WORDS = 5.0  # seconds for what was acknowledged to be heard of, while others still look at the count
 PATIENCE = 30.0
 SILENT = {
     "log_level": 2
@@ -90,6 +91,7 @@ class Feeder:
                 self._send(source, due)
                 sent[index] += due
             self._producer.poll(0)
+        self._producer.flush(TICK if self._stop.is_set() else LAST_WORDS)
 
     def _send(self, source: Iterator[Generated], count: int) -> None:
         for _ in range(count):
