@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from barnabas.cli.main import app
-from barnabas.cli.pipeline_run import _Screen
+from barnabas.cli.pipeline_run import _Screen, last_words
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import StatusFile
@@ -36,3 +36,12 @@ def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
         screen.end("stopped")
     shown = CliRunner().invoke(app, ["pipeline", "status", str(tmp_path)]).output
     assert [line.split()[-1] for line in shown.splitlines()[:2]] == ["LATE", "37"]
+
+
+def test_a_run_says_at_its_end_what_it_left_out() -> None:
+    flows = [FlowProgress("traffic", rows=1_500, late=37), FlowProgress("pages", rows=900)]
+    assert last_words("shop", flows) == [
+        "shop: 2 flows are done, the largest with 1,500 rows.",
+        "Rows left out because their windows were closed already: 37 of traffic.",
+    ]
+    assert len(last_words("shop", flows[1:])) == 1

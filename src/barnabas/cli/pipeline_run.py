@@ -54,11 +54,8 @@ def run_pipeline(
         finally:
             runner.close()
         screen.end("stopped")
-    total = max((flow.rows for flow in runner.flows.values()), default=0)
-    say(f"{files.name}: {len(runner.flows)} flows are done, the largest with {total:,} rows.")
-    late = [f"{flow.name} {flow.late:,}" for flow in runner.flows.values() if flow.late]
-    if late:
-        say(f"Left out because their windows were closed already: {', '.join(late)} rows.")
+    for line in last_words(files.name, list(runner.flows.values())):
+        say(line)
 
 
 def _require_broker(files: PipelineFiles) -> None:
@@ -127,6 +124,16 @@ class _Screen:
         status.alarms = self.firing()
         status.error = error
         self._status.write(status)
+
+
+def last_words(title: str, flows: list[FlowProgress]) -> list[str]:
+    """What is said at the end of a run; nothing is left out in silence."""
+    total = max((flow.rows for flow in flows), default=0)
+    lines = [f"{title}: {len(flows)} flows are done, the largest with {total:,} rows."]
+    late = [f"{flow.late:,} of {flow.name}" for flow in flows if flow.late]
+    if late:
+        lines.append(f"Rows left out because their windows were closed already: {', '.join(late)}.")
+    return lines
 
 
 def progress_table(title: str, flows: list[FlowProgress]) -> Table:
