@@ -6,7 +6,6 @@ from one to the other in earnest is to start anew.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -23,11 +22,11 @@ from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
-from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.broker_checks import BrokerChecks
+from barnabas.pipelines.running.checkpoints import offsets_noted
 from barnabas.pipelines.running.flow_sessions import FlowSession
-from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.planning import (
     Plan,
     Planned,
@@ -36,10 +35,11 @@ from barnabas.pipelines.running.planning import (
     ToSink,
     storage_of,
 )
-from barnabas.pipelines.running.progress import FlowProgress, merge_reports, offsets_reached
+from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lock import StateLock
-from barnabas.pipelines.running.topic_sources import TopicSource, topic_sources, topics_read
+from barnabas.pipelines.running.topic_sources import topics_read
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ LOOK_SECONDS = 0.5  # between two looks at the queries: a person does not see mo
 START_ATTEMPTS = 5  # on a machine on which Python does not start in Spark's ten seconds
 START_SECONDS = 15.0
 STOP_SECONDS = 10.0
-LAG_SECONDS = 2.0  # between two questions to the broker
 Watcher = Callable[[list[FlowProgress]], None]
 
 
@@ -64,14 +63,12 @@ class Runner:
     ) -> None:
         self.files = files
         self.session: SparkSession = FlowSession.beside(session)
-        self.flows: dict[str, FlowProgress] = {}
         self._watcher = watcher
         self._stopping = threading.Event()
         self.plan = Plan()
         self._planner: Planner | None = None
         self._broker: BrokerChecks | None = None
-        self._groups = FlowGroups({})
-        self._lag_asked = 0.0
+        self._reporting = Reporting({})
         self._running: dict[str, StreamingQuery] = {}
         self._every: str | None = None
         self._attempts: Counter[str] = Counter()
@@ -95,15 +92,16 @@ class Runner:
         except BaseException:
             self.undo()
             raise
-        self._groups = FlowGroups({query.name: self._group_of(query) for query in self.plan.streams})
-        self.flows = {
-            query.name: FlowProgress(query.name, groups=self._groups.names_of(query.name))
-            for query in self.plan.streams
-        }
+        self._reporting = Reporting(groups_of(self.files, self.plan.streams))
         for query in self.plan.streams:
             if isinstance(query.target, ToAlarms):
                 self._starter.watch(query, query.target)  # what fired when the last run ended fires still
         return self.plan
+
+    @property
+    def flows(self) -> dict[str, FlowProgress]:
+        """How each flow stands."""
+        return self._reporting.flows
 
     def firing_alarms(self) -> list[str]:
         """Those that fire now, also from before this run; may be called from any thread."""
@@ -171,10 +169,10 @@ class Runner:
         """Stop what still runs. State and offsets are kept: the next run goes on from here."""
         for name, query in self._running.items():
             _stop_between_batches(query)
-            self._take_reports(name, query, last=True)
+            self._reporting.take(name, query, last=True)
         self._running.clear()
         self._lock.release()
-        self._groups.close()
+        self._reporting.close()
         if self._broker is not None:
             self._broker.close()
             self._broker = None
@@ -183,10 +181,10 @@ class Runner:
         """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
         for name, query in list(self._running.items()):
             ended = not query.isActive  # asked first, or the report of a last batch might come between
-            self._take_reports(name, query, last=ended)
+            self._reporting.take(name, query, last=ended)
             if ended:
                 self._end_of(name, query)
-        self._ask_lag_again()
+        self._reporting.end_round()
         if self._watcher is not None:
             self._watcher(list(self.flows.values()))
         return bool(self._running)
@@ -222,6 +220,9 @@ class Runner:
             self._await_beginning(query)
 
     def _start(self, query: Planned, every: str | None) -> None:
+        # A run that was killed may not have told it, and this one may have nothing to read.
+        checkpoint = HadoopFolder(self.session, self._starter.checkpoint_of(query))
+        self._reporting.tell(query.name, offsets_noted(checkpoint), last=True)
         try:
             self._running[query.name] = self._starter.start(query, every)
         except PySparkException as error:
@@ -278,25 +279,6 @@ class Runner:
         except PySparkException as error:
             self.close()
             raise PipelineError(f"The view {query.name} could not be computed.", error) from error
-
-    def _group_of(self, query: Planned) -> tuple[str, list[TopicSource]]:
-        chosen = self.files.settings.flows.get(query.name, FlowSettings()).group
-        return chosen or f"{self.files.name}.{query.name.replace(' ', '-')}", topic_sources(query.frame)
-
-    def _take_reports(self, name: str, query: StreamingQuery, *, last: bool) -> None:
-        reports = [json.loads(report.json) for report in query.recentProgress]
-        merge_reports(reports, self.flows[name])
-        if self._broker is None or not reports:
-            return
-        reached = offsets_reached(reports[-1])
-        self._groups.commit(name, reached, last=last)
-        if last or time.monotonic() - self._lag_asked >= LAG_SECONDS:
-            lag = self._groups.lag(name, reached)
-            self.flows[name].lag = self.flows[name].lag if lag is None else lag
-
-    def _ask_lag_again(self) -> None:
-        if time.monotonic() - self._lag_asked >= LAG_SECONDS:
-            self._lag_asked = time.monotonic()
 
 
 def _leave_errors_to_us() -> None:

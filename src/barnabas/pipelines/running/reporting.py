@@ -1,0 +1,61 @@
+"""What the flows of a pipeline report, passed on: to those who look, and to consumer groups."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from barnabas.pipelines.definitions.files import PipelineFiles
+from barnabas.pipelines.definitions.settings import FlowSettings
+from barnabas.pipelines.running.groups import FlowGroups, Reached
+from barnabas.pipelines.running.planning import Planned
+from barnabas.pipelines.running.progress import FlowProgress, merge_reports, offsets_reached
+from barnabas.pipelines.running.topic_sources import TopicSource, topic_sources
+
+LAG_SECONDS = 2.0  # between two questions to the broker
+
+Group = tuple[str, Sequence[TopicSource]]
+
+
+class Reporting:
+    """`flows` is how each flow stands."""
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self._groups = FlowGroups(groups)
+        self.flows = {name: FlowProgress(name, groups=self._groups.names_of(name)) for name in groups}
+        self._lag_asked = 0.0
+
+    def take(self, name: str, query: StreamingQuery, *, last: bool) -> None:
+        """What a query has reported since it was started; `last` if nothing will follow."""
+        reports = [json.loads(report.json) for report in query.recentProgress]
+        merge_reports(reports, self.flows[name])
+        if reports:
+            self.tell(name, offsets_reached(reports[-1]), last=last)
+
+    def tell(self, name: str, reached: Reached, *, last: bool) -> None:
+        """How far a flow is, to its group; and how far behind that is, now and then."""
+        self._groups.commit(name, reached, last=last)
+        if last or time.monotonic() - self._lag_asked >= LAG_SECONDS:
+            lag = self._groups.lag(name, reached)
+            self.flows[name].lag = self.flows[name].lag if lag is None else lag
+
+    def end_round(self) -> None:
+        """All flows were looked at."""
+        if time.monotonic() - self._lag_asked >= LAG_SECONDS:
+            self._lag_asked = time.monotonic()
+
+    def close(self) -> None:
+        self._groups.close()
+
+
+def groups_of(files: PipelineFiles, streams: Sequence[Planned]) -> dict[str, Group]:
+    """By flow: the group that its progress is committed to, and what it reads."""
+    return {query.name: (_group(files, query.name), topic_sources(query.frame)) for query in streams}
+
+
+def _group(files: PipelineFiles, flow: str) -> str:
+    chosen = files.settings.flows.get(flow, FlowSettings()).group
+    return chosen or f"{files.name}.{flow.replace(' ', '-')}"
