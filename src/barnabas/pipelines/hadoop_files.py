@@ -6,7 +6,6 @@ import os
 import posixpath
 import uuid
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -134,9 +133,12 @@ class HadoopFolder:
 
 
 def local_path(url: str) -> str | None:
-    """The path of a URL on a disk of this machine; None for what lies elsewhere."""
-    parts = urlsplit(url)
-    return unquote(parts.path) if parts.scheme in ("", "file") else None
+    """The path of a URL on a disk of this machine; None for what lies elsewhere, or where Hadoop's default says.
+
+    Hadoop does not decode what is in its URLs: `%` is a letter like others.
+    """
+    scheme, _, path = url.partition(":")
+    return f"/{path.lstrip('/')}" if scheme == "file" else None
 
 
 def _linked(source: str, target: str) -> bool:
