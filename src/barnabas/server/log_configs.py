@@ -16,13 +16,10 @@ class LogConfigs:
     def use(self, config: BrokerConfig) -> None:
         """The broker's settings, which are the defaults of the topics', have changed."""
         self._config = config
-        self._default = topic_log_config(config, {})
         self._known: dict[frozenset[tuple[str, str]], LogConfig] = {}
 
     def of(self, image: MetadataImage, topic: str) -> LogConfig:
         overrides = image.topic_configs(topic)
-        if not overrides:
-            return self._default
         key = frozenset(overrides.items())
         if (known := self._known.get(key)) is None:
             if len(self._known) >= MOST_KEPT:
