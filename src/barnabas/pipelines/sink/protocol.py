@@ -315,6 +315,14 @@ def _superseded() -> SupersededError:
     )
 
 
+def ended_elsewhere() -> SinkError:
+    return SinkError(
+        "the transaction of a task was ended while the task wrote: another run of this query, or another query with "
+        "the same sinkId, has the sink, or an administrator ended it. Nothing of the batch is in the topics. If two "
+        "queries are meant to run, give each a sinkId; then start this one again"
+    )
+
+
 def _lost(batch: int) -> LostBatchError:
     return LostBatchError(
         f"transactions of batch {batch} were aborted before they could be committed (they timed out, or an "

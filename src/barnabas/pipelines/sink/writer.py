@@ -23,7 +23,8 @@ from barnabas.client.cluster import raise_for
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.lane import Identity
 from barnabas.client.shipping import Shipper, TransactionalShipper
-from barnabas.client.transactional import Transactions
+from barnabas.client.transactional import FENCED, Transactions
+from barnabas.errors import KafkaError
 from barnabas.pipelines.broker_link import BrokerLink, link_to
 from barnabas.pipelines.quiet_workers import leave_quietly
 from barnabas.pipelines.sink import protocol
@@ -237,6 +238,10 @@ class Task:
             ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
             try:
                 await shipper.send(blocks)
+            except KafkaError as error:
+                if self.settings.is_exactly_once and error.code in FENCED:
+                    raise protocol.ended_elsewhere() from error
+                raise
             finally:
                 # The thread that reads Spark's rows must have ended before this task does.
                 upcoming = await ahead if ahead is not None else None
