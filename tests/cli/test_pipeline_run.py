@@ -135,6 +135,11 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
                 assert running.poll() is None, "the run has ended by itself"
                 assert time.monotonic() < deadline, "the run has read nothing in time"
                 time.sleep(0.5)
+            second = run(folder, "barnabas", "pipeline", "run")
+            assert (second.returncode, second.stdout) == (1, "")
+            assert f"Error: activity runs already, in process {running.pid}:" in second.stderr
+            assert "Starting Spark" not in second.stderr
+            assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["process"] == running.pid
             running.send_signal(signal.SIGTERM)
             _, said = running.communicate(timeout=PATIENCE)
         finally:

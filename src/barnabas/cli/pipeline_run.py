@@ -21,9 +21,11 @@ from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
 from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
+from barnabas.pipelines.running.planning import storage_of
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
+from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.status import StatusFile, new_status
 from barnabas.pipelines.terminal import is_watched
 
@@ -35,6 +37,8 @@ def run_pipeline(
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    # Before anything is written: the status is that of the run that is there.
+    StateLock(files.name, storage_of(files)).check()
     _require_broker(files)
     say(f"Starting Spark for {files.name}.")
     with (

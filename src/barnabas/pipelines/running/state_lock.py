@@ -27,6 +27,13 @@ class StateLock:
         self._file: int | None = None
         self._depth = 0
 
+    def check(self) -> None:
+        """PipelineError if another process has it. Nothing is made for that."""
+        folder = local_path(self._storage)
+        if folder is not None and (Path(folder) / NAME).exists():
+            with self:
+                pass
+
     def take(self) -> None:
         folder = local_path(self._storage)
         if folder is not None and self._file is None:
