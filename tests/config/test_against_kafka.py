@@ -22,6 +22,9 @@ OTHER_DEFAULTS = {
     "socket.send.buffer.bytes",
     # No client of Kafka 4.3 asks for it; our sink does (docs/decisions/0016).
     "transaction.two.phase.commit.enable",
+    # Ours are replayed before a new coordinator serves, at 35 MB/s.
+    "offsets.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
     # Kafka has no limits here.
     "queued.max.request.bytes",
     "max.connections",

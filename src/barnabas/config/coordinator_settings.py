@@ -12,7 +12,8 @@ OFFSET_SETTINGS: tuple[Setting, ...] = (
             "Replicas of __consumer_offsets, when it is created; as many as there are brokers if those are "
             "fewer.",
             AtLeast(1)),
-    Setting("offsets.topic.segment.bytes", Kind.INT, "104857600",
+    # Kafka's default is 100 MB. What is not compacted yet must be read before a new coordinator can serve.
+    Setting("offsets.topic.segment.bytes", Kind.INT, "8388608",
             "Segment size of __consumer_offsets.", AtLeast(1)),
     Setting("offsets.topic.compression.codec", Kind.INT, "0",
             "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", Between(0, 4)),
@@ -187,7 +188,8 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
             "fewer.", AtLeast(1)),
     Setting("transaction.state.log.min.isr", Kind.INT, "2",
             "min.insync.replicas of __transaction_state.", AtLeast(1)),
-    Setting("transaction.state.log.segment.bytes", Kind.INT, "104857600",
+    # As offsets.topic.segment.bytes.
+    Setting("transaction.state.log.segment.bytes", Kind.INT, "8388608",
             "Segment size of __transaction_state.", AtLeast(1)),
 )  # fmt: skip
 

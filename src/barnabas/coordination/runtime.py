@@ -118,9 +118,16 @@ class Coordinator(Generic[S]):
     """All shards of one internal topic on this broker."""
 
     def __init__(
-        self, topic: str, make_shard: Callable[[int], S], machine: Machine, write_timeout_ms: int
+        self,
+        topic: str,
+        make_shard: Callable[[int], S],
+        machine: Machine,
+        write_timeout_ms: int,
+        *,
+        is_compacted: bool = True,
     ) -> None:
         self.topic = topic
+        self._is_compacted = is_compacted
         self._make_shard = make_shard
         self._machine = machine
         self._write_timeout = write_timeout_ms / 1000
@@ -134,7 +141,9 @@ class Coordinator(Generic[S]):
         self.resigned(partition.index)
         active = _Active(partition, self._make_shard(partition.index))
         self._active[partition.index] = active
-        active.loading = Loading(partition.log, active.shard, self._machine.clock)
+        active.loading = Loading(
+            partition.log, active.shard, self._machine.clock, every_record=not self._is_compacted
+        )
         self._machine.call_soon(lambda: self._load(active))
 
     def resigned(self, index: int) -> None:

@@ -27,8 +27,11 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1
-    folded = byte & 0x7F
-    for index in range(1, _LONGEST):
+    second = data[position + 1]
+    folded = byte & 0x7F | (second & 0x7F) << 7
+    if second < 128:  # nearly all others
+        return (folded >> 1) ^ -(folded & 1), position + 2
+    for index in range(2, _LONGEST):
         byte = data[position + index]
         folded |= (byte & 0x7F) << 7 * index
         if byte < 128:

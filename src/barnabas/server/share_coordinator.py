@@ -30,7 +30,11 @@ class ShareCoordinator:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.runtime: Coordinator[ShareStateShard] = Coordinator(
-            SHARE_GROUP_STATE, self._make_shard, broker, broker.config["share.coordinator.write.timeout.ms"]
+            SHARE_GROUP_STATE,
+            self._make_shard,
+            broker,
+            broker.config["share.coordinator.write.timeout.ms"],
+            is_compacted=False,  # updates of one key add up; what a snapshot makes superfluous is deleted
         )
         self._pruner: Timer | None = None
 
