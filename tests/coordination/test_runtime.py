@@ -254,3 +254,29 @@ def test_a_log_that_cannot_be_understood_is_not_served(
     setup.read(b"a")
     assert setup.heard == [ErrorCode.NOT_COORDINATOR]
     assert "topic-0 cannot be loaded" in caplog.text
+
+
+def test_shards_are_loaded_one_after_the_other(setup: Setup) -> None:
+    """With many at once, their slices would follow each other without anybody else in between."""
+    setup.load()
+    for number in range(20):
+        setup.write(b"key-%d" % number, b"1")
+    others = [
+        Partition("topic", index, TOPIC_ID, setup.log, 1, TopicCounters("topic")) for index in range(1, 9)
+    ]
+    for other in others:
+        other.apply(PartitionState((1,), (1,), 1))
+        setup.coordinator.elected(other)
+    assert len(setup.machine.soon) == 1
+    setup.machine.run_soon()
+    assert [len(shard.values) for shard in setup.shards] == [20] * 9
+
+
+def test_a_shard_that_goes_while_it_waits_to_be_loaded_holds_up_nobody(setup: Setup) -> None:
+    other = Partition("topic", 1, TOPIC_ID, setup.log, 1, TopicCounters("topic"))
+    other.apply(PartitionState((1,), (1,), 1))
+    setup.coordinator.elected(setup.partition)
+    setup.coordinator.elected(other)
+    setup.coordinator.resigned(0)
+    setup.machine.run_soon()
+    assert [shard.life for shard in setup.shards] == [["unloaded"], ["loaded"]]

@@ -50,15 +50,15 @@ class Machine:
         self.clock = clock
         self.timers = clock
         self.holding = False
-        self._soon: list[Callable[[], None]] = []
+        self.soon: list[Callable[[], None]] = []
         self._held: list[tuple[Partition, int, Callable[[ErrorCode], None]]] = []
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._soon.append(callback)
+        self.soon.append(callback)
 
     def run_soon(self) -> None:
-        while self._soon:
-            self._soon.pop(0)()
+        while self.soon:
+            self.soon.pop(0)()
 
     def is_safe(self, partition: Partition, offset: int) -> bool:
         return not self.holding and partition.log.high_watermark >= offset

@@ -132,6 +132,7 @@ class Coordinator(Generic[S]):
         self._machine = machine
         self._write_timeout = write_timeout_ms / 1000
         self._active: dict[int, _Active[S]] = {}
+        self._to_load: deque[_Active[S]] = deque()
         self._sweeper: Timer | None = None
 
     # -- leadership ---------------------------------------------------------------------------------
@@ -144,7 +145,9 @@ class Coordinator(Generic[S]):
         active.loading = Loading(
             partition.log, active.shard, self._machine.clock, every_record=not self._is_compacted
         )
-        self._machine.call_soon(lambda: self._load(active))
+        self._to_load.append(active)
+        if len(self._to_load) == 1:
+            self._machine.call_soon(self._load)
 
     def resigned(self, index: int) -> None:
         """Somebody else leads: drop the shard and send whoever waits to the new coordinator."""
@@ -166,23 +169,30 @@ class Coordinator(Generic[S]):
         if self._sweeper is not None:
             self._sweeper.cancel()
 
-    def _load(self, active: _Active[S]) -> None:
-        """One slice of replaying; the loop serves others in between."""
+    def _load(self) -> None:
+        """One slice of replaying, one shard after the other: the loop serves others in between."""
+        active = self._to_load[0]
+        if self._has_loaded(active):
+            self._to_load.popleft()
+        if self._to_load:
+            self._machine.call_soon(self._load)
+
+    def _has_loaded(self, active: _Active[S]) -> bool:
+        """Or has it come to nothing?"""
         loading = active.loading
         if loading is None:
-            return  # we have resigned meanwhile
+            return True  # we have resigned meanwhile
         try:
-            finished = loading.run_slice()
+            if not loading.run_slice():
+                return False
         except Exception:
             # Whatever it is (a bad disk, a record of a newer version), nobody is served from half of a log.
             logger.exception("%s-%s cannot be loaded", self.topic, active.partition.index)
             self.resigned(active.partition.index)
-            return
-        if finished:
-            active.loading = None
-            active.shard.loaded()
-        else:
-            self._machine.call_soon(lambda: self._load(active))
+            return True
+        active.loading = None
+        active.shard.loaded()
+        return True
 
     @property
     def is_loading(self) -> bool:
