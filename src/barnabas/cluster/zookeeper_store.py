@@ -199,10 +199,11 @@ class ZooKeeperMetadataStore:
             if self._delivered:
                 await self._identity.check()
             return
+        delivered = self._delivered  # of now: entries of our own may be delivered while we read
         head = await self._read_head()
-        if head.offset < self._delivered:
+        if head.offset < delivered:
             raise ZooKeeperUnusableError(
-                f"its head went back from {self._delivered} to {head.offset}; was an older copy of ZooKeeper's data "
+                f"its head went back from {delivered} to {head.offset}; was an older copy of ZooKeeper's data "
                 "restored? Restart this broker once you are sure that this copy is the one to go on with."
             )
         while self._delivered < head.offset:
