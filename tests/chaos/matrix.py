@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,13 +89,33 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
     print(f"{'fault':44} {'client':10} {'load':13} {'records':>8} {'gap':>7}  problem", flush=True)
-    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
-        outcomes = list(_run(options, Path(folder)))
-    if options.table is not None:
-        options.table.write_text(as_markdown(outcomes))
+    outcomes: list[Outcome] = []
+    with _folder_for_logs(outcomes) as folder:
+        try:
+            for outcome in _run(options, folder):
+                print(_line(outcome), flush=True)
+                outcomes.append(outcome)
+        finally:
+            if options.table is not None:
+                options.table.write_text(as_markdown(outcomes))
     failed = sum(bool(outcome.problem) for outcome in outcomes)
     print(f"{len(outcomes)} runs, {failed} with a problem (seed {options.seed})")
     return 1 if failed else 0
+
+
+@contextmanager
+def _folder_for_logs(outcomes: Sequence[Outcome]) -> Iterator[Path]:
+    """It stays for whoever wants to know why, if something went wrong."""
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-chaos-"))
+    has_ended = False
+    try:
+        yield folder
+        has_ended = True
+    finally:
+        if has_ended and not any(outcome.problem for outcome in outcomes):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"what the brokers said and stored is in {folder}", flush=True)
 
 
 def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
@@ -127,9 +149,8 @@ def _run_all(
             outcome = Outcome(fault, load, problem="not run: only root can mount a small disk")
         else:
             outcome = run_one(cluster, fault, load, number)
-            cluster.make_whole()
-        print(_line(outcome), flush=True)
         yield outcome
+        cluster.make_whole()
 
 
 def _line(outcome: Outcome) -> str:
