@@ -97,6 +97,20 @@ def test_a_zombie_controller_is_refused(root: str) -> None:
     asyncio.run(scenario())
 
 
+def test_a_controller_that_is_elected_again_goes_on(root: str) -> None:
+    """It remembers what its last write was bound to, which is over: that must not hold it up for ever."""
+
+    async def scenario() -> None:
+        async with member(root, 1) as one:
+            old = await one.be_elected()
+            await one.store.append(0, old, ids(1))
+            await one.zk.delete("/controller")
+            await until(lambda: one.epochs[-1] == old + 1)
+            assert await one.store.append(1, old + 1, ids(2)) == 2
+
+    asyncio.run(scenario())
+
+
 def test_only_one_of_two_that_take_each_other_for_dead_gets_its_entry_in(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one, member(root, 2) as two:

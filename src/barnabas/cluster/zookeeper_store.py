@@ -253,8 +253,7 @@ class ZooKeeperMetadataStore:
         body = await self._shortened(entry.offset, text)
         while True:
             try:
-                guard = self._guard or await self._read_guard()
-                self._check(guard, image_offset, controller_epoch)
+                guard = await self._guard_of(image_offset, controller_epoch)
                 await self._zk.multi(self._commit(guard, entry, body))
             except (OutcomeUnknownError, BadVersionError, NodeExistsError) as error:
                 if await self._is_committed(entry.offset, body, error):
@@ -301,6 +300,14 @@ class ZooKeeperMetadataStore:
                     return (await self._zk.get(log_path(offset))).data == body
                 except NoNodeError:
                     return False
+
+    async def _guard_of(self, image_offset: int, controller_epoch: int) -> _Guard:
+        """As we remember it, if that fits. It may be of an earlier term of ours, and then ZooKeeper has the word."""
+        guard = self._guard
+        if guard is None or (guard.offset, guard.epoch) != (image_offset, controller_epoch):
+            guard = await self._read_guard()
+            self._check(guard, image_offset, controller_epoch)
+        return guard
 
     async def _read_guard(self) -> _Guard:
         try:
