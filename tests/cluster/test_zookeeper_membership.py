@@ -233,6 +233,22 @@ def test_deleting_the_controller_node_makes_for_another_election(root: str) -> N
     asyncio.run(scenario())
 
 
+def test_a_controller_that_steps_down_lets_others_try_first_and_stands_again(root: str) -> None:
+    async def scenario() -> None:
+        async with member(root, 1) as one:
+            first = await one.be_elected()
+            async with member(root, 2) as two:
+                await two.store.load()
+                two.campaign()
+                one.membership.step_down()
+                assert one.resigned == 1
+                await until(lambda: two.is_controller)
+                assert (one.epochs, two.epochs) == ([first], [first + 1])
+            await until(lambda: len(one.epochs) == 2)
+
+    asyncio.run(scenario())
+
+
 def test_a_controller_whose_session_expires_resigns_and_stands_again(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+import pytest
+
 from barnabas.cluster.deltas import Delta, TopicCreated
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.cluster.membership import BrokerInfo, Brokers
-from barnabas.cluster.store import MemoryMetadataStore
+from barnabas.cluster.store import MemoryMetadataStore, StaleControllerError
 from barnabas.controller.controller import Controller
 from barnabas.controller.policy import Policy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
+from barnabas.server import control
 from barnabas.server.control import ClusterControl
 from barnabas.server.features import SUPPORTED_FEATURES
 from barnabas.types import new_uuid
@@ -25,6 +28,7 @@ class Members:
 
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerInfo] = {}
+        self.stepped_down = asyncio.Event()
         self._epoch = 0
 
     def on_brokers_changed(self, told: Callable[[Brokers], None]) -> None:
@@ -32,6 +36,9 @@ class Members:
 
     def campaign(self, elected: Callable[[int], None], resigned: Callable[[], None]) -> None:
         self.elected = elected
+
+    def step_down(self) -> None:
+        self.stepped_down.set()
 
     def come(self, broker_id: int, features: dict[str, tuple[int, int]] = SUPPORTED_FEATURES) -> None:
         self._epoch += 1
@@ -48,10 +55,22 @@ class Members:
         self._told(brokers)
 
 
+class RefusingStore(MemoryMetadataStore):
+    async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
+        raise StaleControllerError("somebody else is the controller")
+
+
+class SilentStore(MemoryMetadataStore):
+    async def head(self) -> int:
+        return await asyncio.get_running_loop().create_future()
+
+
 class Controlling:
-    def __init__(self, balance_seconds: float | None = None) -> None:
+    def __init__(
+        self, balance_seconds: float | None = None, store: type[MemoryMetadataStore] = MemoryMetadataStore
+    ) -> None:
         self.members = Members()
-        self.controller = Controller(MemoryMetadataStore(), 1)
+        self.controller = Controller(store(), 1)
         founding: tuple[str, list[Delta]] = ("a-cluster", [TopicCreated(TOPIC)])
         self._control = ClusterControl(
             self.controller,
@@ -102,6 +121,21 @@ async def flap(members: Members) -> None:
         await asyncio.sleep(0.01)
         members.go(3)
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("store", [RefusingStore, SilentStore])
+def test_who_cannot_be_the_controller_gives_others_the_chance(
+    store: type[MemoryMetadataStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(control, "BEGIN_SECONDS", 0.5)
+
+    async def main() -> None:
+        async with Controlling(store=store) as cluster, asyncio.timeout(DEADLINE):
+            await cluster.members.stepped_down.wait()
+            assert not cluster.controller.is_active
+
+    asyncio.run(main())
 
 
 def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:

@@ -50,6 +50,10 @@ class Membership(Protocol):
         """Become the controller whenever nobody else is; `on_elected` gets the controller epoch."""
         ...
 
+    def step_down(self) -> None:
+        """Be the controller no longer: others may try, and after a while we may again."""
+        ...
+
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
         """Tell who is alive: soon, and at every change."""
         ...
@@ -83,6 +87,7 @@ class LocalMembership:
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image
         self._tell_brokers: Callable[[Brokers], None] | None = None
+        self._on_elected: Elected | None = None
 
     async def join(self, info: BrokerInfo) -> int:
         # Greater than every epoch before: the entry that registers the broker has this offset or a later one.
@@ -95,7 +100,13 @@ class LocalMembership:
         """Nobody is left to be told."""
 
     def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
+        self._on_elected = on_elected
         on_elected(self._image().controller_epoch + 1)
+
+    def step_down(self) -> None:
+        """There is nobody else: try again from the beginning."""
+        if self._on_elected is not None:
+            self._on_elected(self._image().controller_epoch + 1)
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
         self._tell_brokers = callback

@@ -82,6 +82,15 @@ class MemoryCluster:
                 self.controller_id = candidate.broker_id
                 candidate.elected(self.controller_epoch)
 
+    def step_down(self, session: MemorySession) -> None:
+        """The others are asked first who wants to be elected."""
+        if session.is_controller and session in self._sessions:
+            session.is_controller = False
+            self.controller_id = NO_CONTROLLER
+            self._sessions.remove(session)
+            self._sessions.append(session)
+            self.elect()
+
     def tell_brokers(self) -> None:
         for session in list(self._sessions):
             session.tell_brokers()
@@ -266,6 +275,11 @@ class MemorySession:
         self._on_elected, self._on_resigned = on_elected, on_resigned
         self.campaigns = True
         self._cluster.elect()
+
+    def step_down(self) -> None:
+        if self._on_resigned is not None:
+            self._tell(self._on_resigned)
+        self._cluster.step_down(self)
 
     def elected(self, epoch: int) -> None:
         self.is_controller = True

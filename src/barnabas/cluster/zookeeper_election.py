@@ -66,7 +66,14 @@ class Candidacy:
         self._on_resigned = on_resigned
         self._term: int | None = None
         """The transaction that made us the controller."""
+        self._stands_again_at = 0.0
         self.look = Look(self._look, zk)
+
+    def step_down(self) -> None:
+        """Give the node back, and let others have the first try at it."""
+        self._stands_again_at = time.monotonic() + self._zk.session_timeout
+        self.resign()
+        self.look.wake()
 
     def resign(self) -> None:
         if self._term is not None:
@@ -80,11 +87,11 @@ class Candidacy:
         self.resign()
         if self._zk.is_cut_off:
             return  # the next connection wakes us up
-        if there is None:
+        if there is not None:
+            await self._end_former_term(there)
+        elif time.monotonic() >= self._stands_again_at:
             await self._identity.check()  # a cluster that is not ours gets no controller from us
             await self._stand()
-        else:
-            await self._end_former_term(there)
 
     async def _end_former_term(self, there: Stat) -> None:
         """A term of ours that we gave up, or whose beginning we were not told of, or of a former life of ours."""

@@ -193,6 +193,10 @@ class ZooKeeperMembership:
         )
         self._looks.append(self._candidacy.look)
 
+    def step_down(self) -> None:
+        if self._candidacy is not None:
+            self._candidacy.step_down()
+
 
 class _BrokersWatch:
     def __init__(self, zk: ZooKeeper, callback: Callable[[Brokers], None]) -> None:

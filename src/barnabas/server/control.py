@@ -27,6 +27,8 @@ from barnabas.server.features import Levels, initial_features
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5  # after a decision that could not be stored
+MOST_FAILURES = 20  # in a row
+BEGIN_SECONDS = 60.0  # for catching up with the log of a large cluster, and the first entry
 
 
 class ClusterControl:
@@ -53,6 +55,7 @@ class ClusterControl:
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._balanced_at = 0.0
+        self._failures = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -92,18 +95,27 @@ class ClusterControl:
     # -- while elected ------------------------------------------------------------------------------
 
     async def _control(self, epoch: int) -> None:
-        while True:
+        """Until it has failed too often: who cannot do the work must not keep others from it."""
+        self._failures = 0
+        while self._failures < MOST_FAILURES:
             try:
-                await self._begin(epoch)
+                async with asyncio.timeout(BEGIN_SECONDS):
+                    await self._begin(epoch)
                 while True:
                     await self._one_round()
+                    self._failures = 0
+            except TimeoutError:
+                logger.exception("the controller could not begin within %g s", BEGIN_SECONDS)
+                break
             except KafkaError as error:
                 logger.warning("the controller cannot go on and tries again: %s", error)
-                self._controller.resign()
-                await asyncio.sleep(RETRY_SECONDS)
             except Exception:
                 logger.exception("the controller failed and tries again")
-                await asyncio.sleep(RETRY_SECONDS)
+            self._failures += 1
+            self._controller.resign()
+            await asyncio.sleep(RETRY_SECONDS)
+        logger.error("this broker cannot be the controller: it gives others the chance")
+        self._membership.step_down()
 
     async def _begin(self, epoch: int) -> None:
         await self._controller.take_over(epoch)
