@@ -92,6 +92,19 @@ def test_a_follower_that_becomes_eligible_later_is_proposed_without_asking_again
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2, 3)]
 
 
+def test_a_replica_whose_disk_has_failed_is_not_asked_back_for_what_it_had(
+    partition: Partition, cluster: Cluster
+) -> None:
+    """Its broker is up, and the controller has taken it out of the ISR; nothing was written since."""
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(2, 0, 20)
+    partition.apply(state(version=1, isr=(1,)))
+    partition.review_isr(30.0)
+    assert cluster.wanted == []
+    partition.follower_reached(2, 0, 20)
+    assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
+
+
 def test_what_is_committed_waits_for_a_proposed_member_at_once(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:

@@ -120,6 +120,8 @@ class Partition:
         was_leader, leads = self.is_leader, state.leader == self.broker_id
         if known is None or state.leader_epoch > known.leader_epoch:
             self._begin_epoch(state, leads)
+        else:
+            self._forget_lost(set(known.isr) - set(state.isr))
         # Known only now: had the beginning of the epoch failed, the same state would be tried again (KAFKA-9307).
         self.state = state
         self.leader_epoch = state.leader_epoch
@@ -144,6 +146,15 @@ class Partition:
         else:
             self.log.forget_unwritten_epochs()
             self._followers = {}
+
+    def _forget_lost(self, gone: set[int]) -> None:
+        """Whoever left the ISR without our asking, although its broker is up, has lost its disk: what it had before
+        counts for nothing until it fetches again."""
+        proposed = set(self.proposal.isr) if self.proposal is not None else gone
+        for replica in gone & proposed:
+            follower = self._followers.get(replica)
+            if follower is not None and self._cluster.eligible_epoch(replica) is not None:
+                follower.end_offset = UNKNOWN_OFFSET
 
     def _measure(self) -> None:
         """What follows from the state, the proposal and the settings; looked at with every append."""
