@@ -280,3 +280,21 @@ def test_a_shard_that_goes_while_it_waits_to_be_loaded_holds_up_nobody(setup: Se
     setup.coordinator.resigned(0)
     setup.machine.run_soon()
     assert [shard.life for shard in setup.shards] == [["unloaded"], ["loaded"]]
+
+
+def test_a_shard_that_fails_at_the_end_of_its_load_holds_up_nobody(setup: Setup) -> None:
+    setup.load()
+    setup.write(b"a", b"1")
+
+    def fail() -> None:
+        raise OSError("no timers today")
+
+    other = Partition("topic", 1, TOPIC_ID, setup.log, 1, TopicCounters("topic"))
+    other.apply(PartitionState((1,), (1,), 1))
+    setup.coordinator.elected(setup.partition)
+    setup.shards[-1].loaded = fail  # type: ignore[method-assign]
+    setup.coordinator.elected(other)
+    setup.machine.run_soon()
+    assert setup.shards[-1].life == ["loaded"]
+    setup.read(b"a")
+    assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR

@@ -65,6 +65,16 @@ class SilentStore(MemoryMetadataStore):
         return await asyncio.get_running_loop().create_future()
 
 
+class SlowStore(MemoryMetadataStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+
+    async def head(self) -> int:
+        await self.go_on.wait()
+        return await super().head()
+
+
 class Controlling:
     def __init__(
         self, balance_seconds: float | None = None, store: type[MemoryMetadataStore] = MemoryMetadataStore
@@ -121,6 +131,22 @@ async def flap(members: Members) -> None:
         await asyncio.sleep(0.01)
         members.go(3)
         await asyncio.sleep(0.01)
+
+
+def test_a_term_that_was_given_up_while_it_caught_up_does_not_begin() -> None:
+    async def main() -> None:
+        store = SlowStore()
+        controller = Controller(store, 1)
+        await controller.metadata.start()
+        beginning = asyncio.ensure_future(controller.take_over(5))
+        await asyncio.sleep(0)
+        controller.resign()
+        store.go_on.set()
+        with pytest.raises(StaleControllerError, match="given up"):
+            await beginning
+        assert not controller.is_active
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("store", [RefusingStore, SilentStore])

@@ -35,6 +35,7 @@ class Controller:
         self._store = store
         self._node_id = node_id
         self._epoch = NOT_ELECTED
+        self._wanted = NOT_ELECTED
         self._in_doubt = False
         self._turns = Turns()
 
@@ -61,20 +62,23 @@ class Controller:
 
     async def take_over(self, epoch: int) -> None:
         """This broker was elected: catch up with the log, and say so in it."""
+        self._wanted = epoch
         await self._turns.run(lambda: self._take_over(epoch))
 
     async def _take_over(self, epoch: int) -> None:
         await self._catch_up()
+        if self._wanted != epoch:
+            raise StaleControllerError(f"this broker has given up controller epoch {epoch}")
         self._epoch = epoch
         try:
             await self._commit([ControllerElected(self._node_id, epoch)])
         except BaseException:
-            self.resign()
+            self._epoch = NOT_ELECTED
             raise
 
     def resign(self) -> None:
         """Somebody else is the controller, or nobody: decide nothing more."""
-        self._epoch = NOT_ELECTED
+        self._epoch = self._wanted = NOT_ELECTED
 
     async def submit(self, decision: Decision[T], *, refusals_count: bool = False) -> T:
         """Decide on the newest image, store what was decided, and return the result.

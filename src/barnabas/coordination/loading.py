@@ -28,7 +28,7 @@ class Loading:
         self._shard = shard
         self._clock = clock
         self._every_record = every_record
-        self._next_offset = log.log_start_offset
+        self._next_offset = 0
         self._last_of_key: dict[bytes | None, Record] = {}
         self._steps = self._replay()
 
@@ -39,6 +39,7 @@ class Loading:
 
     def _replay(self) -> Iterator[None]:
         """Batch by batch, and record by record where one is replayed."""
+        self._next_offset = self._log.log_start_offset  # of now: others may have been loaded before us
         while self._next_offset < self._log.log_end_offset:
             found = self._log.read(self._next_offset, READ_BYTES, self._log.log_end_offset)
             data = memoryview(found if isinstance(found, bytes) else found.read())

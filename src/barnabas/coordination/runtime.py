@@ -172,17 +172,18 @@ class Coordinator(Generic[S]):
     def _load(self) -> None:
         """One slice of replaying, one shard after the other: the loop serves others in between."""
         active = self._to_load[0]
+        has_loaded = True
         try:
             has_loaded = self._has_loaded(active)
         except Exception:
             # Whatever it is (a bad disk, a record of a newer version), nobody is served from half of a log.
             logger.exception("%s-%s cannot be loaded", self.topic, active.partition.index)
             self.resigned(active.partition.index)
-            has_loaded = True
-        if has_loaded:
-            self._to_load.popleft()
-        if self._to_load:
-            self._machine.call_soon(self._load)
+        finally:
+            if has_loaded:
+                self._to_load.popleft()
+            if self._to_load:
+                self._machine.call_soon(self._load)
 
     def _has_loaded(self, active: _Active[S]) -> bool:
         """A slice later; true as well if there is nothing left to load."""

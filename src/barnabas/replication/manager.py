@@ -218,7 +218,10 @@ class ReplicaManager:
         for name in names:
             config = self._log_config(image, name)
             for partition in list(self.by_name.get(name, {}).values()):
-                partition.update_config(config)
+                try:
+                    partition.update_config(config)
+                except Exception:
+                    logger.exception("%s cannot take over its settings", partition.topic_partition)
                 yield
 
     # -- by the clock, and in need ------------------------------------------------------------------

@@ -99,14 +99,11 @@ class ClusterControl:
         self._failures = 0
         while self._failures < MOST_FAILURES:
             try:
-                async with asyncio.timeout(BEGIN_SECONDS):
-                    await self._begin(epoch)
+                if not await self._has_begun(epoch):
+                    break
                 while True:
                     await self._one_round()
                     self._failures = 0
-            except TimeoutError:
-                logger.exception("the controller could not begin within %g s", BEGIN_SECONDS)
-                break
             except KafkaError as error:
                 logger.warning("the controller cannot go on and tries again: %s", error)
             except Exception:
@@ -116,6 +113,15 @@ class ClusterControl:
             await asyncio.sleep(RETRY_SECONDS)
         logger.error("this broker cannot be the controller: it gives others the chance")
         self._membership.step_down()
+
+    async def _has_begun(self, epoch: int) -> bool:
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await self._begin(epoch)
+        except TimeoutError:
+            logger.exception("the controller could not begin within %g s", BEGIN_SECONDS)
+            return False
+        return True
 
     async def _begin(self, epoch: int) -> None:
         await self._controller.take_over(epoch)
