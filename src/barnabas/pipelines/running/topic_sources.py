@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from barnabas.pipelines.client_settings import ClientSettingError
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.running.flow_sessions import FORMAT, LEFT_TO_THE_FLOW
 from barnabas.pipelines.source.settings import SourceSettings
+
+logger = logging.getLogger(__name__)
 
 SPARKS_OWN = "kafka"
 
@@ -26,16 +29,18 @@ class TopicSource(NamedTuple):
     def reads(self, topic: str) -> bool:
         wanted = self.settings.subscription
         if wanted.pattern is not None:
-            return re2.fullmatch(wanted.pattern, topic) is not None
+            return re2.search(wanted.pattern, topic) is not None  # as both sources look for their topics
         return topic in wanted.topics or any(place.topic == topic for place in wanted.assigned)
 
 
 def topic_sources(frame: DataFrame) -> list[TopicSource]:
-    found = [_source(kind.lower(), options) for kind, options in _relations(frame) if frame.isStreaming]
-    return [source for source in found if source is not None]
+    if not frame.isStreaming:
+        return []
+    found = [source_of(kind.lower(), options) for kind, options in _relations(frame)]
+    return [source for source in found if source is not None and _is_readable(source.settings)]
 
 
-def _source(kind: str, options: Mapping[str, str]) -> TopicSource | None:
+def source_of(kind: str, options: Mapping[str, str]) -> TopicSource | None:
     if kind == FORMAT:
         return TopicSource(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
     if kind != SPARKS_OWN:
@@ -46,6 +51,20 @@ def _source(kind: str, options: Mapping[str, str]) -> TopicSource | None:
             SourceSettings.parse({**options, "commitprogress": "false"}, streaming=True), False
         )
     return None
+
+
+def _is_readable(settings: SourceSettings) -> bool:
+    """Patterns of Spark's connector are Java's, which knows more than RE2. (Ours refuses such a pattern by itself.)"""
+    try:
+        re2.compile(settings.subscription.pattern or "")
+    except re2.error as error:
+        logger.warning(
+            "how far behind a stream is cannot be told: the pattern %r of its topics is none for RE2: %s",
+            settings.subscription.pattern,
+            error,
+        )
+        return False
+    return True
 
 
 def topics_read(frame: DataFrame) -> set[str]:

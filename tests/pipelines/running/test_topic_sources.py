@@ -1,0 +1,28 @@
+"""What a query reads, as its plan says; for Spark's own connector, too, whose patterns are Java's."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.running.topic_sources import source_of, topic_sources
+from tests.pipelines.spark_jars import requires_connector
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_a_pattern_need_not_match_the_whole_name_of_a_topic() -> None:
+    for kind in ("barnabas", "kafka"):
+        options = {"kafka.bootstrap.servers": NOBODY, "subscribepattern": "orders"}
+        source = source_of(kind, options)
+        assert source is not None
+        assert source.reads("old-orders")
+        assert not source.reads("old-order")
+
+
+@requires_connector
+def test_a_stream_with_a_pattern_that_only_java_knows_is_left_out_with_a_warning(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", NOBODY)
+    assert topic_sources(reader.option("subscribePattern", "^(?!x).*").load()) == []
+    (warning,) = caplog.records
+    assert "'^(?!x).*'" in warning.getMessage()
