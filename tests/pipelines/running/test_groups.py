@@ -1,5 +1,6 @@
 """Each flow of a pipeline in a consumer group of its own, as Kafka's tool and other clients see it."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +11,15 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from barnabas.clock import ManualClock
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
+from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.runner import Runner
+from barnabas.pipelines.running.topic_sources import TopicSource
+from barnabas.pipelines.source.settings import SourceSettings
 from barnabas.testing import EmbeddedBroker
+from barnabas.types import TopicPartition as Place
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 from tests.pipelines.support import produce
@@ -159,6 +165,71 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     assert committed(servers, "of the author", topic) != [-1001, -1001]  # by the source itself, as everywhere
     listed = admin.list_consumer_groups().result(PATIENCE).valid
     assert f"spark-barnabas-{topic}" not in {group.group_id for group in listed}
+
+
+class TwoClusters:
+    """The flow `there` has a topic with 5 records in each of 2 partitions; nobody answers the flow `away`."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self.servers, self.topic = broker.bootstrap_servers, broker.create_topic(partitions=2)
+        for partition in range(2):
+            produce(self.servers, self.topic, [b"order"] * 5, partition=partition)
+        self.clock = ManualClock()
+        self.silent = socket.create_server(("127.0.0.1", 0))  # takes connections, and says nothing
+        flows = {"there": self.servers, "away": f"127.0.0.1:{self.silent.getsockname()[1]}"}
+        self.groups = FlowGroups(
+            {name: (f"{self.topic}.{name}", [self._source(servers)]) for name, servers in flows.items()},
+            self.clock.monotonic,
+        )
+
+    def _source(self, servers: str) -> TopicSource:
+        options = {"kafka.bootstrap.servers": servers, "subscribe": self.topic}
+        return TopicSource(SourceSettings.parse(options, streaming=True), True)
+
+    def reached(self, offset: int) -> dict[Place, int]:
+        return {Place(self.topic, index): offset for index in range(2)}
+
+    def commit(self, flow: str, offset: int, *, last: bool = False) -> list[int]:
+        """What the group of the flow `there` has afterwards."""
+        self.groups.commit(flow, self.reached(offset), last=last)
+        return committed(self.servers, f"{self.topic}.there", self.topic)
+
+
+@pytest.fixture
+def clusters(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoClusters]:
+    monkeypatch.setattr("barnabas.pipelines.running.groups.PATIENCE", 0.5)
+    clusters = TwoClusters(broker)
+    yield clusters
+    clusters.groups.close()
+    clusters.silent.close()
+
+
+def test_brokers_that_did_not_answer_are_asked_again_after_ten_seconds(clusters: TwoClusters) -> None:
+    assert clusters.groups.lag("away", clusters.reached(2)) is None
+    assert clusters.groups.lag("there", clusters.reached(2)) is None
+    clusters.clock.advance(10_000)
+    assert clusters.groups.lag("there", clusters.reached(2)) == 6
+    assert clusters.commit("there", 2) == [2, 2]
+
+
+def test_the_last_commit_of_a_run_is_tried_though_brokers_did_not_answer_a_moment_ago(
+    clusters: TwoClusters,
+) -> None:
+    assert clusters.commit("there", 1) == [1, 1]
+    assert clusters.commit("away", 1) == [1, 1]
+    assert clusters.commit("there", 2) == [1, 1]
+    assert clusters.commit("away", 2, last=True) == [1, 1]
+    assert clusters.commit("there", 2, last=True) == [2, 2]
+
+
+def test_last_commits_do_not_wait_for_ever(
+    clusters: TwoClusters, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(clusters.groups, "_clock", time.monotonic)
+    monkeypatch.setattr("barnabas.pipelines.running.groups.LAST_PATIENCE", 0.6)
+    for offset in range(1, 6):
+        clusters.groups.commit("away", clusters.reached(offset), last=True)
+    assert 1 <= len(caplog.records) <= 2
 
 
 def described(servers: str, topic: str, *groups: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -26,8 +27,12 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds for one request with its attempts: the runner has other things to do, and asks again
-PAUSE = 10.0  # seconds before brokers that did not answer are asked again, for whichever flow
-PAUSE = 60.0  # seconds before a commit that failed is tried again: a group may have members, or rights lack
+SILENCE_PAUSE = 10.0  # seconds before brokers that did not answer are asked again, for whichever flow
+REFUSAL_PAUSE = (
+    60.0  # seconds before a commit that was refused is tried again: members are there, or rights lack
+)
+# Seconds that last commits may wait in vain, all flows together: they are tried in any pause, and the run is to end.
+LAST_PATIENCE = 15.0
 AGAIN = 3600.0  # seconds: brokers forget offsets that are a week old, and a topic may be silent for longer
 
 Reached = Mapping[TopicPartition, int]
@@ -36,10 +41,16 @@ Reached = Mapping[TopicPartition, int]
 class FlowGroups:
     """For the flows of one pipeline, by name, with the group and the sources of each. For any thread."""
 
-    def __init__(self, flows: Mapping[str, tuple[str, Sequence[TopicSource]]]) -> None:
-        self._flows = {name: FlowGroup(*flow) for name, flow in flows.items()}
+    def __init__(
+        self,
+        flows: Mapping[str, tuple[str, Sequence[TopicSource]]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._flows = {name: FlowGroup(*flow, clock) for name, flow in flows.items()}
         self._links: dict[tuple[tuple[str, Any], ...], BrokerLink] = {}
-        self._not_before = 0.0
+        self._clock = clock
+        self._not_before = -math.inf
+        self._waited_in_vain = 0.0
         self._lock = threading.Lock()
 
     def names_of(self, flow: str) -> list[str]:
@@ -52,6 +63,7 @@ class FlowGroups:
             self._ask(
                 lambda: self._commit(group, reached),
                 f"the progress of group {group.name} could not be committed",
+                last=last,
             )
 
     def lag(self, flow: str, reached: Reached) -> int | None:
@@ -67,25 +79,36 @@ class FlowGroups:
                 link.close()
             self._links.clear()
 
-    def _ask(self, question: Callable[[], T], failure: str) -> T | None:
+    def _ask(self, question: Callable[[], T], failure: str, *, last: bool = False) -> T | None:
         with self._lock:
-            if time.monotonic() < self._not_before:
+            if not self._may_ask(last):
                 return None
+            began = self._clock()
             try:
-                return question()
+                answer = question()
             except KafkaError as error:
                 logger.warning("%s: %s", failure, error)
+                return None
             except (ClientError, OSError) as error:
-                self._not_before = time.monotonic() + PAUSE
+                self._not_before = self._clock() + SILENCE_PAUSE
+                self._waited_in_vain += self._clock() - began if last else 0.0
                 logger.warning("%s: %s", failure, error)
-            return None
+                return None
+            self._not_before, self._waited_in_vain = -math.inf, 0.0
+            return answer
+
+    def _may_ask(self, last: bool) -> bool:
+        return self._clock() >= self._not_before or (last and self._waited_in_vain < LAST_PATIENCE)
 
     def _commit(self, group: FlowGroup, reached: Reached) -> None:
         left = [source for source in group.sources if source.is_left_to_the_flow]
-        group.asked()
-        for source, part in _parts(reached, left):
-            link = self._link(source)
-            self._run(link, commit_offsets(link.client, group.name, part))
+        try:
+            for source, part in _parts(reached, left):
+                link = self._link(source)
+                self._run(link, commit_offsets(link.client, group.name, part))
+        except KafkaError:
+            group.refused()
+            raise
         group.committed(reached)
 
     def _lag(self, source: TopicSource, reached: Reached) -> int:
@@ -111,11 +134,12 @@ class FlowGroups:
 class FlowGroup:
     """One flow: the name of its group, what it reads, and what was committed last."""
 
-    def __init__(self, name: str, sources: Sequence[TopicSource]) -> None:
+    def __init__(self, name: str, sources: Sequence[TopicSource], clock: Callable[[], float]) -> None:
         self.name = name
         self.sources = list(sources)
+        self._clock = clock
         self._committed: Reached = {}
-        self._asked = self._done = 0.0
+        self._committed_at = self._refused_at = -math.inf
 
     @property
     def names(self) -> list[str]:
@@ -125,16 +149,15 @@ class FlowGroup:
 
     def is_due(self, reached: Reached, last: bool) -> bool:
         """Whether there is something to tell; after a refusal only now and then, and when nothing more will come."""
-        now = time.monotonic()
-        is_news = bool(reached) and (reached != self._committed or now - self._asked >= AGAIN)
-        was_refused = self._asked > self._done
-        return is_news and (last or not was_refused or now - self._asked >= PAUSE)
+        now = self._clock()
+        is_news = bool(reached) and (reached != self._committed or now - self._committed_at >= AGAIN)
+        return is_news and (last or now - self._refused_at >= REFUSAL_PAUSE)
 
-    def asked(self) -> None:
-        self._asked = time.monotonic()
+    def refused(self) -> None:
+        self._refused_at = self._clock()
 
     def committed(self, reached: Reached) -> None:
-        self._committed, self._done = dict(reached), time.monotonic()
+        self._committed, self._committed_at = dict(reached), self._clock()
 
 
 def _parts(reached: Reached, sources: Sequence[TopicSource]) -> Iterator[tuple[TopicSource, Reached]]:
