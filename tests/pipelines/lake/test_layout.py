@@ -1,7 +1,7 @@
 """Names in a table's folder, and what is worth merging."""
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.lake.layout import MIB, final_name, plan_merges
+from barnabas.pipelines.lake.layout import MIB, final_name, hour_of, plan_merges
 
 RULE = Compaction(files=3, after="1 hour", target_mib=1)
 
@@ -44,3 +44,16 @@ def test_what_is_large_enough_is_never_written_again() -> None:
 
 def test_folders_that_are_no_hours_are_left_alone() -> None:
     assert plan_merges([(f"region=eu/{index}.parquet", 1) for index in range(9)], RULE) == []
+
+
+def test_hours_that_python_has_no_datetime_for_are_left_alone() -> None:
+    for date, hour in (("0000-01-01", 7), ("2026-13-45", 7), ("9999-12-31", 99)):
+        assert hour_of(f"date={date}/hour={hour}") is None
+    odd = [(f"date=0000-01-01/hour=7/{index}.parquet", 1) for index in range(9)]
+    assert [merge.partition for merge in plan_merges([*odd, *files(7, 5), *files(8, 5)], RULE)] == [
+        "date=2026-11-16/hour=7"
+    ]
+
+
+def test_the_first_hour_that_there_is_may_be_the_newest() -> None:
+    assert plan_merges([("date=0001-01-01/hour=0/only.parquet", 1)], RULE) == []

@@ -36,11 +36,15 @@ def final_name(name: str, query: str, batch: int, index: int) -> str:
 
 
 def hour_of(partition: str) -> datetime | None:
-    """The hour that a folder `date=2026-11-16/hour=07` holds; None for folders that are named otherwise."""
+    """The hour that a folder `date=2026-11-16/hour=07` holds; None for folders that are named otherwise, and for hours
+    that Python has no datetime for: producers write any timestamp."""
     date, hour = _DATE.search(partition), _HOUR.search(partition)
     if date is None or hour is None:
         return None
-    return datetime.fromisoformat(date[1]).replace(tzinfo=UTC) + timedelta(hours=int(hour[1]))
+    try:
+        return datetime.fromisoformat(date[1]).replace(tzinfo=UTC) + timedelta(hours=int(hour[1]))
+    except (ValueError, OverflowError):
+        return None
 
 
 def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merge]:
@@ -52,11 +56,11 @@ def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merg
     newest = max((hour for hour in hours.values() if hour is not None), default=None)
     if newest is None:
         return []
-    closed_before = newest - timedelta(seconds=seconds_of(rule.after))
+    after = timedelta(seconds=seconds_of(rule.after))
     merges = (
         _merge(partition, found, rule)
         for partition, found in sorted(by_partition.items())
-        if (hour := hours[partition]) is not None and hour <= closed_before
+        if (hour := hours[partition]) is not None and newest - hour >= after
     )
     return [merge for merge in merges if merge is not None]
 
