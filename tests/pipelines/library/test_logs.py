@@ -1,5 +1,6 @@
 """The template `logs`: entries of several lines, masked, by level; every other record is a dead letter."""
 
+import hashlib
 import json
 import re
 from collections import defaultdict
@@ -94,9 +95,12 @@ def source_of(key: bytes | None) -> str:
     if key is None:
         return "unknown"
     try:
-        return key.decode()
+        shown = key.decode()
     except UnicodeDecodeError:
-        return "0x" + key.hex().upper()
+        shown = "0x" + key.hex().upper()
+    if len(shown) <= 1000:
+        return shown
+    return f"{shown[:1000]}... sha256:{hashlib.sha256(key).hexdigest()[:16]}"
 
 
 def masked(text: bytes) -> tuple[bytes, int]:
@@ -168,6 +172,19 @@ def send_strange_lines(bench: Workbench) -> None:
     for key in (b"\xff\x00", b"", "\N{GREEK SMALL LETTER ALPHA}".encode()):
         for value in (bracketed + large, b"\tat last", b"?\xff ann@example.com", None, bracketed + b"end"):
             producer.produce("app.logs", value, key, 1, headers=[("trace", b"\xff"), ("none", None)])
+    # Keys that are nearly as large as a record may be; two of them differ at their very end.
+    keys = (
+        b"\x01" * 900_000,
+        b"\xff" * 600_000,
+        b"\x00" * 899_999 + b"a",
+        b"\x00" * 899_999 + b"b",
+        b"k" * 1000,
+    )
+    for key in keys:
+        for value in (bracketed + key[-1:].hex().encode(), b"\tat first", bracketed + b"end"):
+            producer.produce("app.logs", value, key, 0)
+            producer.flush(60)
+    producer.produce("app.logs", b"?", keys[0], 0)
     assert producer.flush(60) == 0
 
 

@@ -13,6 +13,7 @@ spark = SparkSession.active()
 BROKER = broker_options(spark)
 ORDER = "order BIGINT, customer STRING, amount DOUBLE, time BIGINT"
 CUSTOMER = "name STRING, city STRING, level STRING"
+MOST_FACTS = 100_000  # bytes: an order with them must fit into a record, where a character may take six
 
 dp.create_sink(
     "enriched_topic", "barnabas", {**BROKER, "topic": f"{spark.conf.get('enrich.orders')}.enriched"}
@@ -37,7 +38,8 @@ def orders() -> DataFrame:
 @dp.temporary_view
 def customers() -> DataFrame:
     """The last row of each key; a null value has taken a key out. Read anew for each micro-batch, so that changes
-    count from the next one on; a table of more than some hundred thousand rows wants a stream-stream join instead."""
+    count from the next one on; a table of more than some hundred thousand rows wants a stream-stream join instead.
+    A value that is too large for facts of a customer counts as none."""
     raw = (
         spark.read.format("barnabas")
         .options(**BROKER)
@@ -51,7 +53,7 @@ def customers() -> DataFrame:
     )
     facts = F.from_json(F.col("value").cast("string"), CUSTOMER)
     return (
-        latest.where("value IS NOT NULL")
+        latest.where(F.length("value") <= MOST_FACTS)
         .select("customer", facts.alias("facts"))
         .select("customer", "facts.*")
     )

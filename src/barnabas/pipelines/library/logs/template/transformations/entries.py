@@ -59,6 +59,8 @@ MASKS = {
     r"\b\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}\b": "<card>",
     r"\b\d{1,3}(\.\d{1,3}){3}\b": "<address>",
 }
+# A key may be as large as a record, and an entry has it twice, once as JSON: of a longer one this much is shown.
+LONGEST_SOURCE = 1000  # characters
 RULES = line_rules(spark.conf.getAll, begins=BEGINS, levels=LEVELS, continues=CONTINUES, masks=MASKS)
 IDLE_MS = int(seconds_of(spark.conf.getAll.get("logs.idle", "30 seconds")) * 1000)
 
@@ -154,10 +156,14 @@ def joined_lines() -> DataFrame:
 
 
 def source_of(key: Column) -> Column:
-    """Which file a line is of. A key that is no text is shown in hexadecimal digits."""
+    """Which file a line is of. A key that is no text is shown in hexadecimal digits, and a long one as its beginning
+    with a digest of all of it: lines of two files are not mixed up because their keys begin alike."""
     text = key.cast("string")
     shown = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(key)))
-    return F.coalesce(shown, F.lit("unknown"))
+    digest = F.substring(F.sha2(key, 256), 1, 16)
+    cut = F.concat(F.substring(shown, 1, LONGEST_SOURCE), F.lit("... sha256:"), digest)
+    source = F.when(F.length(shown) > LONGEST_SOURCE, cut).otherwise(shown)
+    return F.coalesce(source, F.lit("unknown"))
 
 
 def readable(headers: Column) -> Column:
