@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import hadoop_files
-from barnabas.pipelines.hadoop_files import HadoopFolder, local_path
+from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder, is_hidden, local_path
 
 
 def refuse(*names: str) -> None:
@@ -29,6 +29,104 @@ def test_a_file_is_created_once_and_whole(
     assert not folder.create_text("note", "second")
     assert folder.read_text("note") == "first"
     assert folder.names() == ["note"]
+
+
+@pytest.mark.parametrize("way", ["replaces", "renames over", "deletes first"])
+def test_a_text_is_replaced_by_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}/a folder")
+    if way != "replaces":
+        monkeypatch.setattr(hadoop_files, "local_path", lambda url: None)
+    if way == "deletes first":  # as on a file system that has only Hadoop's old interface
+        monkeypatch.setattr(folder, "_renamed_over", lambda aside, name: False)
+    for text in ("first", "the second", "third"):
+        folder.write_text("note", text)
+        assert folder.read_text("note") == text
+    assert folder.names() == ["note"]
+    assert not list((tmp_path / "a folder").glob("*.new*"))
+
+
+def test_a_text_that_is_replaced_is_never_missing_and_never_half_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}")
+    texts = [str(number) * 1000 for number in range(40)]
+    stream = folder._files.create(folder._path("note"), True)  # with a checksum beside it, as others write
+    stream.write(bytearray(texts[0].encode()))
+    stream.close()
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(lambda: [folder.write_text("note", text) for text in texts])
+        while not writing.done():
+            assert folder.read_text("note") in texts
+        writing.result()
+    assert folder.read_text("note") == texts[-1]
+
+
+def test_what_was_written_aside_by_somebody_who_was_killed_is_not_listed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}")
+    folder.write_text("note", "text")
+    (tmp_path / ".other.new").write_text("te")
+    assert folder.names() == ["note"]
+
+
+def test_hidden_is_what_is_hidden_for_spark() -> None:
+    shown = ["part-0", "_topic=a/part-0", "day=1/_time_hour=7/part-0", "a_b/part_0"]
+    hidden = ["_SUCCESS", "_barnabas/note", "day=1/.part-0.crc", ".day=1/part-0", "_temporary/0/day=1/part-0"]
+    assert [name for name in (*shown, *hidden) if not is_hidden(name)] == shown
+
+
+def test_files_that_spark_has_written_and_no_reader_would_find_are_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def write(name: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("rows")
+
+    folder = HadoopFolder(spark, f"file://{tmp_path}")
+    write("_SUCCESS")
+    write("_temporary/0/part-0")  # of a task that was given up, and wrote on
+    assert folder.written_files() == []
+    write(".day=1/part-0")
+    with pytest.raises(OSError, match=r"written 1 files .*\.day=1/part-0 among them"):
+        folder.written_files()
+    write("day=1/part-0")
+    assert folder.written_files() == [FoundFile("day=1/part-0", 4)]
+
+
+@pytest.mark.parametrize("way", ["walks", "asks Hadoop"])
+def test_files_are_found_in_folders_of_any_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}/a folder")
+    for name in ("region=a%2Fb/_day=1", "region=c d/_day=2", "_hidden"):
+        folder.below(name).write_text("part-0", "rows")
+    if way == "asks Hadoop":
+        monkeypatch.setattr(hadoop_files, "local_path", lambda url: None)
+    assert folder.all_files() == [
+        FoundFile("region=a%2Fb/_day=1/part-0", 4),
+        FoundFile("region=c d/_day=2/part-0", 4),
+    ]
+    assert folder.below("elsewhere").all_files() == []
+
+
+def test_a_folder_that_goes_while_all_files_are_listed_is_no_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = HadoopFolder(spark, f"file://{tmp_path}")
+    folder.below("hour=7").write_text("note", "text")
+    real, lost = folder._listed_once, [1, 2]
+
+    def listed() -> list[FoundFile]:
+        if lost:
+            folder._files.listStatus(folder._path(f"gone-{lost.pop()}"))
+        return real()
+
+    monkeypatch.setattr(folder, "_listed_once", listed)
+    assert folder.all_files() == [FoundFile("hour=7/note", 4)]
+    assert not lost
 
 
 def test_of_many_that_create_a_file_at_once_one_succeeds(spark: SparkSession, tmp_path: Path) -> None:

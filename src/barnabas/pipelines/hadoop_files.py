@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import uuid
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.jvm import jvm_of
+
+LISTINGS = 5  # tries: a folder below may go while all of them are listed, seldom twice
 
 
 class FoundFile(NamedTuple):
@@ -48,26 +52,30 @@ class HadoopFolder:
         return missing[::-1]
 
     def names(self) -> list[str]:
-        """What lies directly in the folder; nothing if it does not exist."""
+        """What lies directly in the folder, without what somebody is writing aside; nothing if it does not exist."""
         if not self._files.exists(self._root):
             return []
-        return sorted(status.getPath().getName() for status in self._files.listStatus(self._root))
+        names = [status.getPath().getName() for status in self._files.listStatus(self._root)]
+        return sorted(name for name in names if not name.startswith("."))
 
     def all_files(self) -> list[FoundFile]:
-        """Every file below the folder, hidden ones left out as Spark and Hive do."""
-        if not self._files.exists(self._root):
-            return []
-        base = self._files.makeQualified(self._root).toUri().getPath()
-        found, files = [], self._files.listFiles(self._root, True)
-        while files.hasNext():
-            status = files.next()
-            name = posixpath.relpath(status.getPath().toUri().getPath(), base)
-            if not any(part.startswith(("_", ".")) for part in name.split("/")):
-                found.append(FoundFile(name, status.getLen()))
-        return sorted(found)
+        """Every file below the folder, hidden ones left out as Spark does."""
+        return [found for found in self._listed() if not is_hidden(found.name)]
 
-    def all_files_by_url(self) -> list[FoundFile]:
-        return [FoundFile(self.path_of(found.name), found.size) for found in self.all_files()]
+    def written_files(self) -> list[FoundFile]:
+        """What Spark has written to the folder. To find nothing where it has written something would lose records."""
+        listed = self._listed()
+        found = [file for file in listed if not is_hidden(file.name)]
+        unseen = [file for file in listed if _has_rows(file.name)]
+        if unseen and not found:
+            raise OSError(
+                f"Spark has written {len(unseen)} files to folders whose names readers leave out, "
+                f"{self.path_of(unseen[0].name)} among them: name the columns that make folders otherwise."
+            )
+        return found
+
+    def written_files_by_url(self) -> list[FoundFile]:
+        return [FoundFile(self.path_of(found.name), found.size) for found in self.written_files()]
 
     def read_text(self, name: str) -> str | None:
         path = self._path(name)
@@ -80,13 +88,17 @@ class HadoopFolder:
             stream.close()
 
     def write_text(self, name: str, text: str) -> None:
-        """Whole or not at all: written aside, then renamed over what was there."""
-        aside, target = self._path(f".{name}.new"), self._path(name)
+        """Whole or not at all: written aside, then renamed over what was there, in one step on local disks and on HDFS.
+        Elsewhere (on S3) the old text goes first, and who is killed at that moment leaves none."""
+        aside = self._path(f".{name}.{uuid.uuid4().hex}.new")
         self._write(aside, text)
-        if self._files.exists(target):
-            self._files.delete(target, False)
-        if not self._files.rename(aside, target):
-            raise OSError(f"{aside} could not be renamed to {target}")
+        local = local_path(self._files.resolvePath(aside).toString())
+        if local is not None:
+            _replace(local, os.path.join(os.path.dirname(local), name))
+        elif not self._renamed_over(aside, name):
+            self._files.delete(self._path(name), False)
+            if not self._files.rename(aside, self._path(name)):
+                raise OSError(f"{aside} could not be renamed to {self._path(name)}")
 
     def create_text(self, name: str, text: str) -> bool:
         """A file that was not there before, whole or not at all; False if it is there. Of several processes that try at
@@ -114,6 +126,29 @@ class HadoopFolder:
     def delete(self, name: str = "") -> None:
         self._files.delete(self._path(name), True)
 
+    def _listed(self) -> list[FoundFile]:
+        for _ in range(LISTINGS - 1):
+            try:
+                return self._listed_once()
+            except Py4JJavaError as error:
+                if _kind(error) != "FileNotFoundException":
+                    raise
+        return self._listed_once()
+
+    def _listed_once(self) -> list[FoundFile]:
+        if not self._files.exists(self._root):
+            return []
+        local = local_path(self._files.resolvePath(self._root).toString())
+        if local is not None:
+            return sorted(_walked(local))
+        base = self._files.makeQualified(self._root).toUri().getPath()
+        found, files = [], self._files.listFiles(self._root, True)
+        while files.hasNext():
+            status = files.next()
+            name = posixpath.relpath(status.getPath().toUri().getPath(), base)
+            found.append(FoundFile(name, status.getLen()))
+        return sorted(found)
+
     def _write(self, path: Any, text: str) -> None:
         stream = self._files.create(path, True)
         try:
@@ -128,8 +163,35 @@ class HadoopFolder:
         except Py4JJavaError:
             return False
 
+    def _renamed_over(self, source: Any, name: str) -> bool:
+        """Hadoop's newer interface has a rename that replaces; False where a file system knows only the old one."""
+        hadoop, gateway = jvm_of(self._session).org.apache.hadoop.fs, self._session.sparkContext._gateway
+        assert gateway is not None, "a session has a JVM"
+        ways = gateway.new_array(hadoop.Options.Rename, 1)
+        ways[0] = hadoop.Options.Rename.OVERWRITE
+        resolved = self._files.resolvePath(source)
+        try:
+            files = hadoop.FileContext.getFileContext(resolved.toUri(), self._files.getConf())
+        except Py4JJavaError as error:
+            if _kind(error) == "UnsupportedFileSystemException":
+                return False
+            raise
+        files.rename(resolved, self._path_class(resolved.getParent(), name), ways)
+        return True
+
     def _path(self, name: str) -> Any:
         return self._path_class(f"{self.url}/{name}") if name else self._root
+
+
+def is_hidden(name: str) -> bool:
+    """By the rule of Spark, for which `_day=7` is a column's folder, and no hidden one."""
+    parts = name.split("/")
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+
+
+def _has_rows(name: str) -> bool:
+    """Whether Spark has written a file as a result: no mark, no checksum, nothing of a task that was given up."""
+    return not name.startswith("_temporary/") and not posixpath.basename(name).startswith(("_", "."))
 
 
 def local_path(url: str) -> str | None:
@@ -139,6 +201,20 @@ def local_path(url: str) -> str | None:
     """
     scheme, _, path = url.partition(":")
     return f"/{path.lstrip('/')}" if scheme == "file" else None
+
+
+def _walked(root: str) -> Iterator[FoundFile]:
+    """Without Hadoop's native library its own way starts an `ls` for each local file, and fails when one has gone."""
+    for folder, _, names in os.walk(root, onerror=_unless_gone, followlinks=True):
+        for name in names:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                yield FoundFile(os.path.relpath(path, root), os.path.getsize(path))
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _linked(source: str, target: str) -> bool:
@@ -152,3 +228,20 @@ def _linked(source: str, target: str) -> bool:
             return False
         os.rename(source, target)
     return True
+
+
+def _replace(source: str, target: str) -> None:
+    """In one step. Hadoop keeps checksums beside local files: that of the old text must not outlive it."""
+    _forget_checksum(target)
+    os.replace(source, target)
+    _forget_checksum(source)
+
+
+def _forget_checksum(path: str) -> None:
+    folder, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(folder, f".{name}.crc"))
+
+
+def _kind(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getClass().getSimpleName())

@@ -13,7 +13,7 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.pipelines.lake import iceberg_table
-from barnabas.pipelines.lake.iceberg_compaction import NOTES, IcebergCompactor
+from barnabas.pipelines.lake.iceberg_compaction import NOTES, IcebergCompactor, _folder
 from barnabas.pipelines.lake.iceberg_table import BATCH, IcebergTable
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from tests.pipelines.lake.iceberg_reading import file_count, load, rows_of
@@ -138,6 +138,21 @@ def test_files_of_a_merge_that_was_killed_are_removed(
     assert len(list(data.glob("merge-*"))) == 1  # the new one
     assert not list((data / NOTES).glob("merge-*"))
     assert keys_of(spark, lake) == before
+
+
+def test_a_note_that_was_never_finished_is_not_read(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    IcebergWriter(spark, lake, (), "query-1")(hours(spark, 0), 0)
+    notes = tmp_path / "table" / "data" / NOTES
+    notes.mkdir()
+    (notes / ".merge-0123.new").write_text('["file:')
+    compactor_of(spark, lake, Compaction()).remove_leftovers()
+    assert keys_of(spark, lake) == Counter(map(str, range(10)))
+
+
+def test_hours_far_from_now_are_no_hours_to_merge() -> None:
+    """A producer that writes microseconds instead of milliseconds is in the year 58,000."""
+    assert _folder(START // HOUR) == "date=2027-01-15/hour=08"
+    assert [_folder(hour) for hour in (500_000_000, 2**31 - 1, -(2**31), None)] == ["none"] * 4
 
 
 def test_other_columns_than_the_tables_are_refused(spark: SparkSession, lake: Lake) -> None:

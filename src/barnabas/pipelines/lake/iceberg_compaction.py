@@ -67,8 +67,8 @@ class IcebergCompactor:
         folder = f"{name}/{self._table.partition}={old[0].hour}"
         frame = self._session.read.parquet(*(file.path for file in old))
         frame.coalesce(pieces).write.parquet(self._data.path_of(folder))
-        new = self._data.below(name).all_files_by_url()
-        done = self._table.replace(old, new, name)
+        new = self._data.below(name).written_files_by_url()
+        done = bool(new) and self._table.replace(old, new, name)  # nothing: somebody has cleared it away
         if done:
             logger.info("merged %d files of one hour into %d", len(old), len(new))
         else:
@@ -78,7 +78,10 @@ class IcebergCompactor:
 
 
 def _folder(hour: int | None) -> str:
-    """The hour as `plan_merges` knows hours."""
+    """The hour as `plan_merges` knows hours; one beyond those that Python counts is left as it is."""
     if hour is None:
         return "none"
-    return datetime.fromtimestamp(hour * 3600, UTC).strftime("date=%Y-%m-%d/hour=%H")
+    try:
+        return datetime.fromtimestamp(hour * 3600, UTC).strftime("date=%Y-%m-%d/hour=%H")
+    except (ValueError, OverflowError, OSError):
+        return "none"

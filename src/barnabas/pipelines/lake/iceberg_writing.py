@@ -57,7 +57,7 @@ class IcebergWriter:
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = frame.withColumn(table.partition, hour).write.partitionBy(table.partition)
         writer.parquet(self._data.path_of(folder))
-        return self._data.below(folder).all_files_by_url()
+        return self._data.below(folder).written_files_by_url()
 
     def _open(self, frame: DataFrame) -> IcebergTable:
         table = IcebergTable(self._session, self._lake.path, frame.schema, str(self._lake.hours))

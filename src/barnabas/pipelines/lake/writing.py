@@ -96,7 +96,7 @@ class LakeWriter:
         if self._lake.files_per_batch is not None:
             frame = frame.coalesce(self._lake.files_per_batch)
         frame.write.partitionBy(*self._partitions).parquet(self._attempts.path_of(attempt))
-        written = [found.name for found in self._attempts.below(attempt).all_files()]
+        written = [found.name for found in self._attempts.below(attempt).written_files()]
         return {name: final_name(name, self._query, batch, index) for index, name in enumerate(written)}
 
     def _finish(self, batch: int) -> None:
