@@ -14,7 +14,7 @@ from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
-from barnabas.pipelines.lake.compaction import Compactor
+from barnabas.pipelines.lake.compaction import NOTES, Compactor
 from barnabas.pipelines.lake.writing import LakeWriter
 
 pytestmark = pytest.mark.timeout(300)
@@ -123,7 +123,6 @@ def test_an_hour_that_two_drivers_merge_is_merged_once(
     sleeper, other = compactor_of(spark, lake), compactor_of(spark, lake)
 
     def successor() -> None:
-        other.finish_interrupted()
         assert other.run() == (step != "_exchange")
         writer(batch_of(spark, LATER + 1), LATER + 1)
 
@@ -133,3 +132,56 @@ def test_an_hour_that_two_drivers_merge_is_merged_once(
     folder = Path(lake.path.removeprefix("file://"))
     assert len(list(folder.glob("date=*/hour=7/*.parquet"))) == 1
     assert not list(folder.glob("_barnabas/aside/merges/date=*/hour=*/*"))
+
+
+@pytest.mark.parametrize("deleted", [0, 1], ids=["before its exchange", "after its first delete"])
+@pytest.mark.parametrize("planned", [False, True], ids=["later", "at the same time"])
+def test_a_merge_whose_driver_stopped_is_carried_out_by_one_that_merges(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, planned: bool, deleted: int
+) -> None:
+    """The other one was there before the merge was decided; it may have planned the same merge already."""
+    writer = writer_of(spark, lake)
+    for number in range(LATER + 1):
+        writer(batch_of(spark, number), number)
+    sleeper, other = compactor_of(spark, lake), compactor_of(spark, lake)
+
+    def merge_and_stop() -> None:
+        sleep_before(monkeypatch, sleeper._folder, "delete", stopped, calls=deleted + 1)  # this once
+        with pytest.raises(KeyboardInterrupt):
+            sleeper.run()
+
+    if planned:
+        sleep_before(monkeypatch, other, "_merge", merge_and_stop)
+    else:
+        merge_and_stop()
+    assert other.run() == 0
+    assert keys_in(lake) == once(*range(LATER + 1))
+    decided = BatchLog(HadoopFolder(spark, f"{lake.path}/{NOTES}/date=2026-11-16/hour=7")).latest()
+    assert decided is not None
+    sleeper._exchange(*decided)  # it was only asleep
+    assert keys_in(lake) == once(*range(LATER + 1))
+    folder = Path(lake.path.removeprefix("file://"))
+    assert len(list(folder.glob("date=*/hour=7/*.parquet"))) == 1
+
+
+def test_an_old_decision_that_is_carried_out_once_more_takes_nothing_back(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver is about to make sure of the last merge when another one merges the files of that merge again."""
+    writer = writer_of(spark, lake)
+    for number in (0, 1, LATER):
+        writer(batch_of(spark, number), number)
+    assert compactor_of(spark, lake).run() == 1
+    writer(batch_of(spark, 2), LATER + 1)
+    sleeper, other = compactor_of(spark, lake), compactor_of(spark, lake)
+
+    def successor() -> None:
+        assert other.run() == 1
+
+    sleep_before(monkeypatch, sleeper, "_exchange", successor)
+    assert sleeper.run() == 0
+    assert keys_in(lake) == once(0, 1, 2, LATER)
+
+
+def stopped() -> None:
+    raise KeyboardInterrupt

@@ -3,11 +3,13 @@
 The merged files are written to a hidden folder of this attempt alone. What is to be exchanged is noted under the next
 number of the hour: this is the decision, and it is made once, even if two drivers merge the same hour. Only then the
 old files go and the new ones come. Without a table format no exchange of files is one step for readers: one that lists
-the folder in these milliseconds misses the hour, but never sees a record twice. After a crash the noted exchange is
-finished before anything else is written.
+the folder in these milliseconds misses the hour, but never sees a record twice.
 
-Files of an hour go by a decision only. So who finds them all after it has read the last number, and gets the next one,
-knows that they were there until then.
+Whoever comes next carries out the last decision of an hour before it looks at its files, whether the one who made it is
+dead, asleep or at work: each step of an exchange does no harm when it is repeated, or done by two at once. So decisions
+are carried out in their order, and nothing that one of them removes is merged again. And because files of an hour go by
+a decision only, who has found them all after the last one, and gets the next number, knows that they were there until
+then. Who does not get it has merged in vain, and says nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Compactor:
 
     def run(self) -> int:
         """Merge what is worth it; how many partitions that were."""
+        self.finish_interrupted()
         merges = plan_merges(self._folder.all_files(), self._rule)
         return sum([self._merge(merge) for merge in merges])
 
@@ -53,7 +56,10 @@ class Compactor:
 
     def _merge(self, merge: Merge) -> bool:
         decisions = self._decisions(merge.partition)
-        number = decisions.latest_number() + 1
+        latest = decisions.latest()
+        if latest is not None:  # perhaps it was made after the merge was planned
+            self._exchange(*latest)
+        number = 0 if latest is None else latest[0] + 1
         there = {
             f"{merge.partition}/{found.name}" for found in self._folder.below(merge.partition).all_files()
         }
@@ -63,9 +69,10 @@ class Compactor:
         try:
             note = self._write_aside(merge, aside, number)
         except Exception:  # whatever Spark makes of files that are not there any more
-            if decisions.latest_number() >= number:
-                return False
-            raise
+            if decisions.latest_number() < number:
+                raise
+            self._folder.delete(aside)
+            return False
         if not decisions.decide(number, note):
             self._folder.delete(aside)
             return False
@@ -78,7 +85,9 @@ class Compactor:
         # A table may have got columns since its first files: those of one file alone would not be all.
         merged = self._session.read.option("mergeSchema", "true").parquet(*sources).coalesce(merge.pieces)
         merged.write.parquet(self._folder.path_of(aside))
-        written = [found.name for found in self._folder.below(aside).all_files()]
+        written = [found.name for found in self._folder.below(aside).written_files()]
+        if not written:
+            raise OSError(f"{self._folder.path_of(aside)} is empty: somebody has cleared it away")
         unique = posixpath.basename(aside)
         add = {
             f"{aside}/{name}": f"{merge.partition}/merged-{unique}-{index:04d}{name[name.index('.') :]}"
@@ -87,7 +96,7 @@ class Compactor:
         return {"aside": aside, "remove": list(merge.files), "add": add}
 
     def _exchange(self, number: int, note: dict[str, Any]) -> None:
-        """Each step does no harm when it is repeated, or done by two at once."""
+        """Each step does no harm when it is repeated, or done by two at once: no name comes again."""
         for old in note["remove"]:
             self._folder.delete(old)
         for source, target in note["add"].items():
