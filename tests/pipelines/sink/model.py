@@ -86,14 +86,18 @@ class Driver:
         inline: bool,
         query: str = QUERY,
         owner: str = "",
+        tidies: bool = False,
     ) -> None:
         self.cluster, self.name, self._inline, self._query = cluster, name, inline, query
         self._owner = owner or name
+        self._tidies = tidies  # after every batch, and not only after one with a late attempt
+        self._parts: list[Part] = []  # of the tasks of the last batch that have ended well
         self._claimed = 0
         self._commit_log = checkpoint
         self._workers = [OwnNames(f"{self.cluster.new_process():x}") for _ in range(2)]
         self.late_attempt_of: tuple[int, int] | None = None  # (batch, task): its first attempt is given up...
         self.late: Iterator[None] | None = None  # ...and is still there
+        self.failing: tuple[int, int] | None = None  # (batch, task)
         self._program = self._run(batches)
         self.failure: Exception | None = None
         self.ended = False
@@ -116,13 +120,22 @@ class Driver:
     def _run(self, batches: int) -> Iterator[None]:
         for number in range(batches):
             if number not in self._commit_log:
-                yield from self._batch(number)
+                try:
+                    yield from self._batch(number)
+                except (SinkError, FencedError):
+                    yield from self._perform(protocol.abort(self._owner, *self._known()))
+                    raise
                 self._commit_log.add(number)
                 yield
+
+    def _known(self) -> tuple[str, tuple[Part, ...]]:
+        """What the tasks of a batch that have ended well tell who aborts it."""
+        return (self.name if self._parts else "", tuple(self._parts))
 
     def _batch(self, number: int) -> Iterator[None]:
         ticket = yield from self._perform(protocol.plan(self._owner))
         parts: list[Part] = []
+        self._parts = parts
         rows: list[str] = []
         if not ticket.has(self._query, number):
             for task in range(2):
@@ -131,7 +144,7 @@ class Driver:
                 yield from self._task(number, task, ticket.run, parts, rows, self._workers[0])
         batch = Batch(number, self._query, ticket.run, tuple(parts), tuple(rows), start=self.name)
         yield from self._perform(protocol.commit(batch))
-        if self.late is not None:
+        if self._tidies or self.late is not None:
             yield from self._perform(protocol.tidy(ticket.run))
 
     def _task(
@@ -149,6 +162,8 @@ class Driver:
         yield
         self.cluster.produce(part, written[:1])
         yield
+        if (number, task) == self.failing:
+            raise SinkError("a row cannot be written")
         self.cluster.produce(part, written[1:])
         worker.keep(part.transactional_id, *place)
         parts.append(part)

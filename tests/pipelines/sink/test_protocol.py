@@ -9,16 +9,21 @@ import pytest
 
 from barnabas.pipelines.sink.names import OwnNames, own_names
 from barnabas.pipelines.sink.protocol import (
+    Abort,
     Batch,
     Claim,
+    Look,
     LostBatchError,
+    Open,
     Read,
     SupersededError,
     Torn,
     TornBatchError,
     Write,
     commit,
+    give_up,
     plan,
+    tidy,
 )
 from barnabas.pipelines.sink.state import (
     REMEMBERED,
@@ -200,15 +205,20 @@ def test_two_queries_at_once_stop_each_other_and_write_nothing_twice(inline: boo
         check_two_queries(world, other, inline)
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["", "one fails"])
+@pytest.mark.parametrize("tidies", [False, True], ids=["", "both tidy up"])
 @pytest.mark.parametrize("seed", range(5))
-def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(inline: bool, seed: int) -> None:
+def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(
+    inline: bool, seed: int, tidies: bool, fails: bool
+) -> None:
     """One Spark, one sinkId, no checkpointLocation: the later one to decide has the sink, and the other stops."""
     stopped = 0
     for number in range(100):
         chosen = random.Random(seed * 1000 + number)
         cluster = Cluster()
         logs: dict[str, set[int]] = {"query": set(), "other": set()}
-        drivers = [Driver(cluster, f"start of {q}", logs[q], BATCHES, inline, q, "one") for q in logs]
+        drivers = [Driver(cluster, f"start of {q}", logs[q], BATCHES, inline, q, "one", tidies) for q in logs]
+        drivers[0].failing = (chosen.choice([0, 2]), 1) if fails else None
         while any(not driver.ended for driver in drivers):
             driver = chosen.choice([one for one in drivers if not one.ended])
             for _ in range(chosen.choice([1, 2, 5, 20])):
@@ -226,6 +236,23 @@ def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(inl
         expected = [row for query in logs for row in expected_rows(BATCHES, query)]
         assert sorted(cluster.topic) == sorted(expected)
     assert stopped
+
+
+def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again() -> None:
+    """Some of them may be committed already."""
+    decided, straggler = Part(task_id(SINK, 3, "a.1"), 5, 1), task_id(SINK, 3, "b.1")
+    program = give_up(3)
+    assert next(program) == Look()
+    assert program.send((SinkState(run=3, pending=(decided,)), True)) == Open()
+    assert program.send([(decided.transactional_id, 3), (straggler, 3)]) == Abort((straggler,))
+
+
+def test_a_run_in_which_nothing_is_open_goes_on() -> None:
+    """Its processes can use their ids again only in the same run."""
+    program = tidy(3)
+    assert next(program) == Look()
+    assert program.send((SinkState(run=3), True)) == Open()
+    assert program.send([(task_id(SINK, 2, "a.1"), 2)]) == Abort((task_id(SINK, 2, "a.1"),))
 
 
 # -- attempts of tasks that Spark has given up ----------------------------------------------------------

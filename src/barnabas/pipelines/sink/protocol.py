@@ -16,7 +16,8 @@ safety rests on it. A batch is in the topics once, because
 1. it is decided by one write, which says which transactions make it up (or carries all of its rows itself);
 2. who finds a decision finishes it before anything else, and a decided batch is not written again;
 3. only decided transactions are committed, and nobody could abort them but the process that wrote them, which has
-   ended its task (`names.py`), and later batches and runs, which finish first.
+   ended its task (`names.py`), and later batches and runs, which finish first;
+4. whoever tidies up ends transactions only of runs in which nothing can be decided any more.
 
 A program may be killed between any two steps. `tests/pipelines/sink/test_protocol.py` does so at all of them.
 """
@@ -236,18 +237,53 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
     yield from _carry_out(state, batch.parts, forget=batch.is_last)
 
 
-def abort(owner: str) -> Steps[None]:
-    """A task has failed, or the query was stopped: end what this driver's tasks have left open."""
+def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[None]:
+    """A task has failed, or the query was stopped: end what this driver's tasks have left open.
+
+    `parts` are those of tasks that have ended well, and `start` what they say; unknown if none has.
+    """
     state, settled = yield Look()
-    if settled and state.owner == owner:
-        yield from sweep(state.run, state.pending)
+    if settled and state.owner == owner and start in state.replaced:
+        yield from _abandon(parts, state)  # what else is open may be of the query that came after
+    elif settled and state.owner == owner:
+        yield from _tidy_up(state)
 
 
 def tidy(run: int) -> Steps[None]:
     """No task of this run is needed any more: end what those have left open that Spark has given up."""
     state, settled = yield Look()
     if settled and state.run == run:
+        yield from _tidy_up(state)
+
+
+def give_up(run: int) -> Steps[None]:
+    """A job has failed that may be asked for again: what it has decided by then is carried out by who asks."""
+    state, settled = yield Look()
+    if settled:
         yield from sweep(run, state.pending)
+
+
+def _tidy_up(state: SinkState) -> Steps[None]:
+    """End what is open of this run and those before it. The run itself ends first, if anything of it is open: there may
+    be another query that looks like the same owner, and what is open may be decided between a look and its end."""
+    found = [(name, run) for name, run in (yield Open()) if run <= state.run]
+    if any(run == state.run for _, run in found) and not (yield from _end_run(state)):
+        found = [(name, run) for name, run in found if run < state.run]
+    if found:
+        yield Abort(tuple(name for name, _ in found))
+
+
+def _end_run(seen: SinkState) -> Steps[bool]:
+    """Nobody can decide anything in that run any more: the owner goes on in the next one."""
+    yield Claim()
+    state = yield Read()
+    if (state.run, state.owner) != (seen.run, seen.owner) or state.pending:
+        return False  # another one goes on here, or has not carried out what it has decided
+    try:
+        yield Write(state.taken_over(state.owner))
+    except FencedError:
+        return False
+    return True
 
 
 def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:

@@ -114,7 +114,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         if self._settings.is_exactly_once:
             link, driver = driver_for(self._settings, self._settings.sink)
-            link.run(driver.run(protocol.abort(self._owner)))
+            written = [message for message in messages if isinstance(message, Written)]
+            start = written[0].start if written else ""
+            parts = tuple(message.part for message in written if message.part is not None)
+            link.run(driver.run(protocol.abort(self._owner, start, parts)))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -156,9 +159,11 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._settings.is_exactly_once and self._task is not None:
             link, driver = driver_for(self._settings, self._sink)
+            # A job without a sinkId nobody can carry out later: better that readers do not wait for it.
+            give_up = protocol.give_up if self._settings.sink else protocol.sweep
             end = time.monotonic() + STRAGGLERS_SECONDS
             while True:
-                link.run(driver.run(protocol.sweep(self._task.ticket.run)))
+                link.run(driver.run(give_up(self._task.ticket.run)))
                 if time.monotonic() >= end:
                     return
                 time.sleep(SWEEP_AGAIN_SECONDS)
