@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kafka_jars import in_ci, reason_java_is_missing
+
+# A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
