@@ -55,7 +55,6 @@ class ClusterControl:
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._balanced_at = 0.0
-        self._failures = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -96,19 +95,19 @@ class ClusterControl:
 
     async def _control(self, epoch: int) -> None:
         """Until it has failed too often: who cannot do the work must not keep others from it."""
-        self._failures = 0
-        while self._failures < MOST_FAILURES:
+        failures = 0
+        while failures < MOST_FAILURES:
             try:
                 if not await self._has_begun(epoch):
                     break
                 while True:
                     await self._one_round()
-                    self._failures = 0
+                    failures = 0
             except KafkaError as error:
                 logger.warning("the controller cannot go on and tries again: %s", error)
             except Exception:
                 logger.exception("the controller failed and tries again")
-            self._failures += 1
+            failures += 1
             self._controller.resign()
             await asyncio.sleep(RETRY_SECONDS)
         logger.error("this broker cannot be the controller: it gives others the chance")
