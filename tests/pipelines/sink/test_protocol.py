@@ -190,17 +190,22 @@ def test_who_reads_another_run_under_an_old_claim_claims_anew_before_it_gives_up
     assert program.send(state) == Write(state.with_decision("query", 1, ()).completed())
 
 
+def take_turns(drivers: list[Driver], chosen: random.Random) -> None:
+    """Some steps of one, some of another, until all have ended."""
+    while any(not driver.ended for driver in drivers):
+        driver = chosen.choice([one for one in drivers if not one.ended])
+        for _ in range(chosen.choice([1, 2, 5, 20])):
+            if not driver.ended:
+                driver.step()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_two_queries_at_once_stop_each_other_and_write_nothing_twice(inline: bool, seed: int) -> None:
     for number in range(100):
         chosen = random.Random(seed * 1000 + number)
         world, other = World(inline), set[int]()
         drivers = [world.start(), Driver(world.cluster, "the other", other, BATCHES, inline, "other")]
-        while any(not driver.ended for driver in drivers):
-            driver = chosen.choice([one for one in drivers if not one.ended])
-            for _ in range(chosen.choice([1, 2, 5, 20])):
-                if not driver.ended:
-                    driver.step()
+        take_turns(drivers, chosen)
         assert not any(isinstance(driver.failure, TornBatchError) for driver in drivers)
         check_two_queries(world, other, inline)
 
@@ -219,11 +224,7 @@ def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(
         logs: dict[str, set[int]] = {"query": set(), "other": set()}
         drivers = [Driver(cluster, f"start of {q}", logs[q], BATCHES, inline, q, "one", tidies) for q in logs]
         drivers[0].failing = (chosen.choice([0, 2]), 1) if fails else None
-        while any(not driver.ended for driver in drivers):
-            driver = chosen.choice([one for one in drivers if not one.ended])
-            for _ in range(chosen.choice([1, 2, 5, 20])):
-                if not driver.ended:
-                    driver.step()
+        take_turns(drivers, chosen)
         assert not any(isinstance(driver.failure, TornBatchError) for driver in drivers)
         stopped += sum(isinstance(driver.failure, SupersededError) for driver in drivers)
         starts = [state.start for state in cluster.states if state.start]
