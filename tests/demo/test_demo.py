@@ -14,17 +14,12 @@ from barnabas.demo import __main__ as demo
 from barnabas.demo.show import Show
 
 PATIENCE = 300.0
-# Whoever runs tests in the background may have told them to ignore Ctrl-C, which processes inherit.
-HEARING_CTRL_C = (
-    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "runpy.run_module('barnabas.demo', run_name='__main__')"
-)
 
 
 def _start(folder: Path, seconds: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "DEMO_SECONDS": seconds, "TMPDIR": str(folder), "COLUMNS": "100"}
     return subprocess.Popen(
-        [sys.executable, "-c", HEARING_CTRL_C], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-m", "barnabas.demo"], stdout=subprocess.PIPE, text=True, env=environment
     )
 
 
