@@ -28,12 +28,13 @@ SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
 TEST_PROCESSES ?= 2
 BENCH ?=
+GATE  ?=
 SEEDS ?= 1-1000
 CHAOS ?=
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench gate java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +108,9 @@ chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clu
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
+
+gate: bytecode  ## what produce and fetch requests cost, beside the commit that limits refer to (GATE="--rounds 15")
+	$(BIN)/python -m benchmarks.gate $(GATE)
 
 java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 

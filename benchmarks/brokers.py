@@ -1,5 +1,6 @@
 """The two brokers behind one face: start, stop, where they listen, what they cost, where their logs are."""
 
+import os
 import subprocess
 import sys
 import time
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.processes import cpu_seconds, resident_bytes
+from benchmarks.processes import CpuTimes, cpu_seconds, cpu_times, resident_bytes
 from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port
 
 HEAP = "1g"
@@ -31,8 +32,15 @@ class Process(Protocol):
 class BarnabasProcess:
     """`barnabas serve`, as a user starts it."""
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str], profile_to: Path | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Mapping[str, str],
+        profile_to: Path | None = None,
+        source: Path | None = None,
+    ) -> None:
         self.port = free_port()
+        self._environment = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._data_dir = data_dir
         self._settings = settings
         self._profile_to = profile_to
@@ -48,7 +56,9 @@ class BarnabasProcess:
 
     def launch(self) -> None:
         with (self._data_dir.parent / f"{self._data_dir.name}.out").open("ab") as output:
-            self._process = subprocess.Popen(self.command(), stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                self.command(), stdout=output, stderr=subprocess.STDOUT, env=self._environment
+            )
 
     def command(self) -> list[str]:
         program = [str(Path(sys.executable).parent / "barnabas")]
@@ -128,6 +138,9 @@ class Broker:
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.pid)
 
+    def cpu_times(self) -> CpuTimes:
+        return cpu_times(self._process.pid)
+
     def resident_bytes(self) -> int:
         return resident_bytes(self._process.pid)
 
@@ -159,6 +172,11 @@ def apache_kafka(name: str, data_dir: Path, settings: Mapping[str, str]) -> Brok
 
 
 def barnabas(
-    name: str, data_dir: Path, settings: Mapping[str, str], profile_to: Path | None = None
+    name: str,
+    data_dir: Path,
+    settings: Mapping[str, str],
+    profile_to: Path | None = None,
+    source: Path | None = None,
 ) -> Broker:
-    return Broker(name, BarnabasProcess(data_dir, settings, profile_to), data_dir)
+    """`source` is the folder `src` of another version than this one."""
+    return Broker(name, BarnabasProcess(data_dir, settings, profile_to, source), data_dir)

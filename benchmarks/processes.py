@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -10,9 +11,23 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _UTIME, _CSTIME_END = 11, 15
 
 
+class CpuTimes(NamedTuple):
+    user: float
+    system: float
+
+    def since(self, earlier: "CpuTimes") -> "CpuTimes":
+        return CpuTimes(self.user - earlier.user, self.system - earlier.system)
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of all threads, of children that ended, and of children that live."""
-    return sum(_own_cpu_seconds(process) for process in family(pid))
+    return sum(cpu_times(pid))
+
+
+def cpu_times(pid: int) -> CpuTimes:
+    """The same, user and system time apart."""
+    times = [_own_cpu_times(process) for process in family(pid)]
+    return CpuTimes(sum(time.user for time in times), sum(time.system for time in times))
 
 
 def resident_bytes(pid: int) -> int:
@@ -27,9 +42,11 @@ def family(pid: int) -> Iterator[int]:
             yield from family(int(child))
 
 
-def _own_cpu_seconds(pid: int) -> float:
+def _own_cpu_times(pid: int) -> CpuTimes:
     after_name = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    return sum(int(ticks) for ticks in after_name[_UTIME:_CSTIME_END]) / _TICKS_PER_SECOND
+    ticks = [int(field) for field in after_name[_UTIME:_CSTIME_END]] or [0] * (_CSTIME_END - _UTIME)
+    user, system, ended_user, ended_system = ticks
+    return CpuTimes((user + ended_user) / _TICKS_PER_SECOND, (system + ended_system) / _TICKS_PER_SECOND)
 
 
 def _own_resident_bytes(pid: int) -> int:

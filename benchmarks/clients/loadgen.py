@@ -11,7 +11,8 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks import wire
@@ -32,16 +33,24 @@ class Connection:
         return len(self.received) >= 4 and len(self.received) >= 4 + int.from_bytes(self.received[:4], "big")
 
 
-def run(connections: list[Connection], requests: int, error_of: Callable[[bytearray], int]) -> float:
-    """Seconds until `requests` answers have come. Every answer is looked at: an error ends the run."""
+def run(
+    connections: list[Connection], requests: int, error_of: Callable[[bytearray], int], rate: int = 0
+) -> float:
+    """Seconds until `requests` answers have come. Every answer is looked at: an error ends the run.
+
+    With a rate, a connection whose answer has come waits for its turn; without one it sends at once.
+    """
     by_fd = {connection.sock.fileno(): connection for connection in connections}
     with select.epoll(len(by_fd)) as poller:
         for fd in by_fd:
             poller.register(fd, select.EPOLLIN)
         begin = time.perf_counter()
-        for connection in connections:
-            connection.sock.sendall(connection.frame)
-        _drive(poller, by_fd, requests, error_of)
+        if rate:
+            _drive_at_rate(poller, by_fd, requests, error_of, rate)
+        else:
+            for connection in connections:
+                connection.sock.sendall(connection.frame)
+            _drive(poller, by_fd, requests, error_of)
         return time.perf_counter() - begin
 
 
@@ -50,18 +59,49 @@ def _drive(
 ) -> None:
     answers = 0
     while True:
-        for fd, _event in poller.poll():
-            connection = by_fd[fd]
-            if not connection.answered():
-                continue
-            error = error_of(connection.received)
-            if error:
-                raise RuntimeError(f"the broker answered with error {error}")
+        for connection in _answered(poller, by_fd, error_of, None):
             answers += 1
             if answers == requests:
                 return
-            connection.received.clear()
             connection.sock.sendall(connection.frame)
+
+
+def _drive_at_rate(
+    poller: select.epoll,
+    by_fd: dict[int, Connection],
+    requests: int,
+    error_of: Callable[[bytearray], int],
+    rate: int,
+) -> None:
+    idle, sent, answers = deque(by_fd.values()), 0, 0
+    begin = time.perf_counter()
+    while answers < requests:
+        due = min(requests, int((time.perf_counter() - begin) * rate) + 1)
+        while sent < due and idle:
+            connection = idle.popleft()
+            connection.sock.sendall(connection.frame)
+            sent += 1
+        for connection in _answered(poller, by_fd, error_of, 1 / rate):
+            answers += 1
+            idle.append(connection)
+
+
+def _answered(
+    poller: select.epoll,
+    by_fd: dict[int, Connection],
+    error_of: Callable[[bytearray], int],
+    timeout: float | None,
+) -> Iterator[Connection]:
+    """The connections that have a whole answer now."""
+    for fd, _event in poller.poll(timeout):
+        connection = by_fd[fd]
+        if not connection.answered():
+            continue
+        error = error_of(connection.received)
+        if error:
+            raise RuntimeError(f"the broker answered with error {error}")
+        connection.received.clear()
+        yield connection
 
 
 ERRORS = {"produce": wire.produce_error, "fetch": wire.fetch_error, "commit": wire.commit_error}
@@ -69,7 +109,7 @@ ERRORS = {"produce": wire.produce_error, "fetch": wire.fetch_error, "commit": wi
 
 def frames(options: argparse.Namespace) -> list[bytes]:
     """One frame for each connection, spread over the partitions (and, for fetches, over the offsets)."""
-    batch = wire.record_batch(options.record_bytes, 1)
+    batch = wire.record_batch(options.record_bytes, options.records)
     made = []
     for number in range(options.connections):
         partition = number % options.partitions
@@ -94,7 +134,12 @@ def main() -> None:
     options = _parse()
     error_of = ERRORS[options.api]
     connections = [connect(options.host, options.port, frame) for frame in frames(options)]
-    seconds = run(connections, options.requests, lambda answer: error_of(options.topic, bytes(answer[:512])))
+    seconds = run(
+        connections,
+        options.requests,
+        lambda answer: error_of(options.topic, bytes(answer[:512])),
+        options.rate,
+    )
     print(json.dumps({"requests": options.requests, "seconds": seconds}))
 
 
@@ -108,7 +153,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--groups", type=int, default=1, help="commits are spread over so many groups")
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--requests", type=int, required=True)
+    parser.add_argument(
+        "--rate", type=int, default=0, help="requests per second; 0: as fast as they are answered"
+    )
     parser.add_argument("--record-bytes", type=int, default=100)
+    parser.add_argument("--records", type=int, default=1, help="in the batch of a produce request")
     parser.add_argument("--fetch-bytes", type=int, default=65536, help="how much a fetch may bring")
     parser.add_argument("--end-offset", type=int, default=0, help="fetches are spread over 0..end-offset")
     return parser.parse_args()
