@@ -29,12 +29,13 @@ TEST  ?=
 TEST_PROCESSES ?= 2
 BENCH ?=
 GATE  ?=
+HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench gate java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench gate hostile java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +112,9 @@ bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with A
 
 gate: bytecode  ## what produce and fetch requests cost, beside the commit that limits refer to (GATE="--rounds 15")
 	$(BIN)/python -m benchmarks.gate $(GATE)
+
+hostile: bytecode  ## what one hostile connection can do to a default node (HOSTILE="1 4")
+	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
