@@ -150,6 +150,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def continue_process(self, process: Process) -> None:
         self._due.extend(self._stopped.pop(process, ()))
 
+    def continue_all(self) -> None:
+        for process in list(self._stopped):
+            self._due.extend(self._stopped.pop(process))
+
     def _is_put_aside(self, handle: VirtualHandle) -> bool:
         waiting = self._stopped.get(handle.context.get(_PROCESS))
         if waiting is None:

@@ -19,6 +19,7 @@ from barnabas.testing.simulation.operator import SCRATCH
 from barnabas.testing.simulation.stage import Stage
 from barnabas.testing.simulation.watch import Watch
 
+ENDING_ROUNDS = 3
 STORY_SECONDS = 3.0
 PACES = (3.0, 5.0, 9.0)
 """Events a second: in calm stories clients get on, in wild ones failures meet each other."""
@@ -64,11 +65,15 @@ class Story:
             self._end()
 
     def _end(self) -> None:
+        """Every task takes the step that ends it: those of stopped processes, and those that the end of others begins
+        (a controller is elected when the session of the last one ends)."""
         loop = self.stage.loop
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.call_soon(loop.stop)
-        loop.run_forever()
+        loop.continue_all()
+        for _ in range(ENDING_ROUNDS):
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.call_soon(loop.stop)
+            loop.run_forever()
         asyncio.set_event_loop(None)
         loop.close()
 
