@@ -211,11 +211,32 @@ async def test_an_oversized_request_is_refused_even_if_it_is_there_completely() 
 
 
 @scenario
+async def test_a_client_that_has_not_authenticated_may_not_send_large_requests(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(heartbeat(echo), limits=Limits(stranger_bytes=1000)) as server:
+        server.server.listeners[0].security_protocol = "SASL_PLAINTEXT"
+        stranger, known = await server.connect(), await server.connect()
+        await server.connections_become(2)
+        for connection in server.server.connections:
+            if connection.peer[1] == known.writer.get_extra_info("sockname")[1]:
+                connection.authenticated("User:alice")
+                assert connection.principal == "User:alice"
+        for client in (stranger, known):
+            await client.send(heartbeat_frame(1, group="x" * 900))
+            assert await client.correlation_ids(1) == [1]
+            await client.send(heartbeat_frame(2, group="x" * 1000))
+        assert await known.correlation_ids(1) == [2]
+        assert await stranger.is_closed()
+        assert "sasl.server.max.receive.size" in caplog.text
+
+
+@scenario
 async def test_a_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_back() -> None:
     async with serving(heartbeat(echo)) as server:
         client = await server.connect()
         await client.send(struct.pack(">i", 50_000_000) + bytes(5000))
-        await until(lambda: server.server.memory.used > 50_000_000)
+        await until(lambda: server.server.memory.used > 5000)
         client.abort()
         await server.connections_become(0)
         assert server.server.memory.used == 0

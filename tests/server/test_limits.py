@@ -59,18 +59,38 @@ async def test_a_client_that_sends_its_first_request_byte_by_byte_is_closed_all_
 
 
 @scenario
-async def test_a_request_that_does_not_arrive_in_time_closes_the_connection_and_frees_its_memory() -> None:
+async def test_a_request_that_arrives_too_slowly_closes_the_connection_and_frees_its_memory() -> None:
     clock = ManualClock()
     async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1) + struct.pack(">i", 20_000) + bytes(100))
         assert await client.correlation_ids(1) == [1]
         await until(lambda: server.server.memory.used > 20_000)
-        await pass_time(server, clock, 24)  # 5 seconds, and one for each 1,000 bytes
+        await pass_time(server, clock, 4)  # of 5 seconds, and one more for each 1,000 bytes that have arrived
+        (connection,) = server.server.connections
+        await client.send(bytes(10_000))
+        await until(lambda: connection.last_active == clock.monotonic())
+        await pass_time(server, clock, 11)
         assert len(server.server.connections) == 1
-        await pass_time(server, clock, 2)
+        await pass_time(server, clock, 1)
         assert await client.is_closed()
         assert server.server.memory.used == 0
+        assert server.server.closed["slow request"] == 1
+
+
+@scenario
+async def test_a_large_request_that_keeps_arriving_has_all_the_time_it_needs() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
+        client = await server.connect()
+        await server.connections_become(1)
+        (connection,) = server.server.connections
+        data = heartbeat_frame(0) + heartbeat_frame(1, group="x" * 30_000)
+        for start in range(0, len(data), 1000):
+            await client.send(data[start : start + 1000])
+            await until(lambda: connection.last_active == clock.monotonic())
+            await pass_time(server, clock, 1.1)
+        assert await client.correlation_ids(2) == [0, 1]
 
 
 @scenario
@@ -184,6 +204,11 @@ def test_limits_come_from_the_settings() -> None:
                 "max.connections.per.ip.overrides": "10.0.0.1:3, ::1:4",
                 "connections.max.idle.ms": "-1",
                 "barnabas.first.request.timeout.ms": "1500",
+                "barnabas.queued.max.request.bytes.per.ip": "9000",
+                "barnabas.request.min.bytes.per.second": "100",
+                "barnabas.request.late.ms": "4000",
+                "barnabas.request.late.short.memory.ms": "500",
+                "sasl.server.max.receive.size": "1000",
             }
         )
     )
@@ -192,6 +217,19 @@ def test_limits_come_from_the_settings() -> None:
     assert limits.listener_connections == {"PLAINTEXT": 5}
     assert limits.idle_seconds == float("inf")
     assert limits.first_request_seconds == 1.5
+    assert limits.queued_bytes_per_address == 9000
+    assert (limits.frame_bytes_per_second, limits.frame_seconds, limits.short_frame_seconds) == (
+        100,
+        4.0,
+        0.5,
+    )
+    assert [limits.longest_request(is_stranger=each) for each in (True, False)] == [1000, 2000]
+
+
+@pytest.mark.parametrize(("queued", "share"), [("1000", 500), ("-1", UNLIMITED // 2)])
+def test_an_address_may_take_half_of_the_memory_unless_told_otherwise(queued: str, share: int) -> None:
+    limits = limits_from(BrokerConfig.load({"queued.max.request.bytes": queued}))
+    assert limits.queued_bytes_per_address == share
 
 
 @scenario

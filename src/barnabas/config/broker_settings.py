@@ -91,6 +91,19 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     Setting("queued.max.request.bytes", Kind.LONG, "268435456",
             "Memory that requests being received may take together; when it is used up, sockets are not "
             "read. -1 is no limit."),
+    Setting("barnabas.queued.max.request.bytes.per.ip", Kind.LONG, "-1",
+            "The part of queued.max.request.bytes that requests from one address may take together; a single "
+            "request may be larger. -1 is half of it."),
+    Setting("barnabas.request.min.bytes.per.second", Kind.INT, "65536",
+            "A request that has begun must arrive at this rate or faster.", AtLeast(1)),
+    Setting("barnabas.request.late.ms", Kind.INT, "30000",
+            "A connection whose request is this much later than barnabas.request.min.bytes.per.second says is closed.",
+            AtLeast(1)),
+    Setting("barnabas.request.late.short.memory.ms", Kind.INT, "2000",
+            "The same while others wait for memory: the slowest is closed first, until there is enough.", AtLeast(1)),
+    Setting("sasl.server.max.receive.size", Kind.INT, "524288",
+            "The largest request of a client that has not authenticated yet, on listeners where it has to.",
+            AtLeast(1)),
     # Kafka's default is no limit. Each connection costs a file descriptor, of which a process has few.
     Setting("max.connections", Kind.INT, "10000",
             "Connections that may be open at once; fewer when the process may not open that many files.",

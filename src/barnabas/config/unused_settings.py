@@ -91,7 +91,7 @@ _READ_ONLY = """
     sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class
     sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
     sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    sasl.server.max.receive.size security.providers server.max.startup.time.ms
+    security.providers server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
     share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
     share.coordinator.threads

@@ -207,11 +207,21 @@ CONNECTIONS_REFUSED = _counter(
     "Connections closed at once, because a limit was reached.",
     "listener",
 )
+CONNECTIONS_CLOSED = _counter(
+    "barnabas_connections_closed_total",
+    "Connections that the broker closed: idle, no request (none ever came), slow request, evicted (it held memory that "
+    "others waited for), overfull (far too much was sent at once), unanswered (a mistake of the broker's).",
+    "reason",
+)
 MEMORY_USED = _gauge(
     "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
 )
 MEMORY_AVAILABLE = _gauge(
     "kafka_network_socketserver_memorypoolavailable", "Bytes left of queued.max.request.bytes."
+)
+MEMORY_WAITING = _gauge(
+    "barnabas_requests_waiting_for_memory",
+    "Requests that are not received for now: there is no room for them.",
 )
 NETWORK_IDLE = _gauge(
     "kafka_network_socketserver_networkprocessoravgidle_percent",

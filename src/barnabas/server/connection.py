@@ -1,14 +1,14 @@
 """One client's connection: requests in, in order; responses out, in the same order.
 
-Theory of operation. All connections receive into one shared buffer and handle complete requests where they lie,
-so that an idle connection owns no memory. A request that has not arrived completely moves to a buffer of its own,
-counted against the memory pool, and the rest is received there. Requests that may not be handled yet wait in
-`_backlog`, and the socket is not read meanwhile. That is so when this connection has had its share of this turn of
-the loop, and while there is a reason in `_pauses`:
+Theory of operation. All connections receive into one shared buffer and handle complete requests where they lie, so
+that an idle connection owns no memory. A request that has not arrived completely (a frame) moves to a buffer of its
+own, counted against the memory pool, and the rest is received there, as far as the pool has granted. Requests that
+may not be handled yet wait in `_backlog`, and the socket is not read meanwhile. That is so when this connection has
+had its share of this turn of the loop, and while there is a reason in `_pauses`:
 
     ANSWERS   too many requests are unanswered, or too much output waits for a client that does not read
     HANDLER   a handler that waits (a coroutine) has not finished; the next request must see what it did
-    MEMORY    the memory pool has no room for the next request
+    MEMORY    the memory pool has no room for the rest of a frame
     STOPPING  the server shuts down
     CLOSED    the connection is closed, perhaps by one of the requests that arrived together
 
@@ -24,7 +24,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS
-from barnabas.server.memory import MemoryPool
+from barnabas.server.memory import LARGEST_SPARE, MemoryPool
 from barnabas.server.output import Output
 from barnabas.server.strangers import refusal
 from barnabas.server.transport import BLOCKED, Transport
@@ -44,15 +44,21 @@ SHORTEST_REQUEST = _START_BYTES - _LENGTH_BYTES
 
 ANSWERS, HANDLER, MEMORY, STOPPING, CLOSED = 1, 2, 4, 8, 16
 
+BACKLOG = LARGEST_SPARE  # in the memory pool it counts among the large frames, whatever its length
+OVERFULL = (
+    "its requests wait behind unanswered ones while twice queued.max.request.bytes is in use: "
+    "send fewer requests at once"
+)
+
 
 class Connection:
     """See the module's text. Times are monotonic seconds."""
 
     __slots__ = (
-        "_backlog", "_beginning", "_dispatch", "_frame", "_frame_filled", "_frame_length", "_granted", "_in_event",
+        "_backlog", "_beginning", "_dispatch", "_frame", "_frame_end", "_frame_filled", "_frame_length", "_in_event",
         "_longest_request", "_now", "_pauses", "_reading", "_receive", "_resuming", "_server", "_shared", "_told",
         "client_id", "client_id_bytes", "client_software_name", "client_software_version", "closed",
-        "frame_deadline", "last_active", "listener", "local_address", "opened", "output", "peer", "principal",
+        "frame_begun", "last_active", "listener", "local_address", "opened", "output", "peer", "principal",
         "received", "requests", "transport", "unanswered",
     )  # fmt: skip
 
@@ -73,15 +79,17 @@ class Connection:
         self._dispatch = server.dispatcher.dispatch
         self._now = server.monotonic
         self._shared = server.receive_buffer
-        self._longest_request = server.limits.request_bytes
+        self._longest_request = server.limits.longest_request(is_stranger=listener.authenticates)
         self.output = Output(transport, server.loop, server.warmer, self._output_progressed, self.close)
         self.opened = self.last_active = self.received = self._now()
         self.requests = 0
         self._beginning = b""  # a request of which so little has arrived that not even its length is known
-        self._frame: memoryview | None = None  # or its buffer, with how much is there and how long it will be
-        self._frame_filled = self._frame_length = 0
-        self.frame_deadline: float | None = None  # when a request that has begun must have arrived
-        self._granted = 0  # bytes of the memory pool that were waited for and not used yet
+        # Or its buffer, with how much is there, up to where memory is reserved, and how long it will be.
+        self._frame: memoryview | None = None
+        self._frame_filled = self._frame_end = self._frame_length = 0
+        self.frame_begun: float | None = (
+            None  # when a request began to arrive, without the time we did not read
+        )
         self._backlog: memoryview | None = None
         self._pauses = 0
         self._resuming = self._in_event = False
@@ -107,8 +115,11 @@ class Connection:
         start = 0
         try:
             if frame is not None:
-                rest = frame[self._frame_filled : self._frame_length]
-                count = self.transport.receive_both(rest, self._shared)
+                rest = frame[self._frame_filled : self._frame_end]
+                if self._frame_end == self._frame_length:
+                    count = self.transport.receive_both(rest, self._shared)
+                else:
+                    count = self._receive(rest)
             elif self._beginning:
                 start = len(self._beginning)
                 self._shared[:start] = self._beginning
@@ -129,7 +140,7 @@ class Connection:
             count = self._fill_frame(frame, count)
         elif start:
             self._beginning = b""
-            self.frame_deadline = None
+            self.frame_begun = None
         if count:
             self._handle_requests(self._shared, start + count)
         self._end_event()
@@ -160,61 +171,106 @@ class Connection:
             return
         (length,) = _LENGTH.unpack_from(buffer, position)
         if not SHORTEST_REQUEST <= length <= self._longest_request:
-            self.close(refusal(length, SHORTEST_REQUEST, self._longest_request), logging.WARNING)
+            self.close(self._refusal(length), logging.WARNING)
         elif position + _LENGTH_BYTES + length > end:
             self._begin_frame(buffer, position, end, _LENGTH_BYTES + length)
         else:
             self._set_aside(buffer, position, end)
 
+    def _refusal(self, length: int) -> str:
+        limits = self._server.limits
+        is_stranger = self._longest_request < limits.request_bytes
+        return refusal(length, SHORTEST_REQUEST, self._longest_request, is_stranger=is_stranger)
+
     def _set_aside(self, buffer: memoryview, position: int, end: int) -> None:
         if not self._pauses and end - position < _LENGTH_BYTES:
             self._beginning = bytes(buffer[position:end])
-            self.frame_deadline = self.received + self._server.limits.frame_time(0)
+            self.frame_begun = self._now()
             return
         rest = buffer[position:end]
         self._backlog = memoryview(bytearray(rest)) if buffer is self._shared else rest
-        self._server.memory.reserve(len(rest))
+        memory = self._server.memory
+        memory.hold(self.peer[0], BACKLOG, len(rest))
+        if memory.is_overfull:
+            self._server.closed["overfull"] += 1
+            self.close(OVERFULL, logging.WARNING)
+
+    # Frames: requests that arrive in pieces
 
     def _begin_frame(self, buffer: memoryview, position: int, end: int, length: int) -> None:
         """Move a request that has not arrived completely to a buffer of its own, if there is room for it."""
         memory = self._server.memory
-        if self._granted:
-            self._granted = 0
-        elif not memory.try_reserve(length):
-            self._pauses |= MEMORY
-            self._set_aside(buffer, position, end)
-            memory.wait(length, end - position, self._memory_granted)
-            return
-        self._frame = memory.allocate(length)
-        self._frame[: end - position] = buffer[position:end]
-        self._frame_filled = end - position
+        arrived = end - position
+        reserved = memory.begin(self.peer[0], length, arrived)
+        self._frame_filled = arrived
         self._frame_length = length
-        self.frame_deadline = self._now() + self._server.limits.frame_time(length)
+        self.frame_begun = self._now()
+        if reserved:
+            self._frame_end = reserved
+            self._frame = memory.allocate(length, reserved)
+            self._frame[:arrived] = buffer[position:end]
+        else:
+            self._frame = memoryview(bytearray(buffer[position:end]))
+            memory.hold(self.peer[0], length, arrived)
+            self._wait_for_memory(memory)
 
     def _fill_frame(self, frame: memoryview, count: int) -> int:
         """Take account of received bytes; returns how many of them lie in the shared buffer, behind the frame."""
         self._frame_filled += count
         beyond = self._frame_filled - self._frame_length
         if beyond < 0:
+            if self._frame_filled == self._frame_end:
+                self._grow_frame()
             return 0
         length = self._frame_length
         self._forget_frame()
         _, route, correlation_id, client_id_length = _START.unpack_from(frame)
         self._dispatch(self, frame, _START_BYTES, length, route, correlation_id, client_id_length)
         self.requests += 1
-        self._server.memory.recycle(frame)
-        self._server.memory.release(length)
+        self._server.memory.finish(self.peer[0], length, frame)
         return beyond
 
-    def _forget_frame(self) -> None:
-        self._frame = self.frame_deadline = None
-        self._frame_filled = self._frame_length = 0
+    def _grow_frame(self) -> None:
+        """All that was reserved has arrived: reserve more."""
+        memory = self._server.memory
+        end = memory.grow(self.peer[0], self._frame_length, self._frame_end)
+        if end == self._frame_end:
+            self._wait_for_memory(memory)
+        else:
+            self._frame_end = end
 
-    def _memory_granted(self) -> None:
-        assert self._backlog is not None
-        (length,) = _LENGTH.unpack_from(self._backlog)
-        self._granted = _LENGTH_BYTES + length
+    def _wait_for_memory(self, memory: MemoryPool) -> None:
+        self._pauses |= MEMORY
+        self._frame_end = self._frame_filled
+        memory.wait(self.peer[0], self._frame_length, self._frame_filled, self._memory_granted)
+
+    def _memory_granted(self, end: int) -> None:
+        frame = self._frame
+        assert frame is not None
+        if len(frame) < end:  # it was not even given a buffer
+            self._frame = self._server.memory.allocate(self._frame_length, end)
+            self._frame[: self._frame_filled] = frame
+        self._frame_end = end
         self.resume(MEMORY)
+
+    def _forget_frame(self) -> None:
+        self._frame = self.frame_begun = None
+        self._frame_filled = self._frame_end = self._frame_length = 0
+
+    def lateness(self, now: float) -> float:
+        """By how many seconds a request arrives later than at the minimum rate, as far as we have read."""
+        if self.frame_begun is None or not self._reading:
+            return 0.0
+        return now - self.frame_begun - self._frame_filled / self._server.limits.frame_bytes_per_second
+
+    def is_in_the_way(self, now: float) -> bool:
+        """Others wait for memory that this one holds in vain: its request comes too slowly, or has to wait."""
+        server = self._server
+        if self._backlog is not None and now > self.received + server.limits.frame_seconds:
+            return server.memory.is_wanted(self.peer[0], BACKLOG)
+        if self.lateness(now) <= server.limits.short_frame_seconds or self._frame is None:
+            return False
+        return server.memory.is_wanted(self.peer[0], self._frame_length)
 
     # Pausing
 
@@ -237,8 +293,10 @@ class Connection:
         if readable != self._reading:
             self._reading = readable
             if readable:
-                if self.frame_deadline is not None:  # the time in which we did not read does not count
-                    self.frame_deadline = self._now() + self._server.limits.frame_time(self._frame_length)
+                if self.frame_begun is not None:  # the time in which we did not read does not count
+                    self.frame_begun = (
+                        self._now() - self._frame_filled / self._server.limits.frame_bytes_per_second
+                    )
                 self._server.loop.add_reader(self.transport.fileno(), self._readable)
             else:
                 self._server.loop.remove_reader(self.transport.fileno())
@@ -252,7 +310,7 @@ class Connection:
         if self.closed or self._pauses or backlog is None:
             return
         self._backlog = None
-        self._server.memory.release(len(backlog))
+        self._server.memory.release(self.peer[0], BACKLOG, len(backlog))
         self._in_event = True
         self._handle_requests(backlog, len(backlog))
         self._end_event()
@@ -273,6 +331,11 @@ class Connection:
         else:
             self._pauses &= ~ANSWERS
         self._settle()
+
+    def authenticated(self, principal: str) -> None:
+        """The client has proved who it is: it may send requests of any size."""
+        self.principal = principal
+        self._longest_request = self._server.limits.request_bytes
 
     # Responses out
 
@@ -302,11 +365,6 @@ class Connection:
         """Nothing is in flight: no output waiting, no request unanswered but long polls, which wait for news."""
         return not self.output and all(request.patience for request in self.unanswered)
 
-    @property
-    def is_late(self) -> bool:
-        """A request has begun to arrive and should be complete by now, as far as we have read."""
-        return self._reading and self.frame_deadline is not None and self._now() > self.frame_deadline
-
     def when_closed(self, callback: Callable[[], None]) -> None:
         """For what a client holds as long as it is connected."""
         if self._told is None:
@@ -335,10 +393,13 @@ class Connection:
             callback()
 
     def _give_back_memory(self, memory: MemoryPool) -> None:
-        held = self._granted + self._frame_length + (len(self._backlog) if self._backlog is not None else 0)
+        address, length, end = self.peer[0], self._frame_length, self._frame_end
+        has_frame, backlog = self._frame is not None, self._backlog
         if self._pauses & MEMORY:
-            memory.stop_waiting(self._memory_granted)
+            memory.stop_waiting(address, length, self._memory_granted)
         self._forget_frame()
-        self._granted = 0
         self._backlog = None
-        memory.release(held)
+        if has_frame:
+            memory.release(address, length, end)
+        if backlog is not None:
+            memory.release(address, BACKLOG, len(backlog))

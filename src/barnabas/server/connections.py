@@ -12,6 +12,11 @@ from barnabas.server.limits import Limits
 
 log = logging.getLogger(__name__)
 
+EVICTED = (
+    "others wait for memory that it holds for a request which does not arrive "
+    "(barnabas.request.min.bytes.per.second; raise queued.max.request.bytes if clients really are that slow)"
+)
+
 
 class Connections:
     def __init__(self, limits: Limits) -> None:
@@ -23,6 +28,9 @@ class Connections:
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.closed: Counter[str] = (
+            Counter()
+        )  # by reason: those that were closed for reasons of time or memory
 
     def __len__(self) -> int:
         return len(self._open)
@@ -70,12 +78,22 @@ class Connections:
         for connection in self._unchecked[remaining:]:
             if connection.closed:
                 continue
-            if reason := _overdue(connection, self.limits, now):
-                connection.close(reason, logging.INFO)
+            if overdue := _overdue(connection, self.limits, now):
+                self.closed[overdue[0]] += 1
+                connection.close(overdue[1], logging.INFO)
             elif reason := _unanswered(connection, self.limits, now):
+                self.closed["unanswered"] += 1
                 connection.close(reason, logging.ERROR)
         del self._unchecked[remaining:]
         return not self._unchecked
+
+    def evict_slow(self, now: float) -> None:
+        """Close those that hold memory without using it, the slowest first, until nobody has to wait for memory."""
+        slow = [connection for connection in self._open if connection.is_in_the_way(now)]
+        for connection in sorted(slow, key=lambda each: each.lateness(now), reverse=True):
+            if connection.is_in_the_way(now):  # still: those before may have been enough
+                self.closed["evicted"] += 1
+                connection.close(EVICTED, logging.WARNING)
 
     def close_holders(self, file: File, position: int) -> None:
         """Close those that are about to send what lies beyond `position`: the file is cut there."""
@@ -110,15 +128,20 @@ def _unanswered(connection: Connection, limits: Limits, now: float) -> str | Non
     return f"{oldest.route.name} version {oldest.version} was not answered for {now - oldest.received:.0f} s"
 
 
-def _overdue(connection: Connection, limits: Limits, now: float) -> str | None:
-    """Say why a connection has to go for reasons of time, if it has to."""
-    if connection.is_late:
-        return "a request did not arrive in time"
+def _overdue(connection: Connection, limits: Limits, now: float) -> tuple[str, str] | None:
+    """Say why a connection has to go for reasons of time, if it has to: the label of a metric, and a sentence."""
+    if connection.lateness(now) > limits.frame_seconds:
+        rate = limits.frame_bytes_per_second
+        return (
+            "slow request",
+            f"a request arrives with less than {rate} bytes/s (barnabas.request.min.bytes.per.second)",
+        )
     if not connection.requests and now > connection.opened + limits.first_request_seconds:
-        return f"no request within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
-    # Whoever waits for an answer is not idle; whoever does not fetch the one that is there is.
+        text = f"no request within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
+        return "no request", text
+    # One that waits for an answer is not idle; one that does not fetch the answer that is there is.
     if now > connection.last_active + limits.idle_seconds and (
         connection.output or not connection.unanswered
     ):
-        return f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
+        return "idle", f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
     return None

@@ -28,7 +28,9 @@ class Limits:
     """The limits of one server, with the setting that each comes from."""
 
     request_bytes: int = 100 * MEBIBYTE  # socket.request.max.bytes
+    stranger_bytes: int = 512 * 1024  # sasl.server.max.receive.size
     queued_bytes: int = 256 * MEBIBYTE  # queued.max.request.bytes
+    queued_bytes_per_address: int = 128 * MEBIBYTE  # barnabas.queued.max.request.bytes.per.ip
     connections: int = 10_000  # max.connections
     listener_connections: Mapping[str, int] = field(default_factory=dict)  # listener.name.*.max.connections
     connections_per_address: int = 10_000  # max.connections.per.ip
@@ -36,17 +38,18 @@ class Limits:
     connections_per_second: float = UNLIMITED  # max.connection.creation.rate
     idle_seconds: float = 600.0  # connections.max.idle.ms
     first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
-    # A request must arrive within this time, and one second more for each 64 KiB of it: enough for a modem,
-    # too little for a client that holds on to memory by sending one byte now and then.
-    frame_seconds: float = 30.0
-    frame_bytes_per_second: int = 64 * 1024
+    # A request that has begun must keep arriving, at this rate, and may be so many seconds late. That is enough
+    # for a slow line, too little for a client that holds on to memory by sending one byte now and then.
+    frame_bytes_per_second: int = 64 * 1024  # barnabas.request.min.bytes.per.second
+    frame_seconds: float = 30.0  # barnabas.request.late.ms
+    short_frame_seconds: float = 2.0  # barnabas.request.late.short.memory.ms
     # Handlers bound their own waits, and none by more than this beyond what its client asked for. Should one fail to,
     # the client is cut off, comes back and is served, instead of waiting for an answer that may never come.
     answer_seconds: float = 60.0
 
-    def frame_time(self, length: int) -> float:
-        """Return the seconds in which a request of this length must arrive once it has begun."""
-        return self.frame_seconds + length / self.frame_bytes_per_second
+    def longest_request(self, *, is_stranger: bool) -> int:
+        """Return what a client may send in one request; less before it has authenticated where it has to."""
+        return min(self.stranger_bytes, self.request_bytes) if is_stranger else self.request_bytes
 
     def connections_from(self, address: str) -> int:
         """Return how many connections one address may have."""
@@ -57,9 +60,17 @@ def limits_from(config: BrokerConfig) -> Limits:
     """Return the limits that a broker's settings say."""
     idle_ms: int = config["connections.max.idle.ms"]
     queued_bytes: int = config["queued.max.request.bytes"]
+    if queued_bytes <= 0:
+        queued_bytes = UNLIMITED
+    share: int = config["barnabas.queued.max.request.bytes.per.ip"]
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
-        queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
+        stranger_bytes=config["sasl.server.max.receive.size"],
+        queued_bytes=queued_bytes,
+        queued_bytes_per_address=share if share > 0 else queued_bytes // 2,
+        frame_bytes_per_second=config["barnabas.request.min.bytes.per.second"],
+        frame_seconds=config["barnabas.request.late.ms"] / 1000,
+        short_frame_seconds=config["barnabas.request.late.short.memory.ms"] / 1000,
         connections=min(config["max.connections"], room_for_connections()),
         listener_connections=_own_limits(config),
         connections_per_address=config["max.connections.per.ip"],

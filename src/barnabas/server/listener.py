@@ -56,6 +56,11 @@ class Listener:
         self._accepted: Accepted | None = None
         self._pace: Pace | None = None
 
+    @property
+    def authenticates(self) -> bool:
+        """Clients must prove who they are before anything else is done for them."""
+        return self.security_protocol.startswith("SASL")
+
     def __repr__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"

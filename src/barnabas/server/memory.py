@@ -1,4 +1,24 @@
-"""The memory that unfinished requests may take, all connections together (`queued.max.request.bytes`)."""
+"""The memory that unfinished requests may take, all connections together (`queued.max.request.bytes`).
+
+Theory of operation. A request that arrives in pieces is a *frame*. It reserves its whole length at once when it is
+of usual size and there is plenty of room. A larger one, or any but a small one when there is little room, reserves
+what has arrived and as much again, step by step: announcing 100 MB costs nothing, sending it does.
+
+There are two lanes. Small frames have a part of the pool of their own, and use the rest as long as no larger one
+waits for it: they never wait behind large ones. In each lane an address may hold at most a share. Those who find no
+room wait, each address in a queue of its own; the queues take turns, one that is blocked by its address's own share
+is passed over, and one that is blocked by the pool stops those behind it and all newcomers, so that nobody is
+starved.
+
+Why frames that hold memory and wait for more cannot wait for each other for ever: a frame either waits or is being
+read. One that is read ends in bounded time: it is complete, or its connection is closed for being slow
+(`Limits.frame_seconds`; sooner while others wait, see `Connections.evict_slow`). Then its memory is given to those
+who wait. If nothing in the lane is being read, all that is used belongs to those who wait, and the first of them is
+granted *all of its length*, fit or not. It never waits again, so it ends in bounded time too. Hence each turn
+comes, and at most one frame in each lane is there beyond the limit: `used` is at most the size, plus one request
+(plus what was received already, see `hold`). The same holds for the queue of an address and its share; so a request
+larger than a share is served when its address holds nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +27,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.server.limits import MEBIBYTE
+from barnabas.server.limits import MEBIBYTE, UNLIMITED
 
 # Frames of this size or less take a buffer that is used again: a fresh one of 128 KB costs more in page
 # faults than receiving it.
@@ -15,89 +35,252 @@ LARGEST_SPARE = MEBIBYTE
 SMALLEST_SPARE = 16 * 1024
 SPARES_OF_ONE_SIZE = 8
 
+SMALL_FRAME = 64 * 1024  # what has the small lane: the requests of consumers, heartbeats, batches of 16 KB
+LANE_PART = 8  # the small lane is one eighth of the pool
+FIRST_STEP = 256 * 1024  # what a frame reserves at first when it does not reserve its length
+OVERFULL_BYTES = 64 * MEBIBYTE  # bytes that were received already may exceed the pool by its size, or by this
+
+Granted = Callable[[int], None]
+
 
 class Waiter(NamedTuple):
     length: int
     held: int
-    granted: Callable[[], None]
+    granted: Granted
+
+
+class Queue:
+    """Those of one address that wait in a lane."""
+
+    __slots__ = ("parked", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: deque[Waiter] = deque()
+        self.parked = 0  # what they hold together
+
+
+class Lane:
+    __slots__ = ("held", "is_short", "parked", "queues", "used")
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.parked = 0  # the part of `used` that belongs to those who wait
+        self.held: dict[str, int] = {}  # `used` by address
+        self.queues: dict[str, Queue] = {}  # by address, in the order of their turns
+        self.is_short = False  # the first in turn waits for room in the pool
+
+    def take(self, address: str, count: int) -> None:
+        self.used += count
+        self.held[address] = self.held.get(address, 0) + count
+
+    def park(self, address: str, waiter: Waiter) -> None:
+        queue = self.queues.get(address)
+        if queue is None:
+            queue = self.queues[address] = Queue()
+        queue.waiters.append(waiter)
+        queue.parked += waiter.held
+        self.parked += waiter.held
+
+    def unpark(self, address: str, waiter: Waiter) -> None:
+        """Take a waiter out of its queue, which goes to the end of the turns."""
+        queue = self.queues.pop(address)
+        queue.waiters.remove(waiter)
+        queue.parked -= waiter.held
+        self.parked -= waiter.held
+        if queue.waiters:
+            self.queues[address] = queue
 
 
 class MemoryPool:
-    """Gives out buffers up to a sum; whoever finds no room is called back when there is.
+    """Reserves memory up to a sum, and hands out buffers; those who find no room are called back when there is.
 
-    A request larger than the whole pool is served when nothing else is held, so that a small pool slows
-    clients down but never locks one out.
+    `length` is always that of the whole frame; it says in which lane a reservation is counted.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, share: int = UNLIMITED) -> None:
         self.used = 0
-        self._waiting: deque[Waiter] = deque()
-        self._parked = 0  # the part of `used` that belongs to those who wait
-        self._spares: dict[int, list[memoryview]] = {}
+        self._small = Lane()
+        self._large = Lane()
+        self.waiting = 0
+        """How many frames wait for memory."""
+        self._spares: dict[int, list[memoryview]] = {size: [] for size in _SPARE_SIZES}
+        self.on_wait: Callable[[], None] = lambda: None
+        """Told when a frame has to wait: perhaps there are connections that hold memory without need."""
+        self.resize(size, share)
 
-    def try_reserve(self, length: int) -> bool:
-        """Take `length` bytes if they fit, and if nobody else has been waiting for room."""
-        if self._waiting or not self._fits(length):
-            return False
+    def resize(self, size: int, share: int = UNLIMITED) -> None:
+        """Use other limits: of all addresses together, and of each."""
+        self.size = size
+        self.share = min(share, size)
+        self._small_size = size // LANE_PART
+        self._plenty = min(self.share, size // 2)
+
+    @property
+    def is_overfull(self) -> bool:
+        """More was received than may stay, even though nothing new is read."""
+        return self.used > self.size + max(self.size, OVERFULL_BYTES)
+
+    def is_wanted(self, address: str, length: int) -> bool:
+        """Say whether someone waits for what a frame of this address and length holds."""
+        lane = self._small if length <= SMALL_FRAME else self._large
+        return lane.is_short or address in lane.queues
+
+    # Reserving
+
+    def begin(self, address: str, length: int, arrived: int) -> int:
+        """Reserve for a frame; returns up to which byte it may be received now, 0 if it has to wait."""
+        lane = self._small if length <= SMALL_FRAME else self._large
+        if length > LARGEST_SPARE or self.waiting or self.used + length > self._plenty:
+            return self._begin_crowded(lane, address, length, arrived)
+        # No address can be above its share while all together are below it.
         self.used += length
-        return True
+        lane.used += length
+        lane.held[address] = lane.held.get(address, 0) + length
+        return length
 
-    def reserve(self, length: int) -> None:
+    def _begin_crowded(self, lane: Lane, address: str, length: int, arrived: int) -> int:
+        if lane.is_short or address in lane.queues:
+            return 0
+        end = self._allowed(lane, address, length, 0, arrived)
+        if end:
+            self.used += end
+            lane.take(address, end)
+        return end
+
+    def grow(self, address: str, length: int, held: int) -> int:
+        """Reserve more for a frame that is full; returns what it holds then, the same if it must wait."""
+        lane = self._small if length <= SMALL_FRAME else self._large
+        if lane.is_short or address in lane.queues:
+            return held
+        end = self._allowed(lane, address, length, held, held)
+        if not end:
+            return held
+        self.used += end - held
+        lane.take(address, end - held)
+        return end
+
+    def hold(self, address: str, length: int, count: int) -> None:
         """Count bytes that are already in memory, fit or not."""
-        self.used += length
+        self.used += count
+        (self._small if length <= SMALL_FRAME else self._large).take(address, count)
 
-    def wait(self, length: int, held: int, granted: Callable[[], None]) -> None:
-        """Reserve when there is room, first come first served, and say so by calling `granted`.
-
-        It is called in the middle of somebody else's work, so it must only make a note. `held` bytes are
-        what the one who waits has reserved and will release then: they do not stand in its own way.
-        """
-        self._parked += held
-        self._waiting.append(Waiter(length, held, granted))
-
-    def stop_waiting(self, granted: Callable[[], None]) -> None:
-        """Take back a `wait` that has not been granted."""
-        for waiter in [waiter for waiter in self._waiting if waiter.granted == granted]:
-            self._waiting.remove(waiter)
-            self._parked -= waiter.held
-        self._grant()
-
-    def release(self, length: int) -> None:
-        self.used -= length
-        if self._waiting:
+    def release(self, address: str, length: int, count: int) -> None:
+        lane = self._small if length <= SMALL_FRAME else self._large
+        self.used -= count
+        lane.used -= count
+        held = lane.held[address] - count
+        if held:
+            lane.held[address] = held
+        else:
+            del lane.held[address]
+        if self.waiting:
             self._grant()
 
-    def _fits(self, length: int) -> bool:
-        # When all that is used belongs to those who wait, the first of them goes: nobody else will release.
-        return self.used <= self._parked or self.used + length <= self.size
+    # Waiting
+
+    def wait(self, address: str, length: int, held: int, granted: Granted) -> None:
+        """Let a frame that holds `held` bytes have more when there is room; `granted` is told how much it holds then.
+
+        It is called in the middle of somebody else's work, or before this returns, so it must only make a note.
+        """
+        lane = self._small if length <= SMALL_FRAME else self._large
+        lane.park(address, Waiter(length, held, granted))
+        self.waiting += 1
+        self._grant()
+        if self.waiting:
+            self.on_wait()
+
+    def stop_waiting(self, address: str, length: int, granted: Granted) -> None:
+        """Take back a `wait` that has not been granted."""
+        lane = self._small if length <= SMALL_FRAME else self._large
+        queue = lane.queues.get(address)
+        for waiter in [each for each in queue.waiters if each.granted == granted] if queue else ():
+            lane.unpark(address, waiter)
+            self.waiting -= 1
+        self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self._fits(self._waiting[0].length - self._waiting[0].held):
-            waiter = self._waiting.popleft()
-            self._parked -= waiter.held
-            self.used += waiter.length
-            waiter.granted()
+        for lane in (self._large, self._small):
+            while self._grant_next(lane):
+                pass
 
-    def allocate(self, length: int) -> memoryview:
-        """Return a writable buffer of at least `length` bytes that were reserved before."""
-        if length > LARGEST_SPARE:
-            # Pages of an anonymous mapping exist only once they are written: a client that announces
-            # 100 MB and sends nothing costs nothing.
-            return memoryview(mmap.mmap(-1, length))
+    def _grant_next(self, lane: Lane) -> bool:
+        """Give memory to the first in turn that its address's share does not stop; False if it cannot be."""
+        lane.is_short = False
+        for address, queue in lane.queues.items():
+            waiter = queue.waiters[0]
+            end = self._allowed(lane, address, waiter.length, waiter.held, waiter.held)
+            if end:
+                lane.unpark(address, waiter)
+                self.waiting -= 1
+                self.used += end - waiter.held
+                lane.take(address, end - waiter.held)
+                waiter.granted(end)
+                return True
+            if self._share_allows(lane, address, _step(waiter.length, waiter.held) - waiter.held):
+                lane.is_short = True
+                return False
+        return False
+
+    # What is allowed
+
+    def _allowed(self, lane: Lane, address: str, length: int, held: int, arrived: int) -> int:
+        """Return what a frame may hold: a step more, or all of it where it could wait for ever otherwise; or 0."""
+        step = _step(length, arrived)
+        more = step - held
+        if lane.held.get(address, 0) + more <= self._share_in(lane, more) and self._fits(lane, more):
+            return step
+        rest = length - held
+        if self._share_allows(lane, address, rest) and (lane.used <= lane.parked or self._fits(lane, rest)):
+            return length
+        return 0
+
+    def _share_allows(self, lane: Lane, address: str, more: int) -> bool:
+        """An address may hold its share, and a single frame beyond it while all its others wait."""
+        held = lane.held.get(address, 0)
+        queue = lane.queues.get(address)
+        return held + more <= self._share_in(lane, more) or held <= (queue.parked if queue is not None else 0)
+
+    def _share_in(self, lane: Lane, more: int) -> int:
+        """Return the share of an address: in the small lane half of the lane when that is all there is."""
+        return self.share if lane is self._large or self._can_borrow(more) else self._small_size // 2
+
+    def _fits(self, lane: Lane, more: int) -> bool:
+        if lane is self._small:
+            return lane.used + more <= self._small_size or self._can_borrow(more)
+        return lane.used + more <= self.size - self._small_size and self.used + more <= self.size
+
+    def _can_borrow(self, more: int) -> bool:
+        """Small frames may use what large ones do not want."""
+        return not self._large.is_short and self.used + more <= self.size
+
+    # Buffers
+
+    def allocate(self, length: int, end: int) -> memoryview:
+        """Return a writable buffer for a frame of which the bytes up to `end` were reserved."""
+        if end < length or length > LARGEST_SPARE:
+            # Pages of an anonymous mapping exist only once they are written: what has not arrived costs nothing.
+            return memoryview(mmap.mmap(-1, length if length > LARGEST_SPARE else spare_size(length)))
         size = spare_size(length)
-        spares = self._spares.get(size)
+        spares = self._spares[size]
         return spares.pop() if spares else memoryview(bytearray(size))
 
-    def recycle(self, buffer: memoryview) -> None:
-        """Take a buffer back for the next frame. Nothing may look into it any more."""
-        size = len(buffer)
-        if size <= LARGEST_SPARE:
-            spares = self._spares.setdefault(size, [])
-            if len(spares) < SPARES_OF_ONE_SIZE:
-                spares.append(buffer)
+    def finish(self, address: str, length: int, buffer: memoryview) -> None:
+        """Take a frame's buffer back for the next one, and all of its memory. Nothing may look into it any more."""
+        spares = self._spares.get(len(buffer))
+        if spares is not None and len(spares) < SPARES_OF_ONE_SIZE:
+            spares.append(buffer)
+        self.release(address, length, length)
+
+
+def _step(length: int, arrived: int) -> int:
+    """Return what a frame may hold of which so much has arrived."""
+    return min(length, max(2 * arrived, FIRST_STEP))
 
 
 def spare_size(length: int) -> int:
     """Return the size of buffer for a frame: a power of two, so that a few sizes serve all."""
-    return max(SMALLEST_SPARE, 1 << (length - 1).bit_length())
+    return 1 << (length - 1).bit_length() if length > SMALLEST_SPARE else SMALLEST_SPARE
+
+
+_SPARE_SIZES = [1 << power for power in range(SMALLEST_SPARE.bit_length() - 1, LARGEST_SPARE.bit_length())]

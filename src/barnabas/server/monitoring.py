@@ -218,8 +218,15 @@ def declare_network_metrics(registry: Registry, broker: Broker) -> None:
     registry.computed(catalogue.CONNECTIONS, by_listener(connections.count_on))
     registry.computed(catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name]))
     registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
+    registry.computed(catalogue.CONNECTIONS_CLOSED, lambda: _by_reason(connections.closed))
+    registry.read_by(catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
     registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
     registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
+
+
+def _by_reason(counts: Mapping[str, int]) -> Iterator[Sample]:
+    for reason, count in sorted(counts.items()):
+        yield Sample("", (("reason", reason),), count)
 
 
 def declare_process_metrics(registry: Registry, broker: Broker) -> None:

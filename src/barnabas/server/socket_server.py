@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 SWEEP_PAUSE = 0.02
 SWEPT_AT_ONCE = 250
+RELIEF_SECONDS = 0.25
 
 
 class SocketServer:
@@ -42,14 +43,17 @@ class SocketServer:
         self.dispatcher = dispatcher
         self.limits = limits or Limits()
         self.monotonic = monotonic
-        self.memory = MemoryPool(self.limits.queued_bytes)
+        self.memory = MemoryPool(self.limits.queued_bytes, self.limits.queued_bytes_per_address)
+        self.memory.on_wait = self._relieve_soon
         self.connections = Connections(self.limits)
+        self.closed = self.connections.closed
         self.warmer = Warmer()
         self.complaints = Complaints(monotonic)
         self._pace = Pace(self.limits.connections_per_second, monotonic)
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.loop: asyncio.AbstractEventLoop
         self._sweeper: asyncio.TimerHandle | None = None
+        self._relief: asyncio.Handle | None = None
 
     def open(self) -> None:
         """Bind all addresses, so that ports are known; clients are accepted from `start` on."""
@@ -83,6 +87,8 @@ class SocketServer:
         self.dispatcher.cancel_tasks()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._relief is not None:
+            self._relief.cancel()
         self.warmer.close()
         self.complaints.tell_suppressed()
 
@@ -95,7 +101,7 @@ class SocketServer:
     def use_limits(self, limits: Limits) -> None:
         """Take over limits that were changed while running; open connections keep their largest request."""
         self.limits = self.connections.limits = limits
-        self.memory.size = limits.queued_bytes
+        self.memory.resize(limits.queued_bytes, limits.queued_bytes_per_address)
         self._pace.per_second = limits.connections_per_second
 
     def forget(self, connection: Connection) -> None:
@@ -122,3 +128,14 @@ class SocketServer:
         """Look after timeouts, a few hundred connections at a time, so that nobody waits for thousands."""
         complete = self.connections.close_overdue(self.monotonic(), SWEPT_AT_ONCE)
         self._sweeper = self.loop.call_later(SWEEP_SECONDS if complete else SWEEP_PAUSE, self._sweep)
+
+    def _relieve_soon(self) -> None:
+        if self._relief is None:
+            self._relief = self.loop.call_soon(self._relieve)
+
+    def _relieve(self) -> None:
+        """While someone waits for memory, take it from those that hold it in vain."""
+        self._relief = None
+        self.connections.evict_slow(self.monotonic())
+        if self.memory.waiting and self._relief is None:
+            self._relief = self.loop.call_later(RELIEF_SECONDS, self._relieve)

@@ -7,9 +7,14 @@ _TLS_MAJOR_VERSION = 0x03
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"PATC", b"PRI ")
 
 
-def refusal(length: int, shortest: int, longest: int) -> str:
-    """Why a request that announces this length is not read."""
-    text = f"a request of {length} bytes is refused: {shortest} to {longest} (socket.request.max.bytes) are allowed"
+def refusal(length: int, shortest: int, longest: int, *, is_stranger: bool = False) -> str:
+    """Why a request that announces this length is not read; a stranger has not authenticated yet."""
+    limit = (
+        "sasl.server.max.receive.size, until it has authenticated"
+        if is_stranger
+        else "socket.request.max.bytes"
+    )
+    text = f"a request of {length} bytes is refused: {shortest} to {longest} ({limit}) are allowed"
     hint = _hint(length.to_bytes(4, "big", signed=True))
     return f"{text}. {hint}" if hint else text
 

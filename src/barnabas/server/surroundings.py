@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,5 +28,6 @@ class Surroundings(Protocol):
     complaints: Complaints
     receive_buffer: memoryview
     monotonic: Callable[[], float]
+    closed: Counter[str]  # connections that the server has closed, by reason
 
     def forget(self, connection: Connection) -> None: ...
