@@ -100,6 +100,9 @@ class Output:
         self._parts.clear()
         self._slices = self.queued_bytes = 0
         self._stop_watching()
+        # They are the connection's: a cycle that has to be found by the collector, which does not look at what it was
+        # told to keep (`collector.keep_all`).
+        self._progressed = self._failed = _nobody_is_told
 
     def _send_parts(self) -> None:
         share = SENT_BYTES_PER_TURN
@@ -197,6 +200,10 @@ class Output:
         if self._watched:
             self._watched = False
             self._loop.remove_writer(self._transport.fileno())
+
+
+def _nobody_is_told(reason: str = "") -> None:
+    """The connection is closed."""
 
 
 def _copied(piece: FileSlice) -> Bytes | None:
