@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,17 +12,30 @@ import pytest
 
 from barnabas.metrics.catalogue import BYTES_IN
 from barnabas.metrics.registry import Registry, Sample
-from barnabas.server.http import HEAD_BYTES, MonitoringServer
+from barnabas.server.http import (
+    ANSWERS_AT_ONCE,
+    CONNECTIONS_AT_ONCE,
+    HEAD_BYTES,
+    PIECE_BYTES,
+    MonitoringServer,
+)
 from tests.server.harness import scenario, until
 
 
 @asynccontextmanager
-async def monitoring(healthy: bool = True) -> AsyncIterator[MonitoringServer]:
+async def monitoring(
+    healthy: bool = True, *, samples: int = 2000, head_seconds: float = 5.0, body_seconds: float = 20.0
+) -> AsyncIterator[MonitoringServer]:
     registry = Registry()
     registry.computed(
-        BYTES_IN, lambda: [Sample("", (("topic", str(number)),), number) for number in range(2000)]
+        BYTES_IN, lambda: [Sample("", (("topic", str(number)),), number) for number in range(samples)]
     )
-    server = MonitoringServer(registry, lambda: (healthy, {"status": "up" if healthy else "down"}))
+    server = MonitoringServer(
+        registry,
+        lambda: (healthy, {"status": "up" if healthy else "down"}),
+        head_seconds=head_seconds,
+        body_seconds=body_seconds,
+    )
     await server.start("127.0.0.1", 0)
     try:
         yield server
@@ -102,3 +116,72 @@ async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
         await asyncio.wait_for(server.stop(), 2)
         assert await reader.read() == b""
         writer.close()
+
+
+# Clients that do not read
+
+MANY = 60_000  # samples: more than the kernel takes for a client that does not read
+
+
+def silent_client(server: MonitoringServer, request: bytes = b"") -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(request)
+    return client
+
+
+@scenario
+async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
+    async with monitoring(samples=MANY, body_seconds=0.2) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(4)]
+        await until(lambda: len(server._sending) == 4)
+        await until(lambda: not server._open)
+        assert not server._sending
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
+    async with monitoring(samples=MANY, body_seconds=3600, head_seconds=3600) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(CONNECTIONS_AT_ONCE)]
+        await until(lambda: len(server._sending) == ANSWERS_AT_ONCE)
+        clients += [silent_client(server) for _ in range(CONNECTIONS_AT_ONCE)]  # nor does it say anything
+        await until(lambda: len(server._open) == CONNECTIONS_AT_ONCE)
+        for _ in range(3):
+            status, head, body = await ask(server, get("/metrics"))
+            assert status == 200
+            assert f"Content-Length: {len(body)}" in head
+            assert (await ask(server, get("/health")))[0] == 200
+        assert len(server._open) < CONNECTIONS_AT_ONCE
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
+    async with monitoring(samples=MANY, body_seconds=3600) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(CONNECTIONS_AT_ONCE)]
+        await until(lambda: len(server._sending) == ANSWERS_AT_ONCE == len(server._open))
+        buffered = [writer.transport.get_write_buffer_size() for writer in server._open]  # type: ignore[attr-defined]
+        assert max(buffered) <= 2 * PIECE_BYTES
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_those_who_ask_together_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+
+    def render(registry: Registry) -> list[str]:
+        rendered.append(1)
+        return ["line\n"] * 2000
+
+    monkeypatch.setattr("barnabas.server.http.render_lines", render)
+    async with monitoring() as server:
+        answers = await asyncio.gather(*(ask(server, get("/metrics")) for _ in range(10)))
+        assert {status for status, _, _ in answers} == {200}
+        assert len(rendered) < 10
+        await ask(server, get("/metrics"))
+        assert server._rendering is None

@@ -1,12 +1,14 @@
 """Metrics and health over HTTP, on a port of their own: `GET /metrics` and `GET /health`.
 
-Just enough HTTP/1.1 for monitoring: one request per connection, and bounds on everything a client sends.
+Just enough HTTP/1.1 for monitoring: one request per connection, and bounds on everything a client sends. A client
+that does not take its answer is cut off after a while, and at once when others need its place: the oldest first,
+because one that reads is done in no time. Those who ask for metrics together share one answer, and few answers are
+kept for slow readers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -16,20 +18,34 @@ from barnabas.metrics.text import CONTENT_TYPE, render_lines
 
 HEAD_BYTES = 8192
 HEAD_SECONDS = 5.0
-BODY_SECONDS = 60.0
+BODY_SECONDS = 20.0
 CONNECTIONS_AT_ONCE = 32
+ANSWERS_AT_ONCE = 8  # that are larger than a piece, and on their way
+PIECE_BYTES = 64 * 1024
 LINES_PER_TURN = 500  # a broker of many partitions has tens of thousands; clients must not wait for them
 
 Health = Callable[[], tuple[bool, Mapping[str, object]]]
-"""Whether the broker can do its work, and what to show to whoever asks."""
+"""Whether the broker can do its work, and what to show to those who ask."""
 
 
 class MonitoringServer:
-    def __init__(self, registry: Registry, health: Health) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        health: Health,
+        *,
+        head_seconds: float = HEAD_SECONDS,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
         self._registry = registry
         self._health = health
+        self._head_seconds = head_seconds
+        self._body_seconds = body_seconds
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        # In the order in which they came.
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._sending: dict[asyncio.StreamWriter, None] = {}
+        self._rendering: asyncio.Task[bytes] | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -41,24 +57,36 @@ class MonitoringServer:
             self._server.close()
             for writer in self._open:
                 writer.transport.abort()
+            if self._rendering is not None:
+                self._rendering.cancel()
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        _take_place(self._open, writer, CONNECTIONS_AT_ONCE)
         try:
-            if len(self._open) <= CONNECTIONS_AT_ONCE:
-                async with asyncio.timeout(HEAD_SECONDS):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head))
-                async with asyncio.timeout(BODY_SECONDS):
-                    await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever does not speak HTTP gets no answer
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError):
+            async with asyncio.timeout(self._head_seconds):
+                head = await reader.readuntil(b"\r\n\r\n")
+            answer = await self._answer(head)
+            async with asyncio.timeout(self._body_seconds):
+                await self._send(writer, answer)
+                writer.close()
                 await writer.wait_closed()
-            self._open.discard(writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # who does not speak HTTP, or does not listen, gets no answer
+        finally:
+            # Closing would wait for a client that does not read, for ever.
+            writer.transport.abort()
+            self._open.pop(writer, None)
+            self._sending.pop(writer, None)
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
+        """Send piece by piece, so that a slow reader has no copy of its own."""
+        if len(answer) > PIECE_BYTES:
+            _take_place(self._sending, writer, ANSWERS_AT_ONCE)
+        pieces = memoryview(answer)
+        for start in range(0, len(answer), PIECE_BYTES):
+            writer.write(pieces[start : start + PIECE_BYTES])
+            await writer.drain()
 
     async def _answer(self, head: bytes) -> bytes:
         method, target = _request_line(head)
@@ -66,7 +94,7 @@ class MonitoringServer:
             return response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n")
         path = target.partition("?")[0]
         if path == "/metrics":
-            answer = response(HTTPStatus.OK, await self._metrics(), CONTENT_TYPE)
+            answer = await self._rendered()
         elif path in ("/health", "/healthz"):
             healthy, details = self._health()
             status = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
@@ -82,6 +110,27 @@ class MonitoringServer:
             if number % LINES_PER_TURN == LINES_PER_TURN - 1:
                 await asyncio.sleep(0)
         return "".join(lines)
+
+    async def _rendered(self) -> bytes:
+        """The answer with all metrics, worked out once for those who ask while it is."""
+        if self._rendering is None:
+            self._rendering = asyncio.create_task(self._render())
+        return await asyncio.shield(self._rendering)
+
+    async def _render(self) -> bytes:
+        try:
+            return response(HTTPStatus.OK, await self._metrics(), CONTENT_TYPE)
+        finally:
+            self._rendering = None
+
+
+def _take_place(places: dict[asyncio.StreamWriter, None], writer: asyncio.StreamWriter, limit: int) -> None:
+    """Let one more in; the oldest has to go if there are too many."""
+    if len(places) >= limit:
+        oldest = next(iter(places))
+        del places[oldest]
+        oldest.transport.abort()
+    places[writer] = None
 
 
 def _request_line(head: bytes) -> tuple[str, str]:
