@@ -14,6 +14,7 @@ from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.schema import Message
+from barnabas.server.connections import Brokers
 from barnabas.server.dispatch import Dispatcher, Handler, Request
 from barnabas.server.limits import Limits
 from barnabas.server.listener import Listener
@@ -114,6 +115,8 @@ async def serving(
     limits: Limits | None = None,
     clock: ManualClock | None = None,
     broker: Any = None,
+    brokers: Brokers = frozenset(),
+    listener_of_brokers: Listener | None = None,
     slow_request_seconds: float = 0.0,
 ) -> AsyncIterator[Harness]:
     registry = Registry()
@@ -125,7 +128,14 @@ async def serving(
         slow_request_seconds=slow_request_seconds,
         monotonic=monotonic,
     )
-    server = SocketServer([Listener("TEST", "127.0.0.1", 0)], dispatcher, limits, monotonic=monotonic)
+    server = SocketServer(
+        [Listener("TEST", "127.0.0.1", 0), *([listener_of_brokers] if listener_of_brokers else [])],
+        dispatcher,
+        limits,
+        brokers=brokers,
+        brokers_listener=listener_of_brokers.name if listener_of_brokers else None,
+        monotonic=monotonic,
+    )
     await server.start()
     harness = Harness(server, dispatcher, registry)
     try:

@@ -125,6 +125,12 @@ class BrokerConfig:
         protocol = self["security.inter.broker.protocol"]
         return next((spec.name for spec in self.listeners if spec.security_protocol == protocol), protocol)
 
+    @property
+    def listener_of_brokers_alone(self) -> str | None:
+        """The listener that was named for brokers, if clients have others to go to."""
+        is_named = "inter.broker.listener.name" in self.static and len(self.listeners) > 1
+        return self.inter_broker_listener_name if is_named else None
+
 
 def _check_names(properties: Mapping[str, str]) -> list[str]:
     """Raises for names that nobody knows; returns a warning for each that has no effect."""

@@ -114,6 +114,10 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             "Other limits for single addresses: HOST:LIMIT, separated by commas.",
             Matching(r"\s*[^,\s]+:[0-9]+\s*(,\s*[^,\s]+:[0-9]+\s*)*", "HOST:LIMIT,HOST:LIMIT,..."),
             mode=_CLUSTER_WIDE),
+    # Each broker has three connections to each other one, and some that are not yet known to be dead.
+    Setting("barnabas.connections.kept.per.broker", Kind.INT, "8",
+            "Connections that are kept for each other broker of the cluster, out of max.connections and beyond "
+            "max.connections.per.ip: clients cannot lock brokers out.", AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connection.creation.rate", Kind.INT, str(MAX_INT),
             "New connections that are accepted in a second.", AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("connections.max.idle.ms", Kind.LONG, "600000",

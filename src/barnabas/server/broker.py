@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -38,6 +38,7 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle
 from barnabas.server.background import ThreadBackground
+from barnabas.server.broker_addresses import BrokerAddresses
 from barnabas.server.cleaning import Cleaning
 from barnabas.server.cluster_view import BrokerView
 from barnabas.server.connection import Connection
@@ -263,7 +264,20 @@ class Broker:
     # What a simulated broker has in another form.
 
     def _socket_server(self) -> SocketServer:
-        return SocketServer(listeners_from(self.config), self.dispatcher, limits_from(self.config))
+        return SocketServer(
+            listeners_from(self.config),
+            self.dispatcher,
+            limits_from(self.config),
+            brokers=BrokerAddresses(self._other_hosts),
+            brokers_listener=self.config.listener_of_brokers_alone,
+        )
+
+    def _other_hosts(self) -> Iterator[str]:
+        """Where each of the other brokers listens for its peers."""
+        for broker_id in self.image.brokers:
+            address = self._address_of(broker_id) if broker_id != self.node_id else None
+            if address is not None:
+                yield address[0]
 
     def _monitoring(self) -> Monitoring:
         return Monitoring(self)

@@ -5,25 +5,45 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from typing import Protocol
 
+from barnabas.cluster.peers import PEER_CLIENT_ID
 from barnabas.files import File
 from barnabas.server.connection import STOPPING, Connection
 from barnabas.server.limits import Limits
 
 log = logging.getLogger(__name__)
 
+SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
 EVICTED = (
     "others wait for memory that it holds for a request which does not arrive "
     "(barnabas.request.min.bytes.per.second; raise queued.max.request.bytes if clients really are that slow)"
 )
 
 
+class Brokers(Protocol):
+    """The other brokers of the cluster: how many there are, and whether one of them has an address."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, address: str) -> bool: ...
+
+
 class Connections:
-    def __init__(self, limits: Limits) -> None:
+    """Clients cannot lock brokers out. A listener that brokers have for themselves (`brokers_listener`) is counted
+    apart. On every listener a few places are kept for the addresses of registered brokers: they are used when there
+    is no other place, and only by connections that turn out to be a broker's.
+    """
+
+    def __init__(
+        self, limits: Limits, brokers: Brokers = frozenset(), brokers_listener: str | None = None
+    ) -> None:
         self.limits = limits
+        self._brokers = brokers
+        self._brokers_listener = brokers_listener
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
+        self._in_kept_places: set[Connection] = set()
         self._unchecked: list[Connection] = []  # by the current round of close_overdue
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
@@ -43,29 +63,60 @@ class Connections:
 
     def refusal(self, address: str, listener_name: str) -> str | None:
         """Say why one more connection from this address is too many, if it is."""
+        reason = self._limit_reached(address, listener_name)
+        return None if reason is not None and self._has_kept_place(address) else reason
+
+    def _limit_reached(self, address: str, listener_name: str) -> str | None:
         limits = self.limits
         own_limit = limits.listener_connections.get(listener_name)
         if own_limit is not None and self._by_listener[listener_name] >= own_limit:
             return f"listener.name.{listener_name.lower()}.max.connections={own_limit} are open"
-        if len(self._open) >= limits.connections:
-            return f"max.connections={limits.connections} are open"
+        if self._is_full(listener_name):
+            return f"max.connections={limits.connections} are open, or kept for brokers"
         if self._by_address[address] >= limits.connections_from(address):
             return f"max.connections.per.ip={limits.connections_from(address)} are open from {address}"
         return None
 
+    def _is_full(self, listener_name: str) -> bool:
+        limits = self.limits
+        kept = min(len(self._brokers) * limits.connections_per_broker, limits.connections // 2)
+        if len(self._open) >= limits.descriptors - kept:
+            return True
+        if self._brokers_listener is None:
+            return len(self._open) >= limits.connections - kept
+        of_brokers = self._by_listener[self._brokers_listener]
+        counted = of_brokers if listener_name == self._brokers_listener else len(self._open) - of_brokers
+        return counted >= limits.connections
+
+    def _has_kept_place(self, address: str) -> bool:
+        taken = sum(each.peer[0] == address for each in self._in_kept_places)
+        return taken < self.limits.connections_per_broker and address in self._brokers
+
     def add(self, connection: Connection) -> None:
+        address, name = connection.peer[0], connection.listener.name
+        if self._limit_reached(address, name) is not None:
+            self._in_kept_places.add(connection)
         self._open.add(connection)
-        self._by_address[connection.peer[0]] += 1
-        self._by_listener[connection.listener.name] += 1
-        self.opened[connection.listener.name] += 1
+        self._by_address[address] += 1
+        self._by_listener[name] += 1
+        self.opened[name] += 1
 
     def remove(self, connection: Connection) -> None:
         self._open.discard(connection)
+        self._in_kept_places.discard(connection)
         self._by_listener[connection.listener.name] -= 1
         address = connection.peer[0]
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
+
+    def close_misplaced(self, now: float) -> None:
+        """Close clients that run where a broker does, and have come into a place that is kept for it."""
+        for connection in tuple(self._in_kept_places):
+            is_broker = (connection.client_id or "").startswith(PEER_CLIENT_ID)
+            if not is_broker and (connection.requests or now > connection.opened + SILENT_BROKER_SECONDS):
+                self.closed["kept for brokers"] += 1
+                connection.close("the last places are kept for brokers (max.connections)", logging.WARNING)
 
     def close_overdue(self, now: float, at_most: int | None = None) -> bool:
         """Close those that are idle, that never asked anything, or that send a request too slowly.

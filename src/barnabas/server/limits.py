@@ -35,6 +35,8 @@ class Limits:
     listener_connections: Mapping[str, int] = field(default_factory=dict)  # listener.name.*.max.connections
     connections_per_address: int = 10_000  # max.connections.per.ip
     address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
+    connections_per_broker: int = 8  # barnabas.connections.kept.per.broker
+    descriptors: int = UNLIMITED  # what the process may open beside everything else
     connections_per_second: float = UNLIMITED  # max.connection.creation.rate
     idle_seconds: float = 600.0  # connections.max.idle.ms
     first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
@@ -72,6 +74,8 @@ def limits_from(config: BrokerConfig) -> Limits:
         frame_seconds=config["barnabas.request.late.ms"] / 1000,
         short_frame_seconds=config["barnabas.request.late.short.memory.ms"] / 1000,
         connections=min(config["max.connections"], room_for_connections()),
+        connections_per_broker=config["barnabas.connections.kept.per.broker"],
+        descriptors=room_for_connections(),
         listener_connections=_own_limits(config),
         connections_per_address=config["max.connections.per.ip"],
         address_overrides=_overrides(config["max.connections.per.ip.overrides"]),

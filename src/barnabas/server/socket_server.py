@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from barnabas.server.complaints import Complaints
 from barnabas.server.connection import Connection
-from barnabas.server.connections import Connections
+from barnabas.server.connections import Brokers, Connections
 from barnabas.server.dispatch import Dispatcher
-from barnabas.server.limits import RECEIVE_BUFFER_BYTES, Limits
+from barnabas.server.limits import RECEIVE_BUFFER_BYTES, UNLIMITED, Limits
 from barnabas.server.listener import Listener, plain_address
 from barnabas.server.memory import MemoryPool
 from barnabas.server.pace import Pace
@@ -37,6 +37,8 @@ class SocketServer:
         dispatcher: Dispatcher,
         limits: Limits | None = None,
         *,
+        brokers: Brokers = frozenset(),
+        brokers_listener: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.listeners = list(listeners)
@@ -45,8 +47,9 @@ class SocketServer:
         self.monotonic = monotonic
         self.memory = MemoryPool(self.limits.queued_bytes, self.limits.queued_bytes_per_address)
         self.memory.on_wait = self._relieve_soon
-        self.connections = Connections(self.limits)
+        self.connections = Connections(self.limits, brokers, brokers_listener)
         self.closed = self.connections.closed
+        self._brokers_listener = brokers_listener
         self.warmer = Warmer()
         self.complaints = Complaints(monotonic)
         self._pace = Pace(self.limits.connections_per_second, monotonic)
@@ -69,9 +72,13 @@ class SocketServer:
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         for listener in self.listeners:
-            listener.start(self.loop, self._accepted, self._pace)
+            listener.start(self.loop, self._accepted, self._pace_of(listener))
             warn_if_unreachable(listener)
         self._sweep()
+
+    def _pace_of(self, listener: Listener) -> Pace:
+        """Brokers do not have to queue up with clients."""
+        return Pace(UNLIMITED, self.monotonic) if listener.name == self._brokers_listener else self._pace
 
     async def stop(self, patience: float = 10.0) -> None:
         """Accept and read no more, let what is in flight be answered, then close everything."""
@@ -126,7 +133,9 @@ class SocketServer:
 
     def _sweep(self) -> None:
         """Look after timeouts, a few hundred connections at a time, so that nobody waits for thousands."""
-        complete = self.connections.close_overdue(self.monotonic(), SWEPT_AT_ONCE)
+        now = self.monotonic()
+        self.connections.close_misplaced(now)
+        complete = self.connections.close_overdue(now, SWEPT_AT_ONCE)
         self._sweeper = self.loop.call_later(SWEEP_SECONDS if complete else SWEEP_PAUSE, self._sweep)
 
     def _relieve_soon(self) -> None:
