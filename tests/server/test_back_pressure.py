@@ -266,3 +266,51 @@ async def test_requests_that_wait_behind_unanswered_ones_do_not_hold_memory_for_
         assert await client.correlation_ids(1) == [1]
         assert 1 <= server.server.closed["evicted"] < 20
         await asyncio.gather(*sending, return_exceptions=True)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_system_that_has_no_memory_costs_a_connection_and_nothing_else(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, size: int, flags: int) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    @scenario
+    async def run() -> None:
+        monkeypatch.setattr("barnabas.server.memory.mmap.mmap", refuse)
+        async with serving(heartbeat(echo), limits=Limits(queued_bytes=1 << 20)) as server:
+            holders = [await server.connect() for _ in range(4 if waits else 0)]
+            for holder in holders:
+                await holder.send(struct.pack(">i", 220_000) + bytes(100))
+            await until(lambda: server.server.memory.used == len(holders) * 220_004)
+            client = await server.connect()
+            await client.send(struct.pack(">i", 5 << 20) + bytes(100))
+            if waits:
+                await until(lambda: server.server.memory.waiting == 1)
+            for holder in holders:
+                holder.abort()
+            assert await client.is_closed()
+            await server.connections_become(0)
+            assert (server.server.memory.used, server.server.memory.waiting) == (0, 0)
+            assert server.server.closed == {"overfull": 1}
+
+    run()
+
+
+@scenario
+async def test_more_than_twice_the_memory_is_never_taken_by_requests_that_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("barnabas.server.memory.OVERFULL_BYTES", 0)
+
+    def never(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        return None
+
+    async with serving(heartbeat(never), limits=Limits(queued_bytes=100_000)) as server:
+        piled = b"".join(heartbeat_frame(1, group="x" * 200) for _ in range(400))
+        clients = [await server.connect() for _ in range(10)]
+        sending = [asyncio.create_task(client.send(piled)) for client in clients]
+        await until(lambda: server.server.closed["overfull"] > 0)
+        assert server.server.memory.used <= 200_000
+        assert "send fewer at once" in caplog.text
+        await asyncio.gather(*sending, return_exceptions=True)

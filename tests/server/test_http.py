@@ -138,6 +138,7 @@ async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
         await until(lambda: len(server._sending) == 4)
         await until(lambda: not server._open)
         assert not server._sending
+        assert server._cut_off.value == 4
         for client in clients:
             client.close()
 

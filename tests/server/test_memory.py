@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from functools import partial
 
 import pytest
@@ -324,3 +325,16 @@ def test_whatever_arrives_in_whatever_order_everyone_is_served_and_the_limits_ho
     assert (model.pool.used, model.pool.waiting) == (0, 0)
     assert not model.pool._small.held
     assert not model.pool._large.held
+
+
+def test_thousands_who_wait_may_leave_at_once() -> None:
+    pool = MemoryPool(8 * FIRST_STEP)
+    frames = Frames(pool)
+    assert all(frames.begin(f"{number}", USUAL) for number in range(7))
+    names = [f"waiting {number}" for number in range(10_000)]
+    assert not any(frames.begin(name, USUAL) for name in names)
+    started = time.process_time()
+    for name in reversed(names):
+        frames.stop(name)
+    assert pool.waiting == 0
+    assert time.process_time() - started < 2.0  # a search of all of them each time takes a minute

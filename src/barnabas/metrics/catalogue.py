@@ -213,6 +213,10 @@ CONNECTIONS_CLOSED = _counter(
     "others waited for), overfull (far too much was sent at once), unanswered (a mistake of the broker's).",
     "reason",
 )
+MONITORING_CUT_OFF = _counter(
+    "barnabas_monitoring_clients_cut_off_total",
+    "Clients of the port for metrics and health that did not take their answer in time, or gave way to others.",
+)
 MEMORY_USED = _gauge(
     "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
 )

@@ -24,7 +24,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS
-from barnabas.server.memory import LARGEST_SPARE, MemoryPool
+from barnabas.server.memory import LARGEST_SPARE, NO_MEMORY, MemoryPool
 from barnabas.server.output import Output
 from barnabas.server.strangers import refusal
 from barnabas.server.transport import BLOCKED, Transport
@@ -46,8 +46,7 @@ ANSWERS, HANDLER, MEMORY, STOPPING, CLOSED = 1, 2, 4, 8, 16
 
 BACKLOG = LARGEST_SPARE  # in the memory pool it counts among the large frames, whatever its length
 OVERFULL = (
-    "its requests wait behind unanswered ones while twice queued.max.request.bytes is in use: "
-    "send fewer requests at once"
+    "its requests have to wait, and those that wait take twice queued.max.request.bytes: send fewer at once"
 )
 
 
@@ -189,8 +188,11 @@ class Connection:
             return
         rest = buffer[position:end]
         self._backlog = memoryview(bytearray(rest)) if buffer is self._shared else rest
-        memory = self._server.memory
-        memory.hold(self.peer[0], BACKLOG, len(rest))
+        self._hold(self._server.memory, BACKLOG, len(rest))
+
+    def _hold(self, memory: MemoryPool, length: int, count: int) -> None:
+        """Count what was received and has to wait; there is an end to that, too."""
+        memory.hold(self.peer[0], length, count)
         if memory.is_overfull:
             self._server.closed["overfull"] += 1
             self.close(OVERFULL, logging.WARNING)
@@ -207,12 +209,22 @@ class Connection:
         self.frame_begun = self._now()
         if reserved:
             self._frame_end = reserved
-            self._frame = memory.allocate(length, reserved)
-            self._frame[:arrived] = buffer[position:end]
+            self._use_buffer(memory, buffer[position:end])
         else:
             self._frame = memoryview(bytearray(buffer[position:end]))
-            memory.hold(self.peer[0], length, arrived)
-            self._wait_for_memory(memory)
+            self._frame_end = arrived
+            self._hold(memory, length, arrived)
+            if not self.closed:
+                self._wait_for_memory(memory)
+
+    def _use_buffer(self, memory: MemoryPool, arrived: memoryview) -> None:
+        try:
+            frame = self._frame = memory.allocate(self._frame_length, self._frame_end)
+        except NO_MEMORY as error:
+            self._server.closed["overfull"] += 1
+            self.close(f"the system has no memory for its request: {error}", logging.WARNING)
+        else:
+            frame[: len(arrived)] = arrived
 
     def _fill_frame(self, frame: memoryview, count: int) -> int:
         """Take account of received bytes; returns how many of them lie in the shared buffer, behind the frame."""
@@ -241,16 +253,15 @@ class Connection:
 
     def _wait_for_memory(self, memory: MemoryPool) -> None:
         self._pauses |= MEMORY
-        self._frame_end = self._frame_filled
-        memory.wait(self.peer[0], self._frame_length, self._frame_filled, self._memory_granted)
+        memory.wait(self.peer[0], self._frame_length, self._frame_end, self._memory_granted)
 
     def _memory_granted(self, end: int) -> None:
         frame = self._frame
         assert frame is not None
-        if len(frame) < end:  # it was not even given a buffer
-            self._frame = self._server.memory.allocate(self._frame_length, end)
-            self._frame[: self._frame_filled] = frame
         self._frame_end = end
+        self._pauses &= ~MEMORY
+        if len(frame) < end:  # it was not even given a buffer
+            self._use_buffer(self._server.memory, frame)
         self.resume(MEMORY)
 
     def _forget_frame(self) -> None:
@@ -394,12 +405,12 @@ class Connection:
 
     def _give_back_memory(self, memory: MemoryPool) -> None:
         address, length, end = self.peer[0], self._frame_length, self._frame_end
-        has_frame, backlog = self._frame is not None, self._backlog
+        backlog = self._backlog
         if self._pauses & MEMORY:
             memory.stop_waiting(address, length, self._memory_granted)
         self._forget_frame()
         self._backlog = None
-        if has_frame:
+        if length:
             memory.release(address, length, end)
         if backlog is not None:
             memory.release(address, BACKLOG, len(backlog))

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from barnabas.metrics.catalogue import MONITORING_CUT_OFF
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.text import CONTENT_TYPE, render_lines
 
@@ -46,6 +47,7 @@ class MonitoringServer:
         self._open: dict[asyncio.StreamWriter, None] = {}
         self._sending: dict[asyncio.StreamWriter, None] = {}
         self._rendering: asyncio.Task[bytes] | None = None
+        self._cut_off = registry.counter(MONITORING_CUT_OFF).labels()
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -62,7 +64,7 @@ class MonitoringServer:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _take_place(self._open, writer, CONNECTIONS_AT_ONCE)
+        self._take_place(self._open, writer, CONNECTIONS_AT_ONCE)
         try:
             async with asyncio.timeout(self._head_seconds):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -71,7 +73,9 @@ class MonitoringServer:
                 await self._send(writer, answer)
                 writer.close()
                 await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except TimeoutError:
+            self._cut_off.value += 1
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # who does not speak HTTP, or does not listen, gets no answer
         finally:
             # Closing would wait for a client that does not read, for ever.
@@ -82,11 +86,22 @@ class MonitoringServer:
     async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
         """Send piece by piece, so that a slow reader has no copy of its own."""
         if len(answer) > PIECE_BYTES:
-            _take_place(self._sending, writer, ANSWERS_AT_ONCE)
+            self._take_place(self._sending, writer, ANSWERS_AT_ONCE)
         pieces = memoryview(answer)
         for start in range(0, len(answer), PIECE_BYTES):
             writer.write(pieces[start : start + PIECE_BYTES])
             await writer.drain()
+
+    def _take_place(
+        self, places: dict[asyncio.StreamWriter, None], writer: asyncio.StreamWriter, limit: int
+    ) -> None:
+        """Let one more in; the oldest has to go if there are too many."""
+        if len(places) >= limit:
+            oldest = next(iter(places))
+            del places[oldest]
+            oldest.transport.abort()
+            self._cut_off.value += 1
+        places[writer] = None
 
     async def _answer(self, head: bytes) -> bytes:
         method, target = _request_line(head)
@@ -122,15 +137,6 @@ class MonitoringServer:
             return response(HTTPStatus.OK, await self._metrics(), CONTENT_TYPE)
         finally:
             self._rendering = None
-
-
-def _take_place(places: dict[asyncio.StreamWriter, None], writer: asyncio.StreamWriter, limit: int) -> None:
-    """Let one more in; the oldest has to go if there are too many."""
-    if len(places) >= limit:
-        oldest = next(iter(places))
-        del places[oldest]
-        oldest.transport.abort()
-    places[writer] = None
 
 
 def _request_line(head: bytes) -> tuple[str, str]:

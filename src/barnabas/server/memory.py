@@ -23,7 +23,7 @@ larger than a share is served when its address holds nothing else.
 from __future__ import annotations
 
 import mmap
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,13 +40,14 @@ LANE_PART = 8  # the small lane is one eighth of the pool
 FIRST_STEP = 256 * 1024  # what a frame reserves at first when it does not reserve its length
 OVERFULL_BYTES = 64 * MEBIBYTE  # bytes that were received already may exceed the pool by its size, or by this
 
+NO_MEMORY = (OSError, MemoryError)
+
 Granted = Callable[[int], None]
 
 
 class Waiter(NamedTuple):
     length: int
     held: int
-    granted: Granted
 
 
 class Queue:
@@ -55,7 +56,9 @@ class Queue:
     __slots__ = ("parked", "waiters")
 
     def __init__(self) -> None:
-        self.waiters: deque[Waiter] = deque()
+        self.waiters: OrderedDict[Granted, Waiter] = (
+            OrderedDict()
+        )  # thousands may leave at once, from anywhere
         self.parked = 0  # what they hold together
 
 
@@ -66,29 +69,31 @@ class Lane:
         self.used = 0
         self.parked = 0  # the part of `used` that belongs to those who wait
         self.held: dict[str, int] = {}  # `used` by address
-        self.queues: dict[str, Queue] = {}  # by address, in the order of their turns
+        self.queues: OrderedDict[str, Queue] = OrderedDict()  # by address, in the order of their turns
         self.is_short = False  # the first in turn waits for room in the pool
 
     def take(self, address: str, count: int) -> None:
         self.used += count
         self.held[address] = self.held.get(address, 0) + count
 
-    def park(self, address: str, waiter: Waiter) -> None:
+    def park(self, address: str, waiter: Waiter, granted: Granted) -> None:
         queue = self.queues.get(address)
         if queue is None:
             queue = self.queues[address] = Queue()
-        queue.waiters.append(waiter)
+        queue.waiters[granted] = waiter
         queue.parked += waiter.held
         self.parked += waiter.held
 
-    def unpark(self, address: str, waiter: Waiter) -> None:
+    def unpark(self, address: str, granted: Granted) -> None:
         """Take a waiter out of its queue, which goes to the end of the turns."""
-        queue = self.queues.pop(address)
-        queue.waiters.remove(waiter)
+        queue = self.queues[address]
+        waiter = queue.waiters.pop(granted)
         queue.parked -= waiter.held
         self.parked -= waiter.held
         if queue.waiters:
-            self.queues[address] = queue
+            self.queues.move_to_end(address)
+        else:
+            del self.queues[address]
 
 
 class MemoryPool:
@@ -184,7 +189,7 @@ class MemoryPool:
         It is called in the middle of somebody else's work, or before this returns, so it must only make a note.
         """
         lane = self._small if length <= SMALL_FRAME else self._large
-        lane.park(address, Waiter(length, held, granted))
+        lane.park(address, Waiter(length, held), granted)
         self.waiting += 1
         self._grant()
         if self.waiting:
@@ -193,10 +198,8 @@ class MemoryPool:
     def stop_waiting(self, address: str, length: int, granted: Granted) -> None:
         """Take back a `wait` that has not been granted."""
         lane = self._small if length <= SMALL_FRAME else self._large
-        queue = lane.queues.get(address)
-        for waiter in [each for each in queue.waiters if each.granted == granted] if queue else ():
-            lane.unpark(address, waiter)
-            self.waiting -= 1
+        lane.unpark(address, granted)
+        self.waiting -= 1
         self._grant()
 
     def _grant(self) -> None:
@@ -208,14 +211,14 @@ class MemoryPool:
         """Give memory to the first in turn that its address's share does not stop; False if it cannot be."""
         lane.is_short = False
         for address, queue in lane.queues.items():
-            waiter = queue.waiters[0]
+            granted, waiter = next(iter(queue.waiters.items()))
             end = self._allowed(lane, address, waiter.length, waiter.held, waiter.held)
             if end:
-                lane.unpark(address, waiter)
+                lane.unpark(address, granted)
                 self.waiting -= 1
                 self.used += end - waiter.held
                 lane.take(address, end - waiter.held)
-                waiter.granted(end)
+                granted(end)
                 return True
             if self._share_allows(lane, address, _step(waiter.length, waiter.held) - waiter.held):
                 lane.is_short = True
@@ -257,10 +260,14 @@ class MemoryPool:
     # Buffers
 
     def allocate(self, length: int, end: int) -> memoryview:
-        """Return a writable buffer for a frame of which the bytes up to `end` were reserved."""
+        """Return a writable buffer for a frame of which the bytes up to `end` were reserved.
+
+        Raises one of NO_MEMORY where the system promises no more than it has (vm.overcommit_memory=2, ulimit -v).
+        """
         if end < length or length > LARGEST_SPARE:
             # Pages of an anonymous mapping exist only once they are written: what has not arrived costs nothing.
-            return memoryview(mmap.mmap(-1, length if length > LARGEST_SPARE else spare_size(length)))
+            size = length if length > LARGEST_SPARE else spare_size(length)
+            return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON))
         size = spare_size(length)
         spares = self._spares[size]
         return spares.pop() if spares else memoryview(bytearray(size))
