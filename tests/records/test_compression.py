@@ -6,6 +6,8 @@ import random
 import struct
 import subprocess
 import sys
+import time
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import codec as kafka_python
 
-from barnabas.records.compression import Codec, CompressionError, compress, decompress
+from barnabas.records.compression import HIGHEST_RATIO, Codec, CompressionError, compress, decompress, unpack
 from tests.records.examples import CODECS
 
 COMPRESSED = CODECS[1:]
@@ -194,7 +196,7 @@ def snappy_that_declares_4_gigabytes() -> bytes:
 def lz4_of_many_tiny_blocks() -> bytes:
     """Each could hold 4 MB by its frame's header, and holds one byte."""
     header = lz4.frame.compress(b"x", block_size=7, block_linked=False, store_size=False)[:7]
-    return bytes(header + (struct.pack("<I", 2) + b"\x10x") * 100_000 + bytes(4))
+    return bytes(header + (struct.pack("<I", 2) + b"\x10x") * 9_000 + bytes(4))
 
 
 BOMBS = [
@@ -251,5 +253,63 @@ def test_a_bomb_is_refused_within_the_memory_of_the_limit(
 
 def test_memory_follows_what_blocks_hold_and_not_what_they_might(tmp_path: Path) -> None:
     outcome, extra = measure(Codec.LZ4, lz4_of_many_tiny_blocks(), tmp_path)
-    assert outcome == "grew to 100000"
+    assert outcome == "grew to 9000"
     assert extra < 15_000_000
+
+
+# ---- parts without contents ------------------------------------------------------------------------
+
+MEGABYTE = 1 << 20
+EMPTY_MEMBER = gzip.compress(b"")
+XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+LZ4_HEADER = lz4.frame.compress(b"x", block_linked=False)[:7]
+LZ4_END = bytes(4)
+ZSTD_EMPTY = zstandard.compress(b"")
+ZSTD_HEADER = struct.pack("<I", 0xFD2FB528) + b"\x00\x50"  # no content size, a window of 1 MiB
+SKIPPED = struct.pack("<II", 0x184D2A50, 0)
+
+NOTHINGS = {
+    "members of gzip": (Codec.GZIP, EMPTY_MEMBER * (MEGABYTE // len(EMPTY_MEMBER))),
+    "blocks of snappy": (Codec.SNAPPY, XERIAL + (struct.pack(">i", 1) + b"\x00") * (MEGABYTE // 5)),
+    "stored blocks of lz4": (
+        Codec.LZ4,
+        LZ4_HEADER + struct.pack("<I", 0x80000000) * (MEGABYTE // 4) + LZ4_END,
+    ),
+    "frames of lz4": (Codec.LZ4, lz4.frame.compress(b"") * (MEGABYTE // 15)),
+    "skippable frames of lz4": (Codec.LZ4, lz4.frame.compress(b"x") + SKIPPED * (MEGABYTE // 8)),
+    "frames of zstd": (Codec.ZSTD, ZSTD_EMPTY * (MEGABYTE // len(ZSTD_EMPTY))),
+    "skippable frames of zstd": (Codec.ZSTD, SKIPPED * (MEGABYTE // 8)),
+    "raw blocks of zstd": (Codec.ZSTD, ZSTD_HEADER + bytes(3) * (MEGABYTE // 3) + b"\x01\x00\x00"),
+}
+
+
+@pytest.mark.parametrize("case", NOTHINGS)
+def test_a_megabyte_of_empty_parts_costs_no_time(case: str) -> None:
+    codec, data = NOTHINGS[case]
+    began = time.thread_time()
+    with suppress(CompressionError):
+        assert len(decompress(codec, data, 1000)) <= 1
+    assert time.thread_time() - began < 0.05
+
+
+def test_members_of_gzip_may_cross_what_is_given_to_the_library_at_once() -> None:
+    noise = [random.Random(seed).randbytes(50_000) for seed in range(20)]
+    packed = b"".join(gzip.compress(part) for part in noise) + gzip.compress(bytes(5_000_000))
+    assert decompress(Codec.GZIP, packed) == b"".join(noise) + bytes(5_000_000)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_bomb_within_the_limit_is_in_memory_once(codec: Codec) -> None:
+    packed = compress(codec, bytes(16 * MEGABYTE))
+    tracemalloc.start()
+    try:
+        assert len(unpack(codec, packed, 20 * MEGABYTE)) == 16 * MEGABYTE
+        assert tracemalloc.get_traced_memory()[1] < 22 * MEGABYTE
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_data_come_out_of_less_than_the_highest_ratio(codec: Codec) -> None:
+    data = bytes(4 * MEGABYTE)
+    assert len(data) <= len(compress(codec, data)) * HIGHEST_RATIO[codec]

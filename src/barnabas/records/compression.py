@@ -2,8 +2,9 @@
 
 Whoever sends a batch chooses what stands in it, so every decompression has a bound on its output: a length
 that the data declare is compared with the bound before anything is allocated for it, and output is never
-collected beyond the bound. Frames are written so that Kafka's Java reader takes them: lz4 with independent
-blocks, snappy in the framing of xerial's snappy-java.
+collected beyond the bound. The number of parts (members, blocks) is bounded too, because parts without contents
+cost time and give no output. Frames are written so that Kafka's Java reader takes them: lz4 with independent blocks,
+snappy in the framing of xerial's snappy-java.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ from barnabas.files import Bytes
 
 DECOMPRESSED_LIMIT = 100 * 1024 * 1024
 """The usual bound: the default of `socket.request.max.bytes`, more than anybody can send uncompressed."""
+
+
+MOST_MEMBERS = 1000
+"""Of gzip in one batch: every producer that is known writes one."""
+MOST_BLOCKS = 10_000
+"""Of snappy or lz4 in one batch: 300 MB in the blocks of 32 KB that snappy-java writes."""
 
 
 class Codec(IntEnum):
@@ -44,6 +51,23 @@ CODEC_BY_NAME = {
 """Values of `compression.type` (topics say `uncompressed`, producers `none`); `producer` is no codec."""
 
 
+MAGIC = {
+    Codec.GZIP: b"\x1f\x8b",
+    Codec.LZ4: b"\x04\x22\x4d\x18",
+    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
+}
+"""What data of a codec begin with. Snappy's may come without a frame, and so without a magic."""
+
+HIGHEST_RATIO = {
+    Codec.NONE: 1,
+    Codec.GZIP: 1032,  # deflate: two bits for a copy of 258 bytes
+    Codec.SNAPPY: 22,  # three bytes for a copy of 64
+    Codec.LZ4: 255,
+    Codec.ZSTD: 32768,  # four bytes for a block of 128 KiB that repeats one byte
+}
+"""How many bytes can come out of one, whatever the data are."""
+
+
 class CompressionError(Exception):
     """The data are no whole frame of their codec, or would grow beyond the bound."""
 
@@ -55,6 +79,11 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> bytes:
 
 def decompress(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> bytes:
     """The data behind one compressed block, at most `limit` bytes of it; CompressionError otherwise."""
+    return bytes(unpack(codec, data, limit))
+
+
+def unpack(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> bytes | bytearray:
+    """The same without a copy at the end, for those who only look: a large batch is in memory once."""
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
         raise CompressionError(f"compression codec {codec} is unknown: known are 0 to {max(_DECOMPRESSORS)}")
@@ -94,23 +123,38 @@ def _gzip(data: Bytes, level: int | None) -> bytes:
     return zlib.compress(data, zlib.Z_DEFAULT_COMPRESSION if level is None else level, _GZIP_WINDOW)
 
 
-def _gunzip(data: memoryview, limit: int) -> bytes:
-    output = b""
-    rest: Bytes = data
-    while True:
-        member = zlib.decompressobj(_GZIP_WINDOW)
+_GZIP_CHUNK = 64 * 1024
+"""What one call is given: what it leaves of that is copied, and a member may be as short as 20 bytes."""
+_GZIP_STEP = 1024 * 1024
+"""What one call gives."""
+
+
+def _gunzip(data: memoryview, limit: int) -> bytes | bytearray:
+    output = bytearray()
+    position = 0
+    for _ in range(MOST_MEMBERS):
+        position = _gunzip_member(data, position, output, limit)
+        if position == len(data):
+            return output
+    raise CompressionError(f"gzip: more than {MOST_MEMBERS} members")
+
+
+def _gunzip_member(data: memoryview, position: int, output: bytearray, limit: int) -> int:
+    """Append the contents of the member at `position` to the output; where the next one begins."""
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    while not member.eof:
+        chunk = data[position : position + _GZIP_CHUNK]
+        if not chunk:
+            raise CompressionError("gzip: the data end before the stream does")
         try:
             # One byte more than allowed tells "exactly the limit" from "more".
-            output += member.decompress(rest, limit + 1 - len(output))
+            output += member.decompress(chunk, min(_GZIP_STEP, limit + 1 - len(output)))
         except zlib.error as error:
             raise CompressionError(f"gzip: {error}") from error
         if len(output) > limit:
             raise _beyond(limit)
-        if not member.eof:
-            raise CompressionError("gzip: the data end before the stream does")
-        if not member.unused_data:
-            return output
-        rest = member.unused_data  # a gzip file may consist of several members
+        position += len(chunk) - len(member.unused_data) - len(member.unconsumed_tail)
+    return position
 
 
 # ---- snappy --------------------------------------------------------------------------------------
@@ -132,17 +176,18 @@ def _snappy(data: Bytes, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: memoryview, limit: int) -> bytes:
+def _unsnappy(data: memoryview, limit: int) -> bytes | bytearray:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)  # some clients leave the framing out, and Kafka accepts that
     if len(data) < len(_XERIAL_HEADER):
         raise CompressionError("snappy: the data end inside the header of xerial's framing")
-    position, blocks = len(_XERIAL_HEADER), []
-    while position < len(data):
+    position, output = len(_XERIAL_HEADER), bytearray()
+    for _ in range(MOST_BLOCKS):
+        if position == len(data):
+            return output
         block, position = _xerial_block(data, position)
-        blocks.append(_unsnappy_block(block, limit))
-        limit -= len(blocks[-1])
-    return b"".join(blocks)
+        output += _unsnappy_block(block, limit - len(output))
+    raise CompressionError(f"snappy: more than {MOST_BLOCKS} blocks")
 
 
 def _xerial_block(data: memoryview, position: int) -> tuple[memoryview, int]:
@@ -156,13 +201,16 @@ def _xerial_block(data: memoryview, position: int) -> tuple[memoryview, int]:
     return data[start : start + length], start + length
 
 
-def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+def _unsnappy_block(block: memoryview, limit: int) -> bytearray:
     if not block:
         raise CompressionError("snappy: a block is empty, where even no data take one byte")
     try:
-        if cramjam.snappy.decompress_raw_len(block) > limit:
+        length = cramjam.snappy.decompress_raw_len(block)
+        if length > limit:
             raise _beyond(limit)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        output = bytearray(length)
+        cramjam.snappy.decompress_raw_into(block, output)
+        return output
     except cramjam.DecompressionError as error:
         raise CompressionError(str(error)) from error
 
@@ -186,7 +234,7 @@ def _lz4(data: Bytes, level: int | None) -> bytes:
     return bytes(compressor.finish())
 
 
-def _unlz4(data: memoryview, limit: int) -> bytes:
+def _unlz4(data: memoryview, limit: int) -> bytearray:
     output = bytearray(min(limit, _lz4_output_bound(data)))
     try:
         length = cramjam.lz4.decompress_into(data, output)
@@ -194,7 +242,8 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
         if len(output) == limit:
             raise CompressionError(f"lz4: {error} (the limit is {limit} bytes)") from error
         raise CompressionError(f"lz4: {error}") from error
-    return bytes(memoryview(output)[:length])
+    del output[length:]
+    return output
 
 
 def _lz4_output_bound(data: memoryview) -> int:
@@ -215,13 +264,15 @@ def _lz4_output_bound(data: memoryview) -> int:
 
 def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: int) -> int:
     bound = 0
-    while length := _LZ4_BLOCK_LENGTH.unpack_from(data, position)[0]:
+    for _ in range(MOST_BLOCKS):
+        (length,) = _LZ4_BLOCK_LENGTH.unpack_from(data, position)
+        if not length:
+            return bound
         stored = length & ~_LZ4_STORED
-        bound += (
-            stored if length & _LZ4_STORED else min(largest, 255 * stored)
-        )  # lz4 gains a factor of 255 at most
+        # lz4 gains a factor of 255 at most
+        bound += stored if length & _LZ4_STORED else min(largest, 255 * stored)
         position += _LZ4_BLOCK_LENGTH.size + stored + checksum
-    return bound
+    raise CompressionError(f"lz4: more than {MOST_BLOCKS} blocks")
 
 
 # ---- zstd ----------------------------------------------------------------------------------------
@@ -254,7 +305,7 @@ _COMPRESSORS: dict[int, Callable[[Bytes, int | None], bytes]] = {
     Codec.LZ4: _lz4,
     Codec.ZSTD: _zstd,
 }
-_DECOMPRESSORS: dict[int, Callable[[memoryview, int], bytes]] = {
+_DECOMPRESSORS: dict[int, Callable[[memoryview, int], bytes | bytearray]] = {
     Codec.NONE: _copy_bounded,
     Codec.GZIP: _gunzip,
     Codec.SNAPPY: _unsnappy,
