@@ -57,6 +57,8 @@ class LogConfig:
     errors_deadletterqueue_group_enable: bool = False
     barnabas_delay_enable: bool = False
     barnabas_validate_records: str = "batch"
+    barnabas_validate_max_bytes: int = 32 * 1024 * 1024
+    barnabas_validate_max_headers: int = 10_000
 
     @property
     def compacted(self) -> bool:

@@ -106,7 +106,13 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
             "held back from share groups until their time has come."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
-            "decodes every record before it is accepted.", RECORD_VALIDATION),
+            "checks every record before it is accepted, as Kafka does: for topics that strangers write.",
+            RECORD_VALIDATION),
+    Setting("barnabas.validate.max.bytes", Kind.INT, "33554432",
+            "The most that a compressed batch may decompress to where the broker looks inside it, but at least "
+            "twice max.message.bytes; no batch may claim more records than fit into that.", AtLeast(1)),
+    Setting("barnabas.validate.max.headers", Kind.INT, "10000",
+            "The most headers of a record where the broker looks inside a batch.", AtLeast(0)),
 )  # fmt: skip
 
 
@@ -155,4 +161,6 @@ TOPIC_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "compression.lz4.level": (Synonym("compression.lz4.level"),),
     "compression.zstd.level": (Synonym("compression.zstd.level"),),
     "barnabas.validate.records": (Synonym("barnabas.validate.records"),),
+    "barnabas.validate.max.bytes": (Synonym("barnabas.validate.max.bytes"),),
+    "barnabas.validate.max.headers": (Synonym("barnabas.validate.max.headers"),),
 }

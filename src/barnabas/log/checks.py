@@ -1,6 +1,7 @@
 """What a leader checks before it appends a batch of a client, without looking at the records.
 
-The codes are those of Apache Kafka 4.3.1.
+A batch stays opaque, but its header must be possible: 81 bytes cannot hold two billion records, and a timestamp that no
+clock shows would decide about rolls and retention. The codes are those of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from crc32c import crc32c
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_START,
     HEADER,
@@ -17,14 +19,16 @@ from barnabas.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
+    NO_TIMESTAMP,
     SMALLEST_LENGTH,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     crc_is_right,
 )
+from barnabas.records.compression import HIGHEST_RATIO, Codec, begins_like
 from barnabas.records.record import InvalidRecords
-from barnabas.records.validation import TimestampBounds, validate_records
+from barnabas.records.walking import SMALLEST_RECORD
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
@@ -32,8 +36,11 @@ _new_header = BatchHeader._make
 _unpack = HEADER.unpack_from
 
 
-def checked_header(batch: memoryview) -> BatchHeader:
-    """The header of the one batch that these bytes must be, its checksum verified."""
+def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
+    """The header of the one batch that these bytes must be, its checksum verified.
+
+    `largest_data` is what a compressed batch may decompress to.
+    """
     size = len(batch)
     if size < HEADER_SIZE:
         raise _too_short(batch, size)
@@ -42,11 +49,36 @@ def checked_header(batch: memoryview) -> BatchHeader:
         raise _wrong_size_or_magic(batch, header, size)
     if crc32c(batch[CRC_START:]) != header.crc:
         raise _wrong_checksum()
-    if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
+    count = header.record_count
+    if count != header.last_offset_delta + 1 or count <= 0:
         raise _invalid(
-            f"the batch says it has {header.record_count} records, and offsets for {header.last_offset_delta + 1}"
+            f"the batch says it has {count} records, and offsets for {header.last_offset_delta + 1}"
         )
+    if header.attributes & COMPRESSION_MASK:
+        _check_compressed(batch, header, largest_data)
+    elif count * SMALLEST_RECORD > size - HEADER_SIZE:
+        raise _too_many_records(header, size - HEADER_SIZE)
     return header
+
+
+def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
+    """Neither garbage with the name of a codec, nor more records than can come out."""
+    codec = header.attributes & COMPRESSION_MASK
+    payload = batch[HEADER_SIZE:]
+    if not begins_like(codec, payload):
+        name = Codec(codec).name.lower() if codec in HIGHEST_RATIO else f"codec {codec}, which there is not"
+        raise _invalid(f"the records of the batch are not compressed with {name}, as its attributes say")
+    if header.record_count * SMALLEST_RECORD > len(payload):
+        most = min(len(payload) * HIGHEST_RATIO[codec], largest_data)
+        if header.record_count * SMALLEST_RECORD > most:
+            raise _too_many_records(header, most)
+
+
+def _too_many_records(header: BatchHeader, data_bytes: int) -> KafkaError:
+    return _invalid(
+        f"the batch says it has {header.record_count} records, and its data can hold "
+        f"{data_bytes // SMALLEST_RECORD} at most"
+    )
 
 
 def check_from_client(header: BatchHeader) -> None:
@@ -80,20 +112,26 @@ def _check_numbers(header: BatchHeader) -> None:
             raise _invalid(f"epoch {header.producer_epoch} in a batch of producer {header.producer_id}")
 
 
-def check_create_time(batch: memoryview, header: BatchHeader, latest: int) -> None:
-    """Timestamps that the producer chose, on a topic that keeps them."""
+def check_create_time(header: BatchHeader) -> None:
+    """Timestamps that the producer chose, on a topic that keeps them: all that no moment can make right."""
     if header.attributes & TIMESTAMP_TYPE_BIT:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is for the broker to set"
         )
-    if header.max_timestamp > latest:
-        # Only now is it worth looking inside: a client learns which of its records are to blame.
-        validate_records(batch, header, timestamps=TimestampBounds(latest, after_max_ms=0))
+    earliest = min(header.base_timestamp, header.max_timestamp)
+    if earliest < NO_TIMESTAMP:
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {header.max_timestamp} is further ahead of the broker's clock than "
-            "message.timestamp.after.max.ms allows",
+            ErrorCode.INVALID_TIMESTAMP, f"timestamp {earliest} is before 1970; -1 stands for no timestamp"
         )
+
+
+def too_far_ahead(header: BatchHeader) -> KafkaError:
+    """Why a batch is refused whose records are not to blame, or not known."""
+    return KafkaError(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"timestamp {max(header.base_timestamp, header.max_timestamp)} is further ahead of the broker's clock than "
+        "message.timestamp.after.max.ms allows",
+    )
 
 
 def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:

@@ -1,17 +1,48 @@
-"""The slow way into the log, for topics whose settings ask to look inside or to change a batch."""
+"""The slow way into the log: for topics whose settings ask to look inside or to change a batch, and for odd timestamps.
+
+What takes long must not be done on the loop: `inspect` raises `Unchecked` for it there. Who gets that copies the batch,
+calls `inspect` again in a thread, and appends with the result. It counts only as long as the topic's settings are the
+ones it was made with.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from barnabas.config.topic import LogConfig
-from barnabas.log.checks import check_create_time
-from barnabas.records.batch import BatchHeader, read_header, stamp_log_append_time
+from barnabas.log.checks import check_create_time, too_far_ahead
+from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.records.delays import check_delays
-from barnabas.records.validation import TimestampBounds, recompress, validate_records
+from barnabas.records.record import Buffer, InvalidRecords, unpacked_data
+from barnabas.records.validation import TimestampBounds, repack, validate_data
+from barnabas.records.walking import want_compiled
 
 PRODUCERS_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"
 NO_LIMIT = (1 << 63) - 1
+
+SHORT_DATA = 128 * 1024
+"""Records of so many bytes are looked at on the loop: 1 ms for records of 100 bytes, 20 ms for nothing but headers."""
+SHORT_COUNT = 2000
+
+
+class Unchecked(Exception):  # noqa: N818 - no error, but what a batch is
+    """The batch takes long to look at: that is not for the loop."""
+
+    def __init__(self, header: BatchHeader, config: LogConfig) -> None:
+        super().__init__(header)
+        self.header = header
+        self.config = config
+
+
+class Inspected(NamedTuple):
+    """A batch as it shall be appended, and the settings by which it was looked at."""
+
+    batch: memoryview
+    header: BatchHeader
+    config: LogConfig
 
 
 def is_needed(config: LogConfig) -> bool:
@@ -20,32 +51,55 @@ def is_needed(config: LogConfig) -> bool:
         _looks_inside(config)
         or config.compression_type != PRODUCERS_CODEC
         or config.message_timestamp_type == LOG_APPEND_TIME
-        or config.barnabas_delay_enable
     )
 
 
+def prepare(config: LogConfig) -> None:
+    """Settings are in force from now on."""
+    if config.barnabas_validate_records == "all":
+        want_compiled()
+
+
+def largest_data(config: LogConfig) -> int:
+    """What a batch may decompress to."""
+    return max(config.barnabas_validate_max_bytes, 2 * config.max_message_bytes)
+
+
 def inspect(
-    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, *, trusted: bool = False
-) -> tuple[memoryview, BatchHeader]:
-    """The batch as it shall be appended, and its header; raises KafkaError when it is refused."""
-    by_broker = config.message_timestamp_type == LOG_APPEND_TIME
-    if not by_broker:
-        check_create_time(batch, header, now_ms + config.message_timestamp_after_max_ms)
-    if not trusted and _looks_inside(config):
-        validate_records(
-            batch,
-            header,
-            require_keys=config.compacted,
-            timestamps=None if by_broker else _bounds(config, now_ms),
-        )
+    batch: memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    trusted: bool = False,
+    at_once: bool = False,
+    breathe: Callable[[], None] | None = None,
+) -> Inspected:
+    """The batch as it shall be appended; raises KafkaError when it is refused, and Unchecked if `at_once` is too much.
+
+    `breathe` is called often while records are walked through, so that other threads have their turn.
+    """
+    looks = _looks_inside(config) and not trusted
+    bounds = None if config.message_timestamp_type == LOG_APPEND_TIME else _bounds(config, now_ms)
+    codec = _other_codec(header, config)
+    is_ahead = bounds is not None and max(header.base_timestamp, header.max_timestamp) > bounds.latest
+    if bounds is not None:
+        check_create_time(header)
+    if not looks and codec is None and not is_ahead:
+        return Inspected(batch, header, config)
+    data = _data(batch, header, config, at_once)
+    if is_ahead:
+        assert bounds is not None
+        _refuse_ahead(data, header, config, bounds, breathe)
+    if looks or not trusted:
+        _check_records(data, header, config, bounds if looks else None, breathe)
     if not trusted and config.barnabas_delay_enable:
         has_end = config.deletes and config.retention_ms >= 0
-        check_delays(batch, header, now_ms, config.retention_ms if has_end else None)
-    batch, header = _compressed_as_configured(batch, header, config)
-    if by_broker:
-        stamp_log_append_time(batch, 0, header.size, now_ms)
+        check_delays(data, header, now_ms, config.retention_ms if has_end else None, breathe)
+    if codec is not None:
+        batch = memoryview(repack(data, header, codec, _level(config, codec)))
         header = read_header(batch)
-    return batch, header
+    return Inspected(batch, header, config)
 
 
 def _looks_inside(config: LogConfig) -> bool:
@@ -53,6 +107,7 @@ def _looks_inside(config: LogConfig) -> bool:
         config.compacted
         or config.barnabas_validate_records == "all"
         or config.message_timestamp_before_max_ms != NO_LIMIT
+        or config.barnabas_delay_enable
     )
 
 
@@ -62,18 +117,70 @@ def _bounds(config: LogConfig, now_ms: int) -> TimestampBounds:
     )
 
 
-def _compressed_as_configured(
-    batch: memoryview, header: BatchHeader, config: LogConfig
-) -> tuple[memoryview, BatchHeader]:
+def _other_codec(header: BatchHeader, config: LogConfig) -> Codec | None:
+    """What the batch must be compressed with, if that is not what it is compressed with."""
     if config.compression_type == PRODUCERS_CODEC:
-        return batch, header
+        return None
     codec = CODEC_BY_NAME[config.compression_type]
-    if header.compression == codec:
-        return batch, header
-    if not _looks_inside(config):
-        validate_records(batch, header)
-    fresh = memoryview(recompress(batch, header, codec, _level(config, codec)))
-    return fresh, read_header(fresh)
+    return None if header.compression == codec else codec
+
+
+def _data(batch: memoryview, header: BatchHeader, config: LogConfig, at_once: bool) -> Buffer:
+    """The records, decompressed."""
+    if not at_once:
+        return _unpacked(batch, header, largest_data(config))
+    if len(batch) - HEADER_SIZE > SHORT_DATA or header.record_count > SHORT_COUNT:
+        raise Unchecked(header, config)
+    try:
+        return unpacked_data(batch, header, SHORT_DATA)
+    except InvalidRecords:
+        raise Unchecked(
+            header, config
+        ) from None  # too long, or no data of its codec: there is time to find out
+
+
+def _unpacked(batch: memoryview, header: BatchHeader, limit: int) -> Buffer:
+    try:
+        return unpacked_data(batch, header, limit)
+    except InvalidRecords as error:
+        if str(limit) in error.message:
+            raise InvalidRecords(f"{error.message}; barnabas.validate.max.bytes sets it") from error
+        raise
+
+
+def _refuse_ahead(
+    data: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    bounds: TimestampBounds,
+    breathe: Callable[[], None] | None,
+) -> None:
+    """Only now is it worth looking inside: a client learns which of its records are to blame."""
+    validate_data(
+        data,
+        header,
+        timestamps=TimestampBounds(bounds.latest, after_max_ms=0),
+        most_headers=config.barnabas_validate_max_headers,
+        breathe=breathe,
+    )
+    raise too_far_ahead(header)
+
+
+def _check_records(
+    data: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    bounds: TimestampBounds | None,
+    breathe: Callable[[], None] | None,
+) -> None:
+    validate_data(
+        data,
+        header,
+        require_keys=config.compacted,
+        timestamps=bounds,
+        most_headers=config.barnabas_validate_max_headers,
+        breathe=breathe,
+    )
 
 
 def _level(config: LogConfig, codec: Codec) -> int | None:

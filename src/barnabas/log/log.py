@@ -27,7 +27,6 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
 from barnabas.log import inspection
 from barnabas.log.checks import (
-    check_create_time,
     check_follows,
     check_from_client,
     check_in_transaction,
@@ -38,6 +37,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.gate import Gate
+from barnabas.log.inspection import Inspected
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.producers import ProducerStates, RememberedBatch
 from barnabas.log.reading import out_of_range, read_slice
@@ -57,7 +57,15 @@ from barnabas.log.slices import EMPTY, FileSlice, Slice
 from barnabas.log.snapshots import SnapshotFiles
 from barnabas.log.tail import Tail
 from barnabas.log.truncation import start_over, truncate
-from barnabas.records.batch import CONTROL_BIT, BatchHeader, iterate_headers, stamp
+from barnabas.records.batch import (
+    CONTROL_BIT,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    iterate_headers,
+    read_header,
+    stamp,
+    stamp_log_append_time,
+)
 from barnabas.types import TopicPartition, Uuid
 
 __all__ = ["EMPTY", "AppendResult", "FileSlice", "FlushJob", "Log", "LogParts", "Origin"]
@@ -148,7 +156,10 @@ class Log:
         """New settings are in force from the next append on."""
         self.config = config
         self._inspects = inspection.is_needed(config)
+        inspection.prepare(config)
         self._stamps_time = config.message_timestamp_type == inspection.LOG_APPEND_TIME
+        self._largest_data = inspection.largest_data(config)
+        self._after_max_ms = config.message_timestamp_after_max_ms
         self._largest_batch = min(config.max_message_bytes, config.segment_bytes)
         # With Kafka's defaults a segment is full long before its indexes are: no need to look at every append.
         most_entries = config.segment_bytes // max(config.index_interval_bytes, 1) + 1
@@ -161,27 +172,57 @@ class Log:
     # -- appending ----------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, batch: memoryview, leader_epoch: int, now_ms: int, *, origin: Origin = Origin.CLIENT
+        self,
+        batch: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        inspected: Inspected | None = None,
     ) -> AppendResult:
-        """Give the batch its offsets and append it. Its bytes are stamped in place and not kept."""
+        """Give the batch its offsets and append it. Its bytes are stamped in place and not kept.
+
+        Raises Unchecked when it must be looked at first, and that takes long (`log/inspection.py`); the result of that
+        is `inspected`.
+        """
         gate = self.gate
         if gate.error is not None or now_ms >= gate.check_at_ms:
             gate.check(now_ms)
-        header = checked_header(batch)
+        header = checked_header(batch, self._largest_data)
         if origin is Origin.CLIENT:
             check_from_client(header)
         elif origin is Origin.TRANSACTION:
             check_in_transaction(header)
         if len(batch) > self._largest_batch:
             raise too_large(len(batch), self.config)
-        if self._inspects:
-            ours = origin is Origin.COORDINATOR  # nobody needs to check records that we have just built
-            batch, header = inspection.inspect(batch, header, self.config, now_ms, trusted=ours)
-        else:
-            check_create_time(batch, header, now_ms + self.config.message_timestamp_after_max_ms)
+        if (
+            self._inspects
+            or header.attributes & TIMESTAMP_TYPE_BIT
+            or not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self._after_max_ms
+        ):
+            batch, header = self._inspect(batch, header, now_ms, origin, inspected)
         if header.producer_id >= 0:
             return self._append_of_producer(batch, header, leader_epoch, now_ms)
         return self._append_next(batch, header, leader_epoch, now_ms)
+
+    def _inspect(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        now_ms: int,
+        origin: Origin,
+        inspected: Inspected | None,
+    ) -> tuple[memoryview, BatchHeader]:
+        if inspected is None or inspected.config is not self.config:
+            ours = origin is Origin.COORDINATOR  # nobody needs to check records that we have just built
+            inspected = inspection.inspect(batch, header, self.config, now_ms, trusted=ours, at_once=not ours)
+        batch, header, _ = inspected
+        if len(batch) > self._largest_batch:  # it may be compressed in another way now
+            raise too_large(len(batch), self.config)
+        if self._stamps_time:
+            stamp_log_append_time(batch, 0, header.size, now_ms)
+            header = read_header(batch)
+        return batch, header
 
     def _append_of_producer(
         self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int

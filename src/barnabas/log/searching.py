@@ -11,7 +11,7 @@ from barnabas.files import File
 from barnabas.log.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
-from barnabas.records.record import Record, iterate_records
+from barnabas.records.record import iterate_times
 
 _base_offset = attrgetter("base_offset")
 
@@ -48,9 +48,9 @@ def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> Found
     for position, header in _batches_from(segment, start):
         if header.max_timestamp < timestamp:
             continue
-        for record in _records(segment, position, header):
-            if record.timestamp >= timestamp and record.offset >= log_start:
-                return FoundRecord(record.offset, record.timestamp, header.leader_epoch)
+        for offset, time in _times(segment, position, header):
+            if time >= timestamp and offset >= log_start:
+                return FoundRecord(offset, time, header.leader_epoch)
     return None
 
 
@@ -61,9 +61,9 @@ def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
     if timestamp == NO_TIMESTAMP:
         return None
     for position, header in _batches_from(best, last_offset):
-        for record in _records(best, position, header):
-            if record.timestamp == timestamp and record.offset >= log_start:
-                return FoundRecord(record.offset, timestamp, header.leader_epoch)
+        for offset, time in _times(best, position, header):
+            if time == timestamp and offset >= log_start:
+                return FoundRecord(offset, timestamp, header.leader_epoch)
         break  # the index named the batch; a lower record must have been deleted
     return None
 
@@ -75,8 +75,8 @@ def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHea
     return walk_headers(segment.file, found[0], segment.size, SCAN_CHUNK)
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
-    return iterate_records(segment.file.read(header.size, position), header)
+def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    return iterate_times(segment.file.read(header.size, position), header)
 
 
 def aborted_between(segments: list[Segment], start: int, end: int) -> list[tuple[int, int]]:

@@ -69,6 +69,17 @@ FAILED_FETCHES = _counter(
     "topic",
 )
 
+REFUSED_BATCHES = _counter(
+    "barnabas_batches_refused_total",
+    "Batches of producers that were refused because of what they are: INVALID_RECORD, INVALID_TIMESTAMP, "
+    "CORRUPT_MESSAGE, MESSAGE_TOO_LARGE.",
+    "error",
+)
+INSPECTED_BATCHES = _counter(
+    "barnabas_batches_inspected_total",
+    "Batches that were decompressed and looked into in a thread, because that takes too long for the loop.",
+)
+
 # Replicas on this broker
 PARTITION_COUNT = _gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.")
 LEADER_COUNT = _gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.")

@@ -103,7 +103,7 @@ def rebuild_batch(header: BatchHeader, records: Iterable[Record], level: int | N
     return assemble_batch(header._replace(record_count=len(kept)), b"".join(encoded), level)
 
 
-def assemble_batch(header: BatchHeader, data: bytes, level: int | None = None) -> bytearray:
+def assemble_batch(header: BatchHeader, data: bytes | bytearray, level: int | None = None) -> bytearray:
     """Header and encoded records as one batch: compressed as the attributes say, length and CRC set."""
     codec = header.attributes & COMPRESSION_MASK
     if codec:

@@ -51,14 +51,14 @@ CODEC_BY_NAME = {
 """Values of `compression.type` (topics say `uncompressed`, producers `none`); `producer` is no codec."""
 
 
-MAGIC = {
+MAGIC: dict[int, bytes] = {
     Codec.GZIP: b"\x1f\x8b",
     Codec.LZ4: b"\x04\x22\x4d\x18",
     Codec.ZSTD: b"\x28\xb5\x2f\xfd",
 }
 """What data of a codec begin with. Snappy's may come without a frame, and so without a magic."""
 
-HIGHEST_RATIO = {
+HIGHEST_RATIO: dict[int, int] = {
     Codec.NONE: 1,
     Codec.GZIP: 1032,  # deflate: two bits for a copy of 258 bytes
     Codec.SNAPPY: 22,  # three bytes for a copy of 64
@@ -88,6 +88,16 @@ def unpack(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> bytes | 
     if decompressor is None:
         raise CompressionError(f"compression codec {codec} is unknown: known are 0 to {max(_DECOMPRESSORS)}")
     return decompressor(memoryview(data), limit)
+
+
+def begins_like(codec: int, data: memoryview) -> bool:
+    """Could this be data of the codec, by its first bytes? False for a codec that there is not."""
+    magic = MAGIC.get(codec)
+    if magic is not None:
+        return data[: len(magic)] == magic
+    return codec == Codec.SNAPPY and (
+        data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC or _raw_snappy_length(data) > 0
+    )
 
 
 def _compressor(codec: int) -> Callable[[Bytes, int | None], bytes]:
@@ -213,6 +223,14 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytearray:
         return output
     except cramjam.DecompressionError as error:
         raise CompressionError(str(error)) from error
+
+
+def _raw_snappy_length(data: memoryview) -> int:
+    """What a block without a frame says that it decompresses to; 0 when it is no block."""
+    try:
+        return int(cramjam.snappy.decompress_raw_len(data))
+    except cramjam.DecompressionError:
+        return 0
 
 
 # ---- lz4 -----------------------------------------------------------------------------------------

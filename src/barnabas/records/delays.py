@@ -6,9 +6,11 @@ is counted from the record's timestamp. The last one in a record counts.
 
 from __future__ import annotations
 
-from barnabas.files import Bytes
+from collections.abc import Callable, Iterator
+
 from barnabas.records.batch import BatchHeader
-from barnabas.records.record import InvalidRecords, Record, iterate_records
+from barnabas.records.record import Buffer, InvalidRecords, Record, read_headers
+from barnabas.records.varints import read_varint
 
 DELIVER_AT_HEADER = "barnabas-deliver-at"
 DELAY_HEADER = "barnabas-delay-ms"
@@ -34,13 +36,24 @@ def _number(value: bytes | None) -> int:
     return int(value)
 
 
-def check_delays(batch: Bytes, header: BatchHeader, now_ms: int, retention_ms: int | None) -> None:
-    """InvalidRecords when a record could not be delivered in time: it would be deleted before (None: never)."""
+def check_delays(
+    data: Buffer,
+    header: BatchHeader,
+    now_ms: int,
+    retention_ms: int | None,
+    breathe: Callable[[], None] | None = None,
+) -> None:
+    """InvalidRecords when a record could not be delivered in time: it would be deleted before (None: never).
+
+    `data` are the decompressed records of a batch, which have been found to be well-formed.
+    """
     if header.is_control:
         return
-    for index, record in enumerate(iterate_records(batch, header)):
+    for index, record in enumerate(_with_headers_only(data, header)):
+        if breathe is not None:
+            breathe()
         try:
-            due = due_ms(record)
+            due = due_ms(record) if record.headers else NOT_DELAYED
         except ValueError:
             raise _refused(
                 index, f"{DELIVER_AT_HEADER} and {DELAY_HEADER} need a number of milliseconds"
@@ -51,6 +64,22 @@ def check_delays(batch: Bytes, header: BatchHeader, now_ms: int, retention_ms: i
                 f"the record is to be delivered in {due - now_ms} ms, but is kept for {retention_ms} ms "
                 "only: raise the topic's retention.ms, or deliver it earlier",
             )
+
+
+def _with_headers_only(data: Buffer, header: BatchHeader) -> Iterator[Record]:
+    """The records without keys and values, which are stepped over."""
+    position = 0
+    for index in range(header.record_count):
+        length, position = read_varint(data, position)
+        end = position + length
+        delta, position = read_varint(data, position + 1)
+        _, position = read_varint(data, position)
+        for _ in ("key", "value"):
+            length, position = read_varint(data, position)
+            position += max(length, 0)
+        headers = () if data[position] == 0 else read_headers(bytes(data[position:end]), 0, end - position)[0]
+        yield Record(header.base_offset + index, header.base_timestamp + delta, None, None, headers)
+        position = end
 
 
 def _refused(index: int, problem: str) -> InvalidRecords:

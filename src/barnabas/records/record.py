@@ -2,21 +2,25 @@
 
 The broker's hot path never comes here. Consumers, compaction, look-ups by time and the checks of
 `records/validation.py` do, with bytes that a stranger may have written: whatever is wrong with them ends in
-`InvalidRecords`, and memory stays within the bound on decompression.
+`InvalidRecords`, and memory stays within the bounds on decompression and on headers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
-from barnabas.records.compression import DECOMPRESSED_LIMIT, CompressionError, decompress
+from barnabas.records.compression import DECOMPRESSED_LIMIT, CompressionError, unpack
 from barnabas.records.varints import read_varint
 
 Header = tuple[str, bytes | None]
+Buffer = bytes | bytearray
+
+MOST_HEADERS = 100_000
+"""Of one record that is read: a header takes two bytes in a batch, and a hundred as an object."""
 
 _SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
@@ -58,38 +62,81 @@ def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED
     position = index = 0
     try:
         while index < header.record_count:
-            record, position = _read_record(data, position, header, append_time)
+            record, position = _read_record(data, position, header, append_time, MOST_HEADERS)
             yield record
             index += 1
-    except IndexError:
-        raise _bad_record(header, index, "the data end inside it") from None
-    except ValueError as error:
-        raise _bad_record(header, index, str(error)) from None
+    except (IndexError, ValueError) as error:
+        raise _bad_record(header, index, error) from None
+    check_end(data, position, header)
+
+
+def read_record(
+    data: Buffer, position: int, index: int, header: BatchHeader, most_headers: int
+) -> tuple[Record, int]:
+    """The record of this number, of a producer's batch, and where the next one begins."""
+    try:
+        # Out of a bytearray, key and value are bytearrays too: nobody keeps them.
+        return _read_record(cast(bytes, data), position, header, None, most_headers)
+    except (IndexError, ValueError) as error:
+        raise _bad_record(header, index, error) from None
+
+
+def check_end(data: Buffer, position: int, header: BatchHeader) -> None:
+    """Behind the last record there is nothing."""
     if position != len(data):
         raise InvalidRecords(
             f"{len(data) - position} bytes follow the {header.record_count} records of a batch"
         )
 
 
+def iterate_times(
+    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
+) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp) of the records of one batch; nothing else of them is read or checked."""
+    data = unpacked_data(batch, header, limit)
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    position = index = 0
+    try:
+        while index < header.record_count:
+            length, position = read_varint(data, position)
+            end = position + length
+            if length < 0 or end > len(data):
+                raise ValueError(f"its length of {length} bytes does not fit into the batch")
+            timestamp, position = read_varint(data, position + 1)
+            offset, position = read_varint(data, position)
+            yield base_offset + offset, base_timestamp + timestamp if append_time is None else append_time
+            position = end
+            index += 1
+    except (IndexError, ValueError) as error:
+        raise _bad_record(header, index, error) from None
+
+
 def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> bytes:
     """The bytes after the header, decompressed."""
+    return bytes(unpacked_data(batch, header, limit))
+
+
+def unpacked_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> Buffer:
+    """The same without a copy at the end, for those who only look."""
     if header.length < SMALLEST_LENGTH or header.size > len(batch):
         raise InvalidRecords(f"a batch says it has {header.size} bytes, and {len(batch)} are there")
     if header.record_count < 0:
         raise InvalidRecords(f"a batch says it has {header.record_count} records")
     try:
-        return decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit)
+        return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit)
     except CompressionError as error:
         raise InvalidRecords(f"the records cannot be decompressed: {error}") from error
 
 
-def _bad_record(header: BatchHeader, index: int, text: str) -> InvalidRecords:
-    text = f"record {index} of {header.record_count}: {text}"
+def _bad_record(header: BatchHeader, index: int, error: IndexError | ValueError) -> InvalidRecords:
+    what = "the data end inside it" if isinstance(error, IndexError) else str(error)
+    text = f"record {index} of {header.record_count}: {what}"
     return InvalidRecords(text, [(index, text)])
 
 
 def _read_record(
-    data: bytes, position: int, header: BatchHeader, append_time: int | None
+    data: bytes, position: int, header: BatchHeader, append_time: int | None, most_headers: int
 ) -> tuple[Record, int]:
     length, position = read_varint(data, position)
     end = position + length
@@ -100,7 +147,7 @@ def _read_record(
     offset_delta, position = read_varint(data, position)
     key, position = _read_nullable(data, position, end)
     value, position = _read_nullable(data, position, end)
-    headers, position = _read_headers(data, position, end)
+    headers, position = read_headers(data, position, end, most_headers)
     if position != end:
         raise ValueError(f"its fields take {position - end + length} bytes, its length says {length}")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
@@ -119,12 +166,19 @@ def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, 
     return data[position:stop], stop
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def read_headers(
+    data: bytes, position: int, end: int, most: int = MOST_HEADERS
+) -> tuple[tuple[Header, ...], int]:
+    """The headers of a record and the position after them; ValueError or IndexError when they are malformed."""
     if data[position] == 0:  # the usual case
         return (), position + 1
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise ValueError(f"{count} headers do not fit into the record")
+    if count > most:
+        raise ValueError(
+            f"it has {count} headers, and {most} are allowed (brokers: barnabas.validate.max.headers)"
+        )
     headers = []
     for _ in range(count):
         key, position = _read_nullable(data, position, end)

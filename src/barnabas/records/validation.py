@@ -3,10 +3,13 @@
 Most batches never come here (see "One produce request" in ARCHITECTURE.md). Compacted topics do, because
 their records need keys; topics with a `compression.type` of their own do, because the broker compresses
 anew; and all do with `barnabas.validate.records=all`. The texts of record errors follow Kafka's.
+
+Records are walked through (`records/walking.py`), none is built but those that break a rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode
@@ -14,9 +17,20 @@ from barnabas.files import Bytes
 from barnabas.records.batch import COMPRESSION_MASK, NO_TIMESTAMP, BatchHeader
 from barnabas.records.builder import assemble_batch
 from barnabas.records.compression import DECOMPRESSED_LIMIT, Codec
-from barnabas.records.record import InvalidRecords, Record, iterate_records, record_data
+from barnabas.records.record import (
+    Buffer,
+    InvalidRecords,
+    Record,
+    check_end,
+    read_record,
+    record_data,
+    unpacked_data,
+)
+from barnabas.records.walking import Place, Rules, walk
 
 _LARGEST_INT64 = (1 << 63) - 1
+_SMALLEST_INT64 = -(1 << 63)
+_STEP = 500  # records between two breaths
 _ERRORS_KEPT = 1000  # a small compressed batch can hold millions of bad records; after these we stop looking
 _ERRORS_IN_TEXT = 3  # as many as Kafka names
 
@@ -31,7 +45,15 @@ class TimestampBounds(NamedTuple):
     def allow(self, timestamp: int) -> bool:
         if timestamp == NO_TIMESTAMP:
             return True
-        return self.now_ms - self.before_max_ms <= timestamp <= self.now_ms + self.after_max_ms
+        return self.earliest <= timestamp <= self.latest
+
+    @property
+    def earliest(self) -> int:
+        return self.now_ms - self.before_max_ms
+
+    @property
+    def latest(self) -> int:
+        return self.now_ms + self.after_max_ms
 
 
 def validate_records(
@@ -41,6 +63,7 @@ def validate_records(
     require_keys: bool = False,
     timestamps: TimestampBounds | None = None,
     limit: int = DECOMPRESSED_LIMIT,
+    most_headers: int = _LARGEST_INT64,
 ) -> int:
     """Check every record of a producer's batch; the largest of their timestamps.
 
@@ -48,21 +71,84 @@ def validate_records(
     carries INVALID_TIMESTAMP when a timestamp is out of bounds, and INVALID_RECORD for all else.
     """
     _check_header(header)
-    largest = NO_TIMESTAMP
-    errors: list[tuple[int, str]] = []
-    code = ErrorCode.INVALID_RECORD
-    for index, record in enumerate(iterate_records(batch, header, limit)):
-        largest = max(largest, record.timestamp)
-        if timestamps is not None and not timestamps.allow(record.timestamp):
-            code = ErrorCode.INVALID_TIMESTAMP
-            errors.append((index, _out_of_bounds(record, timestamps)))
-        elif problem := _problem(record, header.base_offset + index, require_keys):
-            errors.append((index, problem))
-        if len(errors) == _ERRORS_KEPT:
-            break
-    if errors:
-        raise _refusal(errors, code)
-    return largest
+    data = unpacked_data(batch, header, limit)
+    return validate_data(
+        data, header, require_keys=require_keys, timestamps=timestamps, most_headers=most_headers
+    )
+
+
+def validate_data(
+    data: Buffer,
+    header: BatchHeader,
+    *,
+    require_keys: bool = False,
+    timestamps: TimestampBounds | None = None,
+    most_headers: int = _LARGEST_INT64,
+    breathe: Callable[[], None] | None = None,
+) -> int:
+    """The same for records that are decompressed already. `breathe` is called often, so that others have their turn."""
+    _check_header(header)
+    rules = _rules(header, require_keys, timestamps, most_headers)
+    count = header.record_count
+    step = count if breathe is None else _STEP
+    errors = _Errors()
+    place = Place()
+    while place.index < count and not errors.are_enough:
+        stop = min(place.index + step, count)
+        place = walk(data, place, stop, rules)
+        if place.index < stop:
+            place = _look_closely(data, place, header, rules, timestamps, errors)
+        if breathe is not None:
+            breathe()
+    if not errors.are_enough:
+        check_end(data, place.position, header)
+    errors.refuse_if_any()
+    return place.largest
+
+
+def _rules(
+    header: BatchHeader, require_keys: bool, timestamps: TimestampBounds | None, most_headers: int
+) -> Rules:
+    if timestamps is None:
+        timestamps = TimestampBounds(0)
+    earliest = min(max(timestamps.earliest, _SMALLEST_INT64), _LARGEST_INT64)
+    latest = min(max(timestamps.latest, _SMALLEST_INT64), _LARGEST_INT64)
+    return Rules(header.base_timestamp, earliest, latest, require_keys, most_headers)
+
+
+def _look_closely(
+    data: Buffer,
+    place: Place,
+    header: BatchHeader,
+    rules: Rules,
+    timestamps: TimestampBounds | None,
+    errors: _Errors,
+) -> Place:
+    """Say what is wrong with the record at a place, and go on behind it."""
+    index, position, largest = place
+    record, position = read_record(data, position, index, header, rules.most_headers)
+    if timestamps is not None and not timestamps.allow(record.timestamp):
+        errors.code = ErrorCode.INVALID_TIMESTAMP
+        errors.found.append((index, _out_of_bounds(record, timestamps)))
+    elif problem := _problem(record, header.base_offset + index, rules.require_keys):
+        errors.found.append((index, problem))
+    return Place(index + 1, position, max(largest, record.timestamp))
+
+
+class _Errors:
+    """What is wrong with single records of a batch, as far as it was collected."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str]] = []
+        self.code = ErrorCode.INVALID_RECORD
+
+    @property
+    def are_enough(self) -> bool:
+        return len(self.found) == _ERRORS_KEPT
+
+    def refuse_if_any(self) -> None:
+        if self.found:
+            raise _refusal(self.found, self.code)
 
 
 def recompress(
@@ -77,8 +163,12 @@ def recompress(
     Record bytes, offsets and timestamps stay as they are; length, codec bits and CRC are new. The records
     are not looked at: `validate_records` comes first.
     """
+    return repack(record_data(batch, header, limit), header, codec, level)
+
+
+def repack(data: Buffer, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
+    """The same for records that are decompressed already."""
     attributes = header.attributes & ~COMPRESSION_MASK | Codec(codec)
-    data = record_data(batch, header, limit)
     return assemble_batch(header._replace(attributes=attributes), data, level)
 
 
@@ -104,10 +194,9 @@ def _problem(record: Record, expected_offset: int, require_keys: bool) -> str | 
 
 
 def _out_of_bounds(record: Record, bounds: TimestampBounds) -> str:
-    earliest, latest = bounds.now_ms - bounds.before_max_ms, bounds.now_ms + bounds.after_max_ms
     return (
         f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-        f"The timestamp should be within [{earliest}, {latest}]"
+        f"The timestamp should be within [{bounds.earliest}, {bounds.latest}]"
     )
 
 

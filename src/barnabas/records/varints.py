@@ -22,7 +22,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """(value, position after it). IndexError when the data end first, ValueError when it never ends."""
     byte = data[position]
     if byte < 128:

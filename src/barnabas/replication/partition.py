@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.cluster.image import PartitionState
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.inspection import Inspected
 from barnabas.log.log import AppendResult, Log, Origin
 from barnabas.replication.progress import UNKNOWN_OFFSET, Alone, ClusterView, Follower, IsrProposal
 from barnabas.types import TopicPartition, Uuid
@@ -220,9 +221,17 @@ class Partition:
         return self._is_writable
 
     def append(
-        self, batch: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
+        self,
+        batch: memoryview,
+        now_ms: int,
+        acks: int,
+        origin: Origin = Origin.CLIENT,
+        inspected: Inspected | None = None,
     ) -> AppendResult:
-        """Append one batch as the leader. KafkaError says why it was refused; then nothing has changed."""
+        """Append one batch as the leader. KafkaError says why it was refused; then nothing has changed.
+
+        A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
+        """
         state = self.state
         if not self._is_writable or state is None:
             raise KafkaError(
@@ -230,7 +239,9 @@ class Partition:
             )
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
             raise self._too_few(state)
-        result = self.log.append_as_leader(batch, state.leader_epoch, now_ms, origin=origin)
+        result = self.log.append_as_leader(
+            batch, state.leader_epoch, now_ms, origin=origin, inspected=inspected
+        )
         if not result.duplicate:
             size = len(batch)
             counters = self.counters

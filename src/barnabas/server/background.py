@@ -27,5 +27,5 @@ class ThreadBackground:
     async def call(self, work: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._pool, work)
 
-    def close(self) -> None:
-        self._pool.shutdown(wait=True)
+    def close(self, *, drop_waiting: bool = False) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=drop_waiting)

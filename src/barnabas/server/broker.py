@@ -51,6 +51,7 @@ from barnabas.server.forwarding import to_controller
 from barnabas.server.from_config import listeners_from, policy_from, replica_fetches_from
 from barnabas.server.handing_over import hand_over
 from barnabas.server.handlers import HANDLERS
+from barnabas.server.inspecting import Inspections
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
 from barnabas.server.local_requests import answer
@@ -106,6 +107,7 @@ class Broker:
         self.image = EMPTY_IMAGE
         self.metrics = Registry()
         self.topic_metrics = TopicMetrics(self.metrics)
+        self.inspections = Inspections(self.metrics)
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.clock)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
@@ -173,6 +175,7 @@ class Broker:
         self.page_cache = PageCache(self._disk)
         self._flushing = self._threads(FLUSH_THREADS, "barnabas-flush")
         self.flusher = Flusher(self._flushing, self._flush_failed)
+        self.inspections.start(self._threads(1, "barnabas-inspect"), self.sockets.memory)
         self.sockets.open()
         self.logs.lock()
         self.logs.use_background(self._in_background)
@@ -208,6 +211,7 @@ class Broker:
         self._control.stop()
         await self._membership.leave()
         await self.controller.stop()
+        self.inspections.stop()
         self._flushing.close()
         self._disk.close()
         self.logs.broker_epoch = self.broker_epoch
@@ -236,6 +240,7 @@ class Broker:
         await self.cleaning.stop()
         await self.moves.stop()
         await self.sockets.stop(patience=0.0)
+        self.inspections.stop()
         self._flushing.close()
         self._disk.close()
         self.logs.close(clean=False)
@@ -496,6 +501,7 @@ class Broker:
         for log in self.logs.housekeeping(self.clock.now_ms()):
             self.flusher.flush(log)
         self._leave_failed_dirs()
+        self.inspections.load_if_wanted()
         if self.replicas.try_again(self.image):
             self.coordinators.follow()
         if not self.is_alone:

@@ -4,7 +4,7 @@
 
 compiles every loop ahead of time: a second or two for each, once for a machine and a user, where the first rows of a
 first query would wait for it otherwise. numba and pyarrow are extras (`barnabas[spark]`): nothing in the core imports
-this package.
+this package, but for a walk that takes the compiled loop when it is there (`records/walking.py`).
 """
 
 from __future__ import annotations

@@ -4,15 +4,18 @@ Versions 3 to 13 are served (0 to 2 are advertised for librdkafka's feature chec
 Version 13 names topics by id. Stage one appends in arrival order and never waits; with acks=all the
 answer is held back until the high watermark, and on a lone machine an fsync, has covered every batch.
 Batches of a transaction are appended when its coordinator has admitted them (`server/transactional_produce.py`).
+Batches that take long to look into are held until a thread has done so (`server/inspecting.py`); the connection's
+next requests wait meanwhile, so that nothing overtakes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.clock import Timer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.inspection import Inspected, Unchecked
 from barnabas.log.log import Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -54,6 +57,17 @@ REFUSED_BY_THE_LOG = frozenset(
 """Errors with which Kafka tells where the log starts: a producer can see that its old records are gone."""
 
 
+REFUSED_FOR_WHAT_IT_IS = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+    }
+)
+"""Errors that say something about a batch, and nothing about the partition or the producer."""
+
+
 def produce(
     broker: Broker, request: Request, message: ProduceRequest
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
@@ -85,12 +99,38 @@ async def _produce_when_admitted(
     broker: Broker, request: Request, message: ProduceRequest, admission: Admission
 ) -> ProduceResponse | None:
     await admission.decided()
-    return _append_all(_AppendingAdmitted(broker, request, message.acks, admission), message)
+    answer = _append_all(_AppendingAdmitted(broker, request, message.acks, admission), message)
+    return answer if answer is None or isinstance(answer, ProduceResponse) else await answer
 
 
-def _append_all(batch: _Appending, message: ProduceRequest) -> ProduceResponse | None:
-    broker, request, acks = batch.broker, batch.request, batch.acks
+def _append_all(
+    batch: _Appending, message: ProduceRequest
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     responses = [batch.append_topic(topic) for topic in message.topic_data]
+    if batch.held:
+        return _append_held(batch, message, responses)
+    return _answer(batch, message, responses)
+
+
+async def _append_held(
+    batch: _Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+) -> ProduceResponse | None:
+    """Look into what was held, in order, and append it. When settings change meanwhile, it is held once more."""
+    while batch.held:
+        held, batch.held = batch.held, []
+        for each in held:
+            answer = await batch.append_held(each)
+            for topic in responses:
+                topic.partition_responses = [
+                    answer if other is each.placeholder else other for other in topic.partition_responses
+                ]
+    return _answer(batch, message, responses)
+
+
+def _answer(
+    batch: _Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+) -> ProduceResponse | None:
+    broker, request, acks = batch.broker, batch.request, batch.acks
     if acks == NO_ACKNOWLEDGEMENT:
         _answer_nothing(request, responses)
         return None
@@ -101,10 +141,19 @@ def _append_all(batch: _Appending, message: ProduceRequest) -> ProduceResponse |
     return response
 
 
+class _Held(NamedTuple):
+    """A batch that waits to be looked into, or for one that does; the placeholder stands where its answer will."""
+
+    partition: Partition
+    data: PartitionProduceData
+    unchecked: Unchecked | None
+    placeholder: PartitionProduceResponse
+
+
 class _Appending:
     """Stage one of a produce request: append each batch, note which ones are not yet safe."""
 
-    __slots__ = ("acks", "broker", "now_ms", "request", "unsafe")
+    __slots__ = ("acks", "broker", "held", "inspected", "now_ms", "request", "unsafe")
 
     origin = Origin.CLIENT
 
@@ -114,6 +163,8 @@ class _Appending:
         self.acks = acks
         self.now_ms = broker.clock.now_ms()
         self.unsafe: list[tuple[Partition, int, PartitionProduceResponse]] = []
+        self.held: list[_Held] = []
+        self.inspected: Inspected | None = None
 
     def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         replicas = self.broker.replicas
@@ -143,10 +194,13 @@ class _Appending:
                 raise KafkaError(
                     ErrorCode.INVALID_RECORD, "a produce request must carry one batch per partition"
                 )
-            result = partition.append(data.records, self.now_ms, self.acks, self.origin)
+            if self.held and any(each.partition is partition for each in self.held):
+                return self._hold(partition, data, None)  # it must not overtake the one that waits
+            result = partition.append(data.records, self.now_ms, self.acks, self.origin, self.inspected)
+        except Unchecked as unchecked:
+            return self._hold(partition, data, unchecked)
         except KafkaError as error:
-            partition.counters.failed_produces.value += 1
-            return _failure(partition, data.index, error, self.request.version)
+            return self._refuse(partition, data, error)
         log = partition.log
         response = PartitionProduceResponse(
             data.index, ErrorCode.NONE, result.first_offset, result.log_append_time, log.log_start_offset
@@ -156,6 +210,41 @@ class _Appending:
             if log.high_watermark < end or (self.broker.must_flush(partition) and log.flushed_offset < end):
                 self.unsafe.append((partition, end, response))
         return response
+
+    def _refuse(
+        self, partition: Partition, data: PartitionProduceData, error: KafkaError
+    ) -> PartitionProduceResponse:
+        partition.counters.failed_produces.value += 1
+        if error.code in REFUSED_FOR_WHAT_IT_IS:
+            self.broker.inspections.note_refusal(error.code.name)
+        return _failure(partition, data.index, error, self.request.version)
+
+    # -- what takes long to look into -----------------------------------------------------------------
+
+    def _hold(
+        self, partition: Partition, data: PartitionProduceData, unchecked: Unchecked | None
+    ) -> PartitionProduceResponse:
+        """Keep the batch, copied out of the receive buffer, which is used again while we wait."""
+        assert data.records is not None
+        partition.counters.produces.value -= 1  # it will be counted when it comes again
+        if self.inspected is None:
+            data.records = memoryview(bytearray(data.records))
+        placeholder = PartitionProduceResponse(index=data.index)
+        self.held.append(_Held(partition, data, unchecked, placeholder))
+        return placeholder
+
+    async def append_held(self, each: _Held) -> PartitionProduceResponse:
+        partition, data, unchecked, _ = each
+        self.inspected = None
+        if unchecked is not None and data.records is not None:
+            batch = memoryview(data.records)
+            try:
+                self.inspected = await self.broker.inspections.inspect(batch, unchecked, self.now_ms)
+            except KafkaError as error:
+                partition.counters.produces.value += 1
+                return self._refuse(partition, data, error)
+        self.now_ms = self.broker.clock.now_ms()
+        return self._append(partition, data)
 
 
 class _AppendingWithoutZstd(_Appending):
