@@ -38,6 +38,13 @@ class BrokerProcess:
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def memory_peak(self) -> int:
+        """The most memory that the process has taken so far."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+
     def start(self) -> Self:
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers]

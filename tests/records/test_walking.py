@@ -2,7 +2,6 @@
 
 import importlib.util
 import random
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -27,9 +26,9 @@ Outcome = tuple[object, ...]
 
 
 @pytest.fixture(params=["plain", pytest.param("compiled", marks=needs_numba)])
-def each_walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def each_walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     use(request.param, monkeypatch)
-    yield request.param
+    return str(request.param)
 
 
 def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
