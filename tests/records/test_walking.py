@@ -2,6 +2,8 @@
 
 import importlib.util
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -26,16 +28,18 @@ Outcome = tuple[object, ...]
 
 
 @pytest.fixture(params=["plain", pytest.param("compiled", marks=needs_numba)])
-def each_walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    use(request.param, monkeypatch)
-    return str(request.param)
+def each_walk(request: pytest.FixtureRequest) -> Iterator[None]:
+    with using(request.param):
+        yield
 
 
-def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "compiled":
-        assert walking.load_compiled()
-    else:
-        monkeypatch.setattr(walking, "_compiled", None)
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    try:
+        assert name == "plain" or walking.load_compiled()
+        yield
+    finally:
+        walking.set_compiled(None)
 
 
 def by_objects(
@@ -84,49 +88,48 @@ def test_walks_and_objects_agree_on_random_and_damaged_batches(
         batch = with_header(batch, record_count=count, last_offset_delta=count - 1)
     header = read_header(batch)
     expected = by_objects(batch, header, require_keys, bounds)
-    with pytest.MonkeyPatch.context() as patch:
-        use("plain", patch)
+    with using("plain"):
         assert by_walking(batch, header, require_keys, bounds) == expected
     if importlib.util.find_spec("numba") is not None:
-        use("compiled", pytest.MonkeyPatch())
-        assert by_walking(batch, header, require_keys, bounds) == expected
+        with using("compiled"):
+            assert by_walking(batch, header, require_keys, bounds) == expected
 
 
-def test_a_walk_goes_to_the_end_of_good_records(each_walk: str) -> None:
+def test_a_walk_goes_to_the_end_of_good_records(each_walk: None) -> None:
     batch = build_batch(EXAMPLES)
     data = bytes(batch[61:])
     place = walking.walk(data, Place(), len(EXAMPLES), Rules(NOW))
     assert place == (len(EXAMPLES), len(data), NOW + 90_000)
 
 
-def test_a_walk_can_be_taken_in_steps(each_walk: str) -> None:
+def test_a_walk_can_be_taken_in_steps(each_walk: None) -> None:
     batch = build_batch([Record(0, NOW + number, b"k", b"v" * number) for number in range(1700)])
     breaths: list[int] = []
     largest = validate_data(bytes(batch[61:]), read_header(batch), breathe=lambda: breaths.append(1))
     assert (largest, len(breaths)) == (NOW + 1699, 4)
 
 
-def test_long_ways_to_write_a_number_are_read(each_walk: str) -> None:
+def test_long_ways_to_write_a_number_are_read(each_walk: None) -> None:
     """A writer may pad its numbers: 0x80 0x00 is a zero of two bytes."""
     body = b"\x00" + b"\x80\x00" + b"\x80\x80\x00" + b"\x82\x80\x80\x00k" + b"\x82\x00v" + b"\x80\x00"
     data = varint(len(body)) + body
-    assert walking.walk(data, Place(), 1, Rules(NOW)).index == 1
+    assert walking.walk(data, Place(), 1, Rules(NOW)).number == 1
 
 
 @pytest.mark.parametrize("data", [bytearray, bytes])
-def test_any_buffer_will_do(each_walk: str, data: type[bytes] | type[bytearray]) -> None:
-    assert walking.walk(data(build_batch(EXAMPLES)[61:]), Place(), 7, Rules(NOW)).index == 7
+def test_any_buffer_will_do(each_walk: None, data: type[bytes] | type[bytearray]) -> None:
+    assert walking.walk(data(build_batch(EXAMPLES)[61:]), Place(), 7, Rules(NOW)).number == 7
 
 
 @pytest.mark.parametrize("count", [10_001, 5_000_000])
-def test_too_many_headers_are_refused_by_their_number_alone(each_walk: str, count: int) -> None:
+def test_too_many_headers_are_refused_by_their_number_alone(each_walk: None, count: int) -> None:
     body = b"\x00\x00\x00\x01\x01" + varint(count) + bytes(2 * count)
     batch = batch_of(varint(len(body)) + body, 1)
     with pytest.raises(InvalidRecords, match=f"it has {count} headers, and 10000 are allowed"):
         validate_records(batch, read_header(batch), most_headers=10_000)
 
 
-def test_headers_are_allowed_up_to_their_bound(each_walk: str) -> None:
+def test_headers_are_allowed_up_to_their_bound(each_walk: None) -> None:
     record = Record(0, NOW, b"k", b"v", tuple((str(number), b"x") for number in range(100)))
     batch = build_batch([record])
     assert validate_records(batch, read_header(batch), most_headers=100) == NOW
@@ -137,4 +140,4 @@ def test_headers_are_allowed_up_to_their_bound(each_walk: str) -> None:
 def test_the_smallest_record_takes_seven_bytes() -> None:
     data = encode_record(0, 0, Record(0, NOW, None, None))
     assert len(data) == walking.SMALLEST_RECORD
-    assert walk_plain(data, Place(), 1, Rules(NOW)).index == 1
+    assert walk_plain(data, Place(), 1, Rules(NOW)).number == 1

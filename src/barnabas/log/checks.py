@@ -32,6 +32,12 @@ from barnabas.records.walking import SMALLEST_RECORD
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
+_BEGINNING_END = HEADER_SIZE + 4
+_BEGINNINGS = (b"", b"\x1f\x8b\x08\x00", b"\x82SNA", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"", b"", b"")
+"""What nearly all data of each codec begin with; others are looked at closely."""
+
+_RATIOS = tuple(HIGHEST_RATIO.get(codec, 0) for codec in range(COMPRESSION_MASK + 1))
+
 _new_header = BatchHeader._make
 _unpack = HEADER.unpack_from
 
@@ -54,24 +60,27 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
         raise _invalid(
             f"the batch says it has {count} records, and offsets for {header.last_offset_delta + 1}"
         )
-    if header.attributes & COMPRESSION_MASK:
-        _check_compressed(batch, header, largest_data)
-    elif count * SMALLEST_RECORD > size - HEADER_SIZE:
-        raise _too_many_records(header, size - HEADER_SIZE)
+    codec = header.attributes & COMPRESSION_MASK
+    least = count * SMALLEST_RECORD
+    if (
+        least > (size - HEADER_SIZE) * _RATIOS[codec]
+        or least > largest_data
+        or (codec and batch[HEADER_SIZE:_BEGINNING_END] != _BEGINNINGS[codec])
+    ):
+        _check_data(batch, header, largest_data)
     return header
 
 
-def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
+def _check_data(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
     """Neither garbage with the name of a codec, nor more records than can come out."""
-    codec = header.attributes & COMPRESSION_MASK
-    payload = batch[HEADER_SIZE:]
-    if not begins_like(codec, payload):
+    codec = header.compression
+    data = batch[HEADER_SIZE:]
+    if codec and not begins_like(codec, data):
         name = Codec(codec).name.lower() if codec in HIGHEST_RATIO else f"codec {codec}, which there is not"
         raise _invalid(f"the records of the batch are not compressed with {name}, as its attributes say")
-    if header.record_count * SMALLEST_RECORD > len(payload):
-        most = min(len(payload) * HIGHEST_RATIO[codec], largest_data)
-        if header.record_count * SMALLEST_RECORD > most:
-            raise _too_many_records(header, most)
+    most = min(len(data) * HIGHEST_RATIO[codec], largest_data) if codec else len(data)
+    if header.record_count * SMALLEST_RECORD > most:
+        raise _too_many_records(header, most)
 
 
 def _too_many_records(header: BatchHeader, data_bytes: int) -> KafkaError:

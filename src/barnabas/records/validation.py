@@ -93,10 +93,10 @@ def validate_data(
     step = count if breathe is None else _STEP
     errors = _Errors()
     place = Place()
-    while place.index < count and not errors.are_enough:
-        stop = min(place.index + step, count)
+    while place.number < count and not errors.are_enough:
+        stop = min(place.number + step, count)
         place = walk(data, place, stop, rules)
-        if place.index < stop:
+        if place.number < stop:
             place = _look_closely(data, place, header, rules, timestamps, errors)
         if breathe is not None:
             breathe()

@@ -36,7 +36,7 @@ class Rules(NamedTuple):
 class Place(NamedTuple):
     """How far a walk has come: the number and position of the next record, the largest timestamp before it."""
 
-    index: int = 0
+    number: int = 0
     position: int = 0
     largest: int = _NO_TIMESTAMP
 
@@ -162,9 +162,14 @@ def compiled_is_wanted() -> bool:
 
 def load_compiled() -> bool:
     """Load it, which takes seconds the first time on a machine: never on a loop. Is it there now?"""
-    global _compiled, _tried
-    if not _tried:
-        _tried = True
-        if find_spec("numba") is not None:
-            _compiled = import_module("barnabas.records.columnar.walk_kernels").walk_compiled
+    global _tried
+    _tried = True
+    if find_spec("numba") is not None:
+        set_compiled(import_module("barnabas.records.columnar.walk_kernels").walk_compiled)
     return _compiled is not None
+
+
+def set_compiled(compiled: Walk | None) -> None:
+    """Use this walk from now on, or the plain one."""
+    global _compiled
+    _compiled = compiled

@@ -15,6 +15,7 @@ from barnabas.cluster.memory import MemoryCluster, MemorySession
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.server.broker import Broker
+from barnabas.server.memory import MemoryPool
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
@@ -78,7 +79,7 @@ class _NoThreads:
         await asyncio.sleep(self._delay())
         return result
 
-    def close(self) -> None:
+    def close(self, *, drop_waiting: bool = False) -> None:
         """Nothing runs."""
 
 
@@ -88,6 +89,7 @@ class _NoSockets:
     def __init__(self) -> None:
         self.listeners: list[Any] = []
         self.connections: list[Any] = []
+        self.memory = MemoryPool(0)
 
     def open(self) -> None: ...
     def close(self) -> None: ...
