@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol import Message, ProtocolError, decode, decode_request_header, decode_whole, encode
 from barnabas.protocol.codec import decoder
-from barnabas.protocol.messages.fetch import FetchRequest, FetchTopic
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.protocol.messages.metadata import (
     ApiVersionsRequest,
     MetadataRequest,
@@ -20,7 +20,7 @@ from barnabas.protocol.messages.metadata import (
 )
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
-from barnabas.protocol.wire import unsigned_varint
+from barnabas.protocol.wire import MAX_ELEMENTS, TooManyElementsError, unsigned_varint
 from tests.protocol.catalogue import ALL_MESSAGES, ALL_VERSIONS
 from tests.protocol.samples import sample
 
@@ -94,9 +94,32 @@ def test_an_array_count_beyond_the_bytes_that_remain_is_refused(count: int) -> N
         decode(MetadataRequest, 9, compact)
 
 
-def test_more_than_a_million_elements_are_refused_even_if_they_are_there() -> None:
-    names = bytes([1]) * 1_000_001
-    with pytest.raises(ProtocolError, match="claims 1000001 elements"):
+def test_elements_are_counted_over_all_arrays_of_a_message() -> None:
+    topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=index) for index in range(3)])] * 4
+    forgotten = [ForgottenTopic(topic="t", partitions=list(range(50)))]
+    encoded = memoryview(encode(FetchRequest(topics=topics, forgotten_topics_data=forgotten), 12))
+    decode_within = decoder(FetchRequest, 12)
+    elements = 4 + 4 * 3 + 1 + 50
+    assert len(decode_within(encoded, 0, len(encoded), elements)[0].topics) == 4
+    with pytest.raises(TooManyElementsError, match="partitions"):
+        decode_within(encoded, 0, len(encoded), elements - 1)
+
+
+def test_tagged_fields_that_nobody_knows_count_as_elements() -> None:
+    unknown = b"\x07\0" * 20
+    encoded = memoryview(encode(ApiVersionsRequest("me", "1"), 3)[:-1] + b"\x14" + unknown)
+    decode_within = decoder(ApiVersionsRequest, 3)
+    assert decode_within(encoded, 0, len(encoded), 20)[1] == len(encoded)
+    with pytest.raises(TooManyElementsError, match="tagged fields"):
+        decode_within(encoded, 0, len(encoded), 19)
+    known = memoryview(encode(FetchRequest(), 12)[:-1] + b"\x14" + unknown)
+    with pytest.raises(TooManyElementsError, match="tagged fields"):
+        decoder(FetchRequest, 12)(known, 0, len(known), 19)
+
+
+def test_without_a_bound_of_its_own_a_reader_takes_four_million_elements() -> None:
+    names = bytes([1]) * (MAX_ELEMENTS + 1)
+    with pytest.raises(TooManyElementsError):
         decode(DeleteTopicsRequest, 4, unsigned_varint(len(names) + 1) + names + bytes(5))
 
 

@@ -13,8 +13,8 @@ from barnabas.protocol.wire import EncodeError, ProtocolError, UnknownVersionErr
 
 M = TypeVar("M", bound=Message)
 
-# (buffer, position, limit) -> (message, position behind it)
-Decoder = Callable[[memoryview, int, int], tuple[M, int]]
+# (buffer, position, limit, budget of elements unless MAX_ELEMENTS) -> (message, position behind it)
+Decoder = Callable[..., tuple[M, int]]
 
 # (message, output so far, finished parts) -> the buffer that holds the rest of the output
 Encoder = Callable[[M, bytearray, list[Any]], bytearray]

@@ -6,7 +6,8 @@ attributes, and lengths below 128 never leave the function.
 
 Bounds: reading a number beyond the end raises, and slicing beyond it yields less than asked for while
 the position moves on. Positions only ever grow, so that one comparison at the very end catches every
-overrun; only array counts are checked before, because they make us allocate.
+overrun; only array counts are checked before, because they make us allocate. `budget` is how many elements the
+arrays of the whole message may have together, tagged fields that nobody knows included.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class DecoderSource:
         self.text = "\n".join(self._lines)
 
     def _write_function(self, cls: type[Message]) -> None:
-        self._lines.append("def decode(buffer, position, limit):")
+        self._lines.append(f"def decode(buffer, position, limit, budget={wire.MAX_ELEMENTS}):")
         self._line("if limit != len(buffer):")
         self._line("    buffer = buffer[:limit]")
         with self._block("try:"):
@@ -208,8 +209,9 @@ class DecoderSource:
     def _read_elements(self, field: Field, target: str, count: str) -> None:
         kind = field.element if isinstance(field.element, str) else "structure"
         smallest = max(1, smallest_size(kind, field.element, self.version, self.flexible))
-        self._line(f"if {count} * {smallest} > limit - position or {count} > {wire.MAX_ARRAY_ELEMENTS}:")
-        self._line(f'    refuse_count("{field.name}", {count})')
+        self._line(f"budget -= {count}")
+        self._line(f"if {count} * {smallest} > limit - position or budget < 0:")
+        self._line(f'    refuse_count("{field.name}", {count}, (limit - position) // {smallest})')
         if kind in FIXED_WIDTH and kind != "uuid":
             self._read_numbers(kind, target, count)
         else:
@@ -236,10 +238,13 @@ class DecoderSource:
         self._pending.append(("B", count))
         if not tagged:
             with self._block(f"if {count}:"):
-                self._line("position = skip_tagged_fields(buffer, position - 1)")
+                self._line("position, budget = skip_counted_tags(buffer, position - 1, budget)")
             return
         with self._block(f"if {count}:"):
             self._line(f"{count}, position = read_tag_count(buffer, position - 1)")
+            self._line(f"budget -= {count}")
+            self._line("if budget < 0:")
+            self._line('    refuse_elements("tagged fields")')
             with self._block(f"for _ in range({count}):"):
                 self._read_one_tagged_field(tagged, target)
 
@@ -262,8 +267,9 @@ _WIRE_NAMES = (
     "read_tag_count",
     "read_unsigned_varint",
     "refuse_count",
+    "refuse_elements",
     "refuse_end",
     "refuse_null",
     "refuse_tag_size",
-    "skip_tagged_fields",
+    "skip_counted_tags",
 )

@@ -223,7 +223,7 @@ class Message(Struct):
     min_version: ClassVar[int]
     max_version: ClassVar[int]
     first_flexible: ClassVar[int]
-    decoders: ClassVar[dict[int, Callable[[memoryview, int, int], tuple[Any, int]]]]
+    decoders: ClassVar[dict[int, Callable[..., tuple[Any, int]]]]
     encoders: ClassVar[dict[int, Callable[[Any, bytearray, list[Any]], bytearray]]]
 
     def __init_subclass__(cls, *, versions: str = "", flexible: str = "none", api_key: int = -1) -> None:
