@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import cache
 from typing import Any, TypeVar
 
 from barnabas.protocol.decoder_source import DecoderSource
@@ -18,6 +19,10 @@ Decoder = Callable[..., tuple[M, int]]
 
 # (message, output so far, finished parts) -> the buffer that holds the rest of the output
 Encoder = Callable[[M, bytearray, list[Any]], bytearray]
+
+# The same as generators, which return what the others return
+DecoderInSteps = Callable[..., Generator[None, None, tuple[M, int]]]
+EncoderInSteps = Callable[[M, bytearray, list[Any]], Generator[None, None, bytearray]]
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
@@ -42,6 +47,24 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
         function: Encoder[M] = _compile(cls, version, "encode", source.text, source.names)
         cls.encoders[version] = function
         return function
+
+
+@cache
+def decoder_in_steps(cls: type[M], version: int) -> DecoderInSteps[M]:
+    """Return the decoder of a version as a generator, for messages of many elements."""
+    check_version(cls, version)
+    source = DecoderSource(cls, version, in_steps=True)
+    function: DecoderInSteps[M] = _compile(cls, version, "decode", source.text, source.names, " in steps")
+    return function
+
+
+@cache
+def encoder_in_steps(cls: type[M], version: int) -> EncoderInSteps[M]:
+    """Return the encoder of a version as a generator, for messages of many elements."""
+    check_version(cls, version)
+    source = EncoderSource(cls, version, in_steps=True)
+    function: EncoderInSteps[M] = _compile(cls, version, "encode", source.text, source.names, " in steps")
+    return function
 
 
 def decode(cls: type[M], version: int, buffer: Any, position: int = 0) -> tuple[M, int]:
@@ -91,8 +114,10 @@ def check_version(cls: type[Message], version: int) -> None:
         )
 
 
-def _compile(cls: type[Message], version: int, name: str, text: str, names: dict[str, Any]) -> Any:
-    file_name = f"<{name} {cls.__name__} version {version}>"
+def _compile(
+    cls: type[Message], version: int, name: str, text: str, names: dict[str, Any], how: str = ""
+) -> Any:
+    file_name = f"<{name} {cls.__name__} version {version}{how}>"
     linecache.cache[file_name] = (len(text), None, text.splitlines(keepends=True), file_name)
     exec(compile(text, file_name, "exec"), names)  # generated from our own declarations
     return names[name]

@@ -8,6 +8,9 @@ Bounds: reading a number beyond the end raises, and slicing beyond it yields les
 the position moves on. Positions only ever grow, so that one comparison at the very end catches every
 overrun; only array counts are checked before, because they make us allocate. `budget` is how many elements the
 arrays of the whole message may have together, tagged fields that nobody knows included.
+
+A decoder in steps is the same function as a generator: it yields after each STEP elements, so that a message of many
+elements can be decoded while others are served, and returns what the plain one returns.
 """
 
 from __future__ import annotations
@@ -41,9 +44,10 @@ def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -
 class DecoderSource:
     """Writes one decoder; `text` is its source and `names` what the source refers to."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.version = version
         self.flexible = cls.is_flexible(version)
+        self._in_steps = in_steps
         self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
         self.names |= {"new": object.__new__, "unpack_from": struct.unpack_from, "struct_error": struct.error}
         self._lines: list[str] = []
@@ -57,6 +61,9 @@ class DecoderSource:
         self._lines.append(f"def decode(buffer, position, limit, budget={wire.MAX_ELEMENTS}):")
         self._line("if limit != len(buffer):")
         self._line("    buffer = buffer[:limit]")
+        if self._in_steps:
+            self._line(f"left = {wire.STEP}")
+            self._line("yield")
         with self._block("try:"):
             self._read_struct(cls, "message")
         self._line("except (struct_error, IndexError, UnicodeDecodeError) as error:")
@@ -232,6 +239,11 @@ class DecoderSource:
                 self._read_value(kind, field.name, item, nullable=False)
             self._flush()
             self._line(f"{items}.append({item})")
+            if self._in_steps:
+                self._line("left -= 1")
+                self._line("if not left:")
+                self._line(f"    left = {wire.STEP}")
+                self._line("    yield")
 
     def _read_tagged_fields(self, tagged: list[Field], target: str) -> None:
         count = self._variable("tags")

@@ -3,7 +3,8 @@
 The mirror image of decoder_source.py: one function for the whole message, one `struct` call for
 adjacent fixed-width fields together with the length or count behind them, everything into one
 bytearray. Where `records` hold something that is not bytes (a slice of a file), the bytearray ends,
-the value becomes a part of the output as it is, and a new bytearray begins.
+the value becomes a part of the output as it is, and a new bytearray begins. In steps, as decoders, it is a generator
+that yields after each STEP elements.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, defaul
 class EncoderSource:
     """Writes one encoder; `text` is its source and `names` what the source refers to."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.version = version
         self.flexible = cls.is_flexible(version)
+        self._in_steps = in_steps
         self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
         self.names |= {"pack": struct.pack, "struct_error": struct.error}
         self._lines: list[str] = []
@@ -34,6 +36,9 @@ class EncoderSource:
 
     def _write_function(self, cls: type[Message]) -> None:
         self._lines.append("def encode(message, out, parts):")
+        if self._in_steps:
+            self._line(f"left = {wire.STEP}")
+            self._line("yield")
         with self._block("try:"):
             self._write_struct(cls, "message")
         self._line("except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:")
@@ -204,6 +209,12 @@ class EncoderSource:
                 self._write_struct(field.element, item)
             else:
                 self._write_value(kind, item, nullable=False)
+            if self._in_steps:
+                self._flush()
+                self._line("left -= 1")
+                self._line("if not left:")
+                self._line(f"    left = {wire.STEP}")
+                self._line("    yield")
 
     def _write_tagged_fields(self, tagged: list[Field], source: str) -> None:
         if not tagged:

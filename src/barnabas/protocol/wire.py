@@ -13,6 +13,9 @@ from typing import Any, Never
 MAX_ELEMENTS = 4_000_000
 MAX_TAGGED_FIELDS = 10_000
 
+# The elements after which a codec that works in steps lets others go on: about half a millisecond.
+STEP = 256
+
 # Compact strings could be longer, but Kafka keeps the limit of the old int16 length.
 MAX_STRING_BYTES = 0x7FFF
 
