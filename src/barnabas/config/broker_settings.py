@@ -128,6 +128,16 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             "Requests that take longer than this, besides the time they asked to wait, are logged. 0 logs "
             "none.",
             AtLeast(0), mode=_CLUSTER_WIDE),
+    Setting("barnabas.request.max.elements", Kind.INT, "100000",
+            "The elements that all arrays of one request may have together; enough to create 5,000 topics with "
+            "their settings, or to commit 50,000 offsets. Requests that cannot be served in parts (joining a "
+            "group, say) may have 10,000.", AtLeast(10_000), mode=_CLUSTER_WIDE),
+    Setting("barnabas.heavy.request.max.bytes", Kind.INT, "16777216",
+            "The longest request that has more than 1,000 elements, or that is longer than 1 MiB and no "
+            "Produce.", AtLeast(1 << 20), mode=_CLUSTER_WIDE),
+    Setting("barnabas.response.max.bytes", Kind.INT, "33554432",
+            "The longest answer to a request of many elements or about many things, records not counted.",
+            AtLeast(1 << 20), mode=_CLUSTER_WIDE),
     Setting("barnabas.metrics.listen", Kind.STRING, "",
             "HOST:PORT where metrics and health are served over HTTP; empty for none.",
             Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),

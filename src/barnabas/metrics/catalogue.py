@@ -37,6 +37,18 @@ REQUEST_MILLISECONDS = Metric(
     "Time from receiving a request to its response in milliseconds; quantiles since the start, estimated.",
     ("request", "quantile"),
 )
+HEAVY_REQUESTS = _counter(
+    "barnabas_heavy_requests_total",
+    "Requests of many elements or bytes, which are decoded, served and answered a turn of the loop at a time.",
+    "request",
+)
+REFUSED_REQUESTS = _counter(
+    "barnabas_refused_requests_total",
+    "Requests that exceeded a limit: elements (barnabas.request.max.elements), bytes "
+    "(barnabas.heavy.request.max.bytes) or answer (barnabas.response.max.bytes).",
+    "request",
+    "limit",
+)
 
 # Topics; each also has a sample without a topic, the sum over all
 BYTES_IN = _counter(

@@ -17,6 +17,8 @@ class RequestMetrics:
     def __init__(self, registry: Registry) -> None:
         self._requests = registry.counter(catalogue.REQUESTS)
         self._seconds = registry.histogram(catalogue.REQUEST_SECONDS)
+        self._heavy = registry.counter(catalogue.HEAVY_REQUESTS)
+        self._refused = registry.counter(catalogue.REFUSED_REQUESTS)
         registry.computed(catalogue.REQUEST_MILLISECONDS, self._milliseconds)
 
     def counter(self, name: str, version: int) -> Counter:
@@ -24,6 +26,12 @@ class RequestMetrics:
 
     def times(self, name: str) -> Histogram:
         return self._seconds.labels(name)
+
+    def heavy(self, name: str) -> Counter:
+        return self._heavy.labels(name)
+
+    def refused(self, name: str, limit: str) -> Counter:
+        return self._refused.labels(name, limit)
 
     def _milliseconds(self) -> Iterator[Sample]:
         for labels, histogram in self._seconds.children():

@@ -51,6 +51,7 @@ from barnabas.server.forwarding import to_controller
 from barnabas.server.from_config import listeners_from, policy_from, replica_fetches_from
 from barnabas.server.handing_over import hand_over
 from barnabas.server.handlers import HANDLERS
+from barnabas.server.heavy import budget_from
 from barnabas.server.inspecting import Inspections
 from barnabas.server.limits import limits_from
 from barnabas.server.listener import Listener
@@ -116,6 +117,7 @@ class Broker:
             HANDLERS,
             RequestMetrics(self.metrics),
             slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
+            budget=budget_from(config),
         )
         self.sockets = self._socket_server()
         self._log_configs = LogConfigs(config)
@@ -394,6 +396,7 @@ class Broker:
         self._use_replication_settings()
         self.sockets.use_limits(limits_from(self.config))
         self.logs.use_config(self.config)
+        self.dispatcher.use_budget(budget_from(self.config))
         self.dispatcher.slow_request_seconds = self.config["barnabas.slow.request.ms"] / 1000 or float("inf")
 
     def _tell_overruled_settings(self) -> None:

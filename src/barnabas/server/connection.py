@@ -403,6 +403,13 @@ class Connection:
         for callback in told or ():
             callback()
 
+    def hold_memory(self, size: int) -> None:
+        """Count a request that was copied against the memory pool, until `release_memory`."""
+        self._server.memory.reserve(size)
+
+    def release_memory(self, size: int) -> None:
+        self._server.memory.release(size)
+
     def _give_back_memory(self, memory: MemoryPool) -> None:
         address, length, end = self.peer[0], self._frame_length, self._frame_end
         backlog = self._backlog

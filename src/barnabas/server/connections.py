@@ -147,9 +147,13 @@ class Connections:
                 connection.close(EVICTED, logging.WARNING)
 
     def close_holders(self, file: File, position: int) -> None:
-        """Close those that are about to send what lies beyond `position`: the file is cut there."""
+        """Close those that are about to send what lies beyond `position`: the file is cut there.
+
+        A large answer that is still being made may hold some of it as well.
+        """
         for connection in self:
-            if connection.output.holds_beyond(file, position):
+            is_making_one = any(request.is_large for request in connection.unanswered)
+            if is_making_one or connection.output.holds_beyond(file, position):
                 connection.close("what it was being sent has been truncated", logging.INFO)
 
     def stop_reading(self) -> None:

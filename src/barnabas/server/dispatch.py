@@ -2,6 +2,7 @@
 
 A handler's first stage runs when the request is read. It answers by returning the response; or it returns None and
 calls `request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
+Requests of many elements take another way, a turn of the loop at a time (`server/heavy.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
-from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
+from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
 from barnabas.server.connection import ANSWERS, HANDLER
+from barnabas.server.heavy import Budget, ExceededError, HeavyRequests
 from barnabas.server.injection import Injections
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES
-from barnabas.server.routes import Handler, Route
+from barnabas.server.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
 
 if TYPE_CHECKING:
     from barnabas.server.connection import Connection
@@ -32,6 +34,7 @@ __all__ = ["Dispatcher", "Handler", "Request"]
 
 log = logging.getLogger(__name__)
 
+DEFAULT_BUDGET = Budget()
 _NO_PARTS: tuple[Part, ...] = ()
 
 
@@ -39,8 +42,8 @@ class Request:
     """One request until it is answered, which happens once: now, later, or (acks=0) with nothing."""
 
     __slots__ = (
-        "answer", "api_key", "client_id", "connection", "correlation_id", "dispatcher", "is_queued", "patience",
-        "received", "route", "version", "within",
+        "answer", "api_key", "client_id", "connection", "correlation_id", "dispatcher", "is_large", "is_queued",
+        "patience", "received", "route", "version", "within",
     )  # fmt: skip
 
     def __init__(
@@ -58,27 +61,37 @@ class Request:
         self.within = 0.0  # seconds that the client gave us, if it said so and we may need them
         self.answer: Sequence[Part] | None = None
         self.is_queued = False
+        self.is_large = False  # the answer has many elements: it is encoded a turn at a time
 
     def __repr__(self) -> str:
         return f"{self.route.name} version {self.version} on {self.connection!r}"
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Has the client gone?"""
+        return self.connection.closed
+
     def respond(self, response: Message) -> None:
         """Answer; does nothing when the client has gone."""
         if self.connection.closed:
+            return
+        if self.is_large:
+            self.dispatcher.respond_in_turns(self, response)
             return
         try:
             answer = self.route.write(self.correlation_id, response)
         except Exception as error:  # a response that cannot be encoded must not be waited for
             self.dispatcher.fail(self, error)
         else:
-            self._finish(answer)
+            self.finish(answer)
 
     def respond_nothing(self) -> None:
         """Let the next response go out without one to this request."""
         if not self.connection.closed:
-            self._finish(_NO_PARTS)
+            self.finish(_NO_PARTS)
 
-    def _finish(self, answer: Sequence[Part]) -> None:
+    def finish(self, answer: Sequence[Part]) -> None:
+        """Send an answer that is encoded."""
         if self.answer is not None:
             raise RuntimeError(f"{self!r} is answered twice")
         self.answer = answer
@@ -97,6 +110,7 @@ class Dispatcher:
         metrics: RequestMetrics,
         *,
         slow_request_seconds: float = 0.0,
+        budget: Budget = DEFAULT_BUDGET,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._broker = broker
@@ -107,6 +121,10 @@ class Dispatcher:
         self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
         self._tasks: set[asyncio.Task[None]] = set()
         self._injections = Injections()
+        self._heavy = HeavyRequests(metrics, budget)
+
+    def use_budget(self, budget: Budget) -> None:
+        self._heavy.budget = budget
 
     def inject(self, api_key: int, error: int, times: int = 1) -> None:
         """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
@@ -134,9 +152,16 @@ class Dispatcher:
                 remember_client_id(connection, buffer, position, end, client_id_length)
             if route.flexible:
                 body = body + 1 if buffer[body] == 0 else skip_tagged_fields(buffer[:end], body)
+            if end - body > route.bytes_at_once:
+                self._take_heavy(connection, route, correlation_id, buffer[body:end])
+                return
             if route.is_coroutine:
                 buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
-            message = route.decode(buffer, body, end)[0]
+            message = route.decode(buffer, body, end, ELEMENTS_AT_ONCE)[0]
+        except TooManyElementsError:
+            assert route is not None
+            self._take_heavy(connection, route, correlation_id, buffer[body:end])
+            return
         except (ProtocolError, StructError, IndexError, UnicodeDecodeError) as error:
             connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
             return
@@ -148,6 +173,13 @@ class Dispatcher:
             self._settle(connection, request, response)
         except Exception as error:
             self.fail(request, error)
+
+    def call(
+        self, request: Request, message: Message, function: HandlerFunction
+    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+        """The first stage of a heavy request."""
+        injected = self._injections.answer(message, request.route) if self._injections else None
+        return injected or function(self._broker, request, message)
 
     def _settle(
         self,
@@ -167,7 +199,7 @@ class Dispatcher:
             request.answer = request.route.write(request.correlation_id, response)
             self.finished(request)
         else:
-            self._start_task(connection, request, response)
+            self._start_task(connection, request, self._run(request, response))
             return
         if connection.unanswered:
             request.is_queued = True
@@ -193,24 +225,83 @@ class Dispatcher:
             task.cancel()
 
     def _start_task(
-        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, Message | None]
+        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, None]
     ) -> None:
+        """Run what resumes the connection at its end."""
         request.is_queued = True
         connection.unanswered.append(request)
         connection.pause(HANDLER)
-        task = asyncio.get_running_loop().create_task(self._run(request, coroutine))
+        self._keep_task(coroutine)
+
+    def _keep_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
         try:
-            response = await coroutine
-            if response is not None:
+            if request.is_large:
+                await self._heavy.finish(request, coroutine)
+            elif (response := await coroutine) is not None:
                 request.respond(response)
         except Exception as error:
-            self.fail(request, error)
+            self._end(request, error)
         finally:
             request.connection.resume(HANDLER)
+
+    # Requests and answers of many elements
+
+    def _take_heavy(
+        self, connection: Connection, route: Route, correlation_id: int, body: memoryview
+    ) -> None:
+        """Serve a request that is copied, because it will take several turns."""
+        request = Request(self, connection, route, correlation_id)
+        request.is_large = True
+        route.count.value += 1
+        problem = self._heavy.weigh(request, len(body))
+        copied = bytearray() if problem else bytearray(body)  # logs write into batches
+        self._start_task(connection, request, self._serve(request, memoryview(copied), problem))
+
+    async def _serve(self, request: Request, body: memoryview, problem: ExceededError | None) -> None:
+        connection, size = request.connection, len(body)
+        connection.hold_memory(size)
+        try:
+            if problem is not None:
+                raise problem
+            await self._heavy.serve(request, body)
+        except Exception as error:
+            self._end(request, error)
+        finally:
+            connection.release_memory(size)
+            connection.resume(HANDLER)
+
+    def respond_in_turns(self, request: Request, response: Message) -> None:
+        """Answer later, when many elements are encoded."""
+
+        async def respond() -> None:
+            try:
+                await self._heavy.respond(request, response)
+            except Exception as error:
+                self._end(request, error)
+
+        self._keep_task(respond())
+
+    def _end(self, request: Request, error: Exception) -> None:
+        """A request cannot be served: because it exceeds a bound, cannot be decoded, or by a mistake of ours."""
+        if isinstance(error, ExceededError):
+            self._refuse(request, error)
+        elif isinstance(error, ProtocolError):
+            request.connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
+        else:
+            self.fail(request, error)
+
+    def _refuse(self, request: Request, error: ExceededError) -> None:
+        response = self._heavy.refusal(request, error)
+        if response is None:
+            request.connection.close(f"a request is refused: {error}", logging.WARNING)
+        else:
+            request.is_large = False
+            request.respond(response)
 
     # What is not served
 

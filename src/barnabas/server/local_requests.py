@@ -17,13 +17,17 @@ CLIENT_ID = "broker"
 class LocalRequest:
     """What handlers need of a `Request`."""
 
-    __slots__ = ("_answer", "api_key", "client_id", "patience", "version", "within")
+    __slots__ = ("_answer", "api_key", "client_id", "connection", "is_large", "patience", "version", "within")
+
+    is_abandoned = False
 
     def __init__(self, handler: Handler) -> None:
         self.api_key = handler.request_class.api_key
         self.version = handler.max_version
         self.client_id = CLIENT_ID
+        self.connection = None
         self.patience = self.within = 0.0
+        self.is_large = False
         self._answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def respond(self, response: Message) -> None:

@@ -6,21 +6,30 @@ API in use: the compiled decoder and encoder, the function, and what is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
-from struct import Struct
+from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.api import APIS, ApiKey
-from barnabas.protocol.codec import Encoder, decoder, encoder
-from barnabas.protocol.schema import Message
+from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
+from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
     from barnabas.server.output import Part
 
-_RESPONSE_START = Struct(">ii")  # the length of the rest, the correlation id
+_RESPONSE_START = Layout(">ii")  # the length of the rest, the correlation id
+
+# Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
+ELEMENTS_AT_ONCE = 1_000
+BYTES_AT_ONCE = 1 << 20
+
+# What a request may have whose handler cannot serve it in turns.
+ELEMENTS_OF_ONE_TURN = 10_000
+
+NO_BOUND = 1 << 62
 
 HandlerFunction = Callable[[Any, "Request", Any], Message | Coroutine[Any, Any, Message | None] | None]
 
@@ -34,14 +43,16 @@ class Handler(NamedTuple):
     function: HandlerFunction
     advertised_min: int | None = None
     """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
+    in_turns: HandlerFunction | None = None
+    """Serves requests of many elements a turn at a time (`server/slices.py`)."""
 
 
 class Route:
     """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
 
     __slots__ = (
-        "api_key", "count", "decode", "encode", "flexible", "function", "handler", "is_coroutine", "name", "observe",
-        "response_start", "version",
+        "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "is_coroutine",
+        "name", "observe", "response_start", "version",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
@@ -55,6 +66,8 @@ class Route:
         self.encode: Encoder[Any] | None = None  # known with the first response
         self.function = handler.function
         self.is_coroutine = iscoroutinefunction(handler.function)
+        # Records are not copied when they are decoded, so that only what has none takes time by its length.
+        self.bytes_at_once = NO_BOUND if _has_records(request_class) else BYTES_AT_ONCE
         # Flexible response headers end in tagged fields, except that of ApiVersions (KIP-511).
         has_tags = self.flexible and self.api_key != ApiKey.API_VERSIONS
         self.response_start = bytes(_RESPONSE_START.size + has_tags)
@@ -69,6 +82,26 @@ class Route:
         start = bytearray(self.response_start)
         parts: list[Part] = []
         rest = encode(response, start, parts)
+        return self._framed(correlation_id, start, parts, rest)
+
+    def write_in_steps(self, correlation_id: int, response: Message) -> Generator[None, None, Sequence[Part]]:
+        """The same for a response of many elements."""
+        start = bytearray(self.response_start)
+        parts: list[Part] = []
+        rest = yield from encoder_in_steps(type(response), self.version)(response, start, parts)
+        return self._framed(correlation_id, start, parts, rest)
+
+    def decode_in_steps(self, body: memoryview, elements: int) -> Generator[None, None, Message]:
+        """Decode a request that may have so many elements, or only some if it cannot be served in turns."""
+        if self.handler.in_turns is None:
+            elements = min(elements, ELEMENTS_OF_ONE_TURN)
+        decode = decoder_in_steps(self.handler.request_class, self.version)
+        message: Message
+        message, _ = yield from decode(body, 0, len(body), elements)
+        return message
+
+    @staticmethod
+    def _framed(correlation_id: int, start: bytearray, parts: list[Part], rest: bytearray) -> Sequence[Part]:
         if not parts:
             _RESPONSE_START.pack_into(start, 0, len(start) - 4, correlation_id)
             return (start,)
@@ -76,3 +109,10 @@ class Route:
             parts.append(rest)
         _RESPONSE_START.pack_into(start, 0, sum(map(len, parts)) - 4, correlation_id)
         return parts
+
+
+def _has_records(cls: type[Struct]) -> bool:
+    return any(
+        field.wire == "records" or (isinstance(field.element, type) and _has_records(field.element))
+        for field in cls.FIELDS
+    )

@@ -12,8 +12,8 @@ Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
@@ -48,12 +48,22 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from barnabas.protocol.wire import STEP
 from barnabas.server import loggers
 from barnabas.server.config_resources import check_resource, invalid_request, number, require, rules
+from barnabas.server.turns import Turn, finish
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
+
+
+DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds
+
+_ALIKE = frozenset({ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
+"""What looks the same under every name as long as it has the same settings."""
+
+_Wanted = dict[Resource, set[str]]
 
 
 # -- DescribeConfigs -----------------------------------------------------------------------------------
@@ -61,58 +71,117 @@ if TYPE_CHECKING:
 
 def describe_configs(
     broker: Broker, request: Request, message: DescribeConfigsRequest
+) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
+    """Each resource is described once, however often it is named."""
+    description = _Description(broker, message)
+    if len(message.resources) <= DESCRIBED_AT_ONCE:
+        wanted = finish(_wanted(message.resources))
+        return DescribeConfigsResponse(results=[description.of(*item) for item in wanted.items()])
+    request.is_large = True
+    return _describe_in_turns(description, message.resources)
+
+
+async def _describe_in_turns(
+    description: _Description, resources: Iterable[DescribeConfigsResource]
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_describe(broker, resource, message) for resource in message.resources]
-    )
+    turn = Turn()
+    wanted = await turn.run(_wanted(resources))
+    results = await turn.collect(wanted.items(), lambda item: description.of(*item))
+    return DescribeConfigsResponse(results=results)
 
 
-def _describe(
-    broker: Broker, resource: DescribeConfigsResource, message: DescribeConfigsRequest
-) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
+def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _Wanted]:
+    """The settings that are asked for of each resource: none of them means all."""
+    wanted: dict[Resource, set[str]] = {}
+    for count, asked in enumerate(resources):
+        resource = Resource(asked.resource_type, asked.resource_name)
+        keys = set(asked.configuration_keys or ())
+        earlier = wanted.get(resource)
+        wanted[resource] = keys | earlier if keys and earlier else keys if earlier is None else set()
+        if not count % STEP:
+            yield
+    return wanted
+
+
+class _Description:
+    """Describes resources for one request. Resources with the same settings share their rows."""
+
+    def __init__(self, broker: Broker, message: DescribeConfigsRequest) -> None:
+        self._broker = broker
+        self._message = message
+        self._shared: dict[tuple[int, tuple[tuple[str, str], ...]], list[DescribeConfigsResourceResult]] = {}
+        self._room: int = broker.config["barnabas.response.max.bytes"]
+
+    def of(self, resource: Resource, keys: set[str]) -> DescribeConfigsResult:
         # Kafka's answer is an empty text, never null.
-        error_message="",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
-    try:
-        rows = _rows(broker, resource, message)
-    except KafkaError as error:
-        result.error_code = error.code
-        result.error_message = error.message
+        result = DescribeConfigsResult(
+            error_message="", resource_type=resource.type, resource_name=resource.name
+        )
+        try:
+            rows = self._rows(resource)
+            result.configs = [row for row in rows if row.name in keys] if keys else rows
+            self._take_room(result.configs)
+        except KafkaError as error:
+            result.configs = []
+            result.error_code = error.code
+            result.error_message = error.message
         return result
-    keys = resource.configuration_keys
-    result.configs = [row for row in rows if not keys or row.name in keys]
-    return result
+
+    def _take_room(self, rows: list[DescribeConfigsResourceResult]) -> None:
+        self._room -= sum(map(_size, rows))
+        if self._room < 0:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "The answer would be longer than barnabas.response.max.bytes: ask for fewer resources at a time.",
+            )
+
+    def _rows(self, resource: Resource) -> list[DescribeConfigsResourceResult]:
+        if resource.type == ResourceType.BROKER_LOGGER:
+            return _logger_rows(self._broker, resource.name)
+        _check_described(self._broker, resource)
+        overrides = self._broker.image.configs.get(resource, {})
+        key = (resource.type, tuple(overrides.items()))
+        rows = self._shared.get(key) if resource.type in _ALIKE else None
+        if rows is None:
+            rows = [_row(entry, self._message) for entry in _entries(self._broker, resource, overrides)]
+            self._shared[key] = rows
+        return rows
 
 
-def _rows(
-    broker: Broker, resource: DescribeConfigsResource, message: DescribeConfigsRequest
-) -> list[DescribeConfigsResourceResult]:
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
-        return _logger_rows(broker, resource.resource_name)
-    return [
-        _row(entry, message) for entry in _entries(broker, resource.resource_type, resource.resource_name)
-    ]
+def _size(row: DescribeConfigsResourceResult) -> int:
+    """About how long a row is on the wire."""
+    return (
+        20
+        + len(row.name)
+        + len(row.value or "")
+        + len(row.documentation or "")
+        + sum(10 + len(each.name) + len(each.value or "") for each in row.synonyms)
+    )
 
 
-def _entries(broker: Broker, resource_type: int, name: str) -> list[Entry]:
-    overrides = broker.image.configs.get(Resource(resource_type, name), {})
-    if resource_type == ResourceType.TOPIC:
+def _check_described(broker: Broker, resource: Resource) -> None:
+    """Refuse to describe what is not there."""
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
         check_topic_name(name)
         if name not in broker.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, overrides)
-    if resource_type == ResourceType.BROKER:
-        return _broker_entries(broker, name)
-    if resource_type == ResourceType.GROUP:
+    elif kind == ResourceType.GROUP:
         require(name, "Group name must not be empty")
-        return describe_group(broker.config, overrides)
-    if resource_type == ResourceType.CLIENT_METRICS:
+    elif kind == ResourceType.CLIENT_METRICS:
         require(name, "Client metrics subscription name must not be empty")
-        return describe_client_metrics(overrides)
-    raise invalid_request(f"Unsupported resource type: {resource_type}")
+    elif kind != ResourceType.BROKER:
+        raise invalid_request(f"Unsupported resource type: {kind}")
+
+
+def _entries(broker: Broker, resource: Resource, overrides: Mapping[str, str]) -> list[Entry]:
+    if resource.type == ResourceType.TOPIC:
+        return describe_topic(broker.config, overrides)
+    if resource.type == ResourceType.BROKER:
+        return _broker_entries(broker, resource.name)
+    if resource.type == ResourceType.GROUP:
+        return describe_group(broker.config, overrides)
+    return describe_client_metrics(overrides)
 
 
 def _broker_entries(broker: Broker, name: str) -> list[Entry]:

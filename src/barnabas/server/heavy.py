@@ -1,0 +1,140 @@
+"""Requests that weigh much: how many elements and bytes one may have, and how it is served while others are.
+
+A request of few elements is decoded and handled where it lies (`server/dispatch.py`). One of more is copied, its
+connection waits, and it is decoded, handled and answered a turn of the loop at a time. So is a small request whose
+handler says that its answer is large (`request.is_large`). Only a few of them are under way at once, so that memory
+is bounded: the others wait, holding no more than their bytes, which count against `queued.max.request.bytes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.errors import ErrorCode
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.protocol.api import response_class
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import TooManyElementsError
+from barnabas.server.turns import Turn
+
+if TYPE_CHECKING:
+    from barnabas.server.dispatch import Request
+    from barnabas.server.output import Part
+
+# A decoded request of 100,000 elements takes about 20 MB, and so does its answer.
+UNDER_WAY_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one request may cost, with the setting that each bound comes from."""
+
+    elements: int = 100_000  # barnabas.request.max.elements
+    request_bytes: int = 16 << 20  # barnabas.heavy.request.max.bytes
+    response_bytes: int = 32 << 20  # barnabas.response.max.bytes
+
+
+def budget_from(config: BrokerConfig) -> Budget:
+    """Return the bounds that a broker's settings say."""
+    return Budget(
+        elements=config["barnabas.request.max.elements"],
+        request_bytes=config["barnabas.heavy.request.max.bytes"],
+        response_bytes=config["barnabas.response.max.bytes"],
+    )
+
+
+class ExceededError(Exception):
+    """A request or its answer is beyond a bound; `limit` is the metric's name for it."""
+
+    def __init__(self, limit: str, text: str) -> None:
+        super().__init__(text)
+        self.limit = limit
+
+
+class HeavyRequests:
+    """The heavy requests of one broker: some are under way, the others wait in the order of their arrival."""
+
+    def __init__(self, metrics: RequestMetrics, budget: Budget) -> None:
+        self.budget = budget
+        self._metrics = metrics
+        # Apart, so that requests that wait for others do not hold up large answers to small ones.
+        self._heavy = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
+        self._large = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
+
+    def weigh(self, request: Request, size: int) -> ExceededError | None:
+        """Count a heavy request; what is wrong with it if it is too long."""
+        self._metrics.heavy(request.route.name).value += 1
+        if size <= self.budget.request_bytes:
+            return None
+        return ExceededError(
+            "bytes",
+            f"{request.route.name} of {size} bytes, more than {self.budget.request_bytes} "
+            "(barnabas.heavy.request.max.bytes)",
+        )
+
+    async def serve(self, request: Request, body: memoryview) -> None:
+        """Decode a request, have it handled, and send the answer unless the handler gives it later."""
+        async with self._heavy:
+            if request.connection.closed:
+                return
+            message = await self._decode(request, body)
+            function = request.route.handler.in_turns or request.route.function
+            response = request.dispatcher.call(request, message, function)
+            if isinstance(response, Coroutine):
+                response = await response
+            if response is not None:
+                await self.respond(request, response)
+
+    async def _decode(self, request: Request, body: memoryview) -> Message:
+        steps = request.route.decode_in_steps(body, self.budget.elements)
+        try:
+            return await Turn().run(steps)
+        except TooManyElementsError as error:
+            raise ExceededError("elements", f"{error} (barnabas.request.max.elements)") from error
+
+    async def finish(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        """Wait for a large answer to a small request, and send it."""
+        async with self._large:
+            response = await coroutine
+            if response is not None:
+                await self.respond(request, response)
+
+    async def respond(self, request: Request, response: Message) -> None:
+        """Encode an answer of many elements, and send it."""
+        if request.connection.closed:
+            return
+        steps = request.route.write_in_steps(request.correlation_id, response)
+        answer = await Turn().run(steps)
+        size = _bytes_of(answer)
+        if size > self.budget.response_bytes:
+            raise ExceededError(
+                "answer",
+                f"the answer to {request.route.name} has {size} bytes, more than {self.budget.response_bytes} "
+                "(barnabas.response.max.bytes): ask for less at a time",
+            )
+        if not request.connection.closed:
+            request.finish(answer)
+
+    def refusal(self, request: Request, error: ExceededError) -> Message | None:
+        """Count a refused request; the answer to it, if its API has an error for the whole request."""
+        self._metrics.refused(request.route.name, error.limit).value += 1
+        response = response_class(request.api_key)()
+        if not _can_tell(response, "error_code", request.version):
+            return None
+        response.error_code = ErrorCode.POLICY_VIOLATION  # type: ignore[attr-defined]  # checked above
+        if _can_tell(response, "error_message", request.version):
+            response.error_message = str(error)  # type: ignore[attr-defined]
+        return response
+
+
+def _bytes_of(answer: Sequence[Part]) -> int:
+    """How much memory an answer takes: slices of files take none."""
+    return sum(len(part) for part in answer if isinstance(part, (bytes, bytearray)))
+
+
+def _can_tell(response: Message, name: str, version: int) -> bool:
+    return any(field.name == name and field.present_in(version) for field in response.FIELDS)

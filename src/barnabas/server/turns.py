@@ -1,0 +1,65 @@
+"""Work on the loop that takes long, a turn at a time: in between, the loop serves the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeVar
+
+# A ping waits for one turn of each request that works in turns, and for whatever else is ready.
+TURN_SECONDS = 0.004
+
+# Of its time a request that works in turns leaves this much to the others, for each second that it works.
+REST = 0.5
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Turn:
+    """The time that one request has worked without letting go of the loop."""
+
+    __slots__ = ("_began",)
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self._began >= TURN_SECONDS
+
+    async def rest(self) -> None:
+        """Let the others go on, the longer the longer this turn has been."""
+        await asyncio.sleep((time.monotonic() - self._began) * REST)
+        self._began = time.monotonic()
+
+    async def run(self, steps: Generator[None, None, R]) -> R:
+        """Run a generator to its end and return what it returns."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            if self.is_over:
+                await self.rest()
+
+    async def collect(self, items: Iterable[T], make: Callable[[T], R]) -> list[R]:
+        """Make one thing of each item."""
+        made = []
+        for item in items:
+            made.append(make(item))
+            if self.is_over:
+                await self.rest()
+        return made
+
+
+def finish(steps: Generator[None, None, R]) -> R:
+    """Run a generator to its end at once, where there is little to do."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
