@@ -277,14 +277,18 @@ class Dispatcher:
 
     def respond_in_turns(self, request: Request, response: Message) -> None:
         """Answer later, when many elements are encoded."""
+        self._keep_task(self._ending(request, self._heavy.respond(request, response)))
 
-        async def respond() -> None:
-            try:
-                await self._heavy.respond(request, response)
-            except Exception as error:
-                self._end(request, error)
+    def finish_in_turns(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        """Answer a request, to which nobody listens any more, with what a coroutine returns unless it is None."""
+        request.is_large = True
+        self._keep_task(self._ending(request, self._heavy.finish(request, coroutine)))
 
-        self._keep_task(respond())
+    async def _ending(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await coroutine
+        except Exception as error:
+            self._end(request, error)
 
     def _end(self, request: Request, error: Exception) -> None:
         """A request cannot be served: because it exceeds a bound, cannot be decoded, or by a mistake of ours."""

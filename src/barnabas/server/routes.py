@@ -67,7 +67,7 @@ class Route:
         self.function = handler.function
         self.is_coroutine = iscoroutinefunction(handler.function)
         # Records are not copied when they are decoded, so that only what has none takes time by its length.
-        self.bytes_at_once = NO_BOUND if _has_records(request_class) else BYTES_AT_ONCE
+        self.bytes_at_once = NO_BOUND if has_records(request_class) else BYTES_AT_ONCE
         # Flexible response headers end in tagged fields, except that of ApiVersions (KIP-511).
         has_tags = self.flexible and self.api_key != ApiKey.API_VERSIONS
         self.response_start = bytes(_RESPONSE_START.size + has_tags)
@@ -111,8 +111,9 @@ class Route:
         return parts
 
 
-def _has_records(cls: type[Struct]) -> bool:
+def has_records(cls: type[Struct]) -> bool:
+    """Say whether a message holds record batches, which have limits of their own."""
     return any(
-        field.wire == "records" or (isinstance(field.element, type) and _has_records(field.element))
+        field.wire == "records" or (isinstance(field.element, type) and has_records(field.element))
         for field in cls.FIELDS
     )

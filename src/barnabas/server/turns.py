@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from typing import Any, TypeVar
 
 # A ping waits for one turn of each request that works in turns, and for whatever else is ready.
 TURN_SECONDS = 0.004
@@ -53,6 +53,17 @@ class Turn:
             if self.is_over:
                 await self.rest()
         return made
+
+
+def at_once_or_in_turns(request: Any, steps: Generator[None, None, R]) -> R | Coroutine[Any, Any, R]:
+    """What a handler returns whose answer may be large: the answer, if its first step is the last one."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    request.is_large = True
+    return Turn().run(steps)
 
 
 def finish(steps: Generator[None, None, R]) -> R:

@@ -163,7 +163,7 @@ HANDLERS: tuple[Handler, ...] = (
             of=100,
         ),
     ),
-    Handler(FetchRequest, 4, 18, fetch.fetch),
+    Handler(FetchRequest, 4, 18, fetch.fetch, in_turns=fetch.fetch_in_turns),
     _in_slices(
         ListOffsetsRequest,
         1,

@@ -8,7 +8,8 @@ last stable offset) is ever returned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from barnabas.clock import Timer
 from barnabas.cluster.image import MetadataImage
@@ -35,6 +36,9 @@ from barnabas.server.fetch_sessions import (
     FetchSession,
     key_of,
 )
+from barnabas.server.handlers.large_fetch import READ_AT_ONCE, FetchInTurns, is_news, parts_of
+from barnabas.server.slices import with_value
+from barnabas.server.turns import Turn
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
@@ -46,7 +50,9 @@ UNKNOWN_OFFSET = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 
 
-def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
+def fetch(
+    broker: Broker, request: Request, message: FetchRequest
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
     replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
     if message.replica_id >= 0:
         # Before version 15 a follower could not say in which life it is (KIP-903).
@@ -63,6 +69,34 @@ def fetch(broker: Broker, request: Request, message: FetchRequest) -> FetchRespo
         _note_progress(broker, session, message, epoch)
         return ReplicaFetching(broker, request, message, session).start()
     return Fetching(broker, request, message, session).start()
+
+
+async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
+    """The same for a request that names many partitions."""
+    replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
+    turn = Turn()
+    if message.replica_id >= 0:
+        topics = await turn.collect(
+            parts_of(message), lambda part: _refuse_all(part, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        )
+        return FetchResponse(responses=[topic for part in topics for topic in part.responses])
+    try:
+        if replica >= 0:
+            check_broker_epoch(broker.image, replica, epoch)
+        session = broker.fetch_sessions.open(with_value(message, "topics", []), request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    kind = Fetching if replica < 0 else ReplicaFetching
+    if replica >= 0:
+        wait_ms = broker.fetch_sessions.follower_fetches(session, replica)
+        message.max_wait_ms = min(message.max_wait_ms, wait_ms)
+    for part in parts_of(message):
+        session.update(part)
+        if replica >= 0:
+            _note_progress(broker, session, part, epoch)
+        if turn.is_over:
+            await turn.rest()
+    return await kind(broker, request, message, session).start_in_turns()
 
 
 def _note_progress(broker: Broker, session: FetchSession, message: FetchRequest, epoch: int) -> None:
@@ -85,14 +119,16 @@ def _follows(partition: Partition, replica: int, wanted: FetchPartition) -> bool
     )
 
 
-class Fetching:
+class Fetching(FetchInTurns):
     """One fetch request until it is answered: attempt, wait for news, attempt again."""
 
     __slots__ = (
         "_answered",
         "_broker",
         "_committed_only",
+        "_has_news",
         "_held_back",
+        "_is_late",
         "_max_bytes",
         "_min_bytes",
         "_rack",
@@ -100,6 +136,7 @@ class Fetching:
         "_scheduled",
         "_session",
         "_timer",
+        "_trying",
         "_wait_ms",
     )
 
@@ -118,8 +155,12 @@ class Fetching:
         self._timer: Timer | None = None
         self._scheduled = False
         self._answered = False
+        self._trying = self._has_news = self._is_late = False  # of a task that tries in turns
 
-    def start(self) -> FetchResponse | None:
+    def start(self) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+        if len(self._session.ready) > READ_AT_ONCE:
+            self._request.is_large = True
+            return self.start_in_turns()
         cold = self._cold_logs()
         if cold:
             self._broker.page_cache.warm(cold, self._warmed)
@@ -139,6 +180,14 @@ class Fetching:
             if is_cold(partition.log, entry.offset):
                 cold.append((partition.log, entry.offset, min(entry.max_bytes, self._max_bytes)))
         return cold
+
+    async def start_in_turns(self) -> FetchResponse | None:
+        response = await self._attempt_in_turns(final=self._wait_ms <= 0)
+        if response is None:
+            self._wait()
+            if self._session.ready:  # something came in the meantime
+                self._news()
+        return response
 
     def _warmed(self) -> None:
         self._try(final=self._wait_ms <= 0)
@@ -167,7 +216,7 @@ class Fetching:
             return self._answer(found)
         for entry, partition, data in found:
             if partition is not None and entry not in self._held_back:
-                if not _is_news(entry, data):
+                if not is_news(entry, data):
                     session.ready.pop(entry, None)
                 entry.watch(partition)
         return None
@@ -254,7 +303,7 @@ class Fetching:
                 partition.counters.fetches.value += 1
                 if data.error_code:
                     partition.counters.failed_fetches.value += 1
-            news = _is_news(entry, data)
+            news = is_news(entry, data)
             if news or session.full:
                 key = key_of(entry)
                 topic = topics.get(key)
@@ -305,6 +354,9 @@ class Fetching:
     def _try(self, final: bool) -> None:
         if self._answered:
             return
+        if len(self._session.ready) > READ_AT_ONCE:
+            self._try_in_turns(final)
+            return
         try:
             response = self._attempt(final)
         except Exception as error:  # called by the loop, to which nobody listens
@@ -313,6 +365,25 @@ class Fetching:
         else:
             if response is not None:
                 self._request.respond(response)
+
+    def _try_in_turns(self, final: bool) -> None:
+        """Try in a task of its own; what happens meanwhile is looked at afterwards."""
+        self._has_news = self._has_news or self._trying
+        self._is_late = self._is_late or final
+        if self._trying:
+            return
+
+        async def attempt() -> FetchResponse | None:
+            response = await self._attempt_in_turns(self._is_late)
+            if response is None and self._is_late:
+                response = await self._attempt_in_turns(final=True)
+            self._trying = False
+            if response is None and self._has_news:
+                self._news()
+            return response
+
+        self._trying, self._has_news = True, False
+        self._broker.dispatcher.finish_in_turns(self._request, attempt())
 
     def _end(self) -> None:
         self._answered = True
@@ -354,17 +425,6 @@ class ReplicaFetching(Fetching):
             if is_throttled:
                 throttle.take(len(records))
         return data
-
-
-def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
-    return (
-        bool(data.records)
-        or data.error_code != 0
-        or data.high_watermark != entry.sent_high_watermark
-        or data.log_start_offset != entry.sent_log_start
-        or data.diverging_epoch.epoch != NO_EPOCH
-        or data.preferred_read_replica != NO_REPLICA
-    )
 
 
 def _is_held_back(partition: Partition, replica: int) -> bool:

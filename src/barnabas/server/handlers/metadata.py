@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Coroutine, Iterable, Sequence
+from collections.abc import Container, Coroutine, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
@@ -27,6 +27,7 @@ from barnabas.protocol.messages.metadata import (
 from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
 from barnabas.server.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
+from barnabas.server.turns import at_once_or_in_turns
 from barnabas.types import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 _Refusals = dict[str, ErrorCode]
+
+STEP = 500
+"""Partitions that are described in one go: one or two milliseconds' work."""
 
 
 def metadata(
@@ -89,7 +93,8 @@ async def _create_and_answer(
         pass  # the topics stay unknown, and the client asks again
     else:
         refusals = _refusals(results)
-    return _answer(broker, request, message, refusals)
+    answer = _answer(broker, request, message, refusals)
+    return await answer if isinstance(answer, Coroutine) else answer
 
 
 def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
@@ -106,15 +111,26 @@ def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
 
 def _answer(
     broker: Broker, request: Request, message: MetadataRequest, refusals: _Refusals
-) -> MetadataResponse:
+) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    return at_once_or_in_turns(request, _answering(broker, request, message, refusals))
+
+
+def _answering(
+    broker: Broker, request: Request, message: MetadataRequest, refusals: _Refusals
+) -> Generator[None, None, MetadataResponse]:
     image = broker.image
     endpoints = broker.endpoints_for(request.connection)
     view = view_of(broker, [broker_id for broker_id, *_ in endpoints], request.version)
-    operations = ALL_OF_TOPIC if message.include_topic_authorized_operations else NOT_ASKED_FOR
+    view.operations = ALL_OF_TOPIC if message.include_topic_authorized_operations else NOT_ASKED_FOR
+    topics: list[MetadataResponseTopic] = []
     if message.topics is None or (request.version == 0 and not message.topics):
-        topics = [_known(view, topic, operations) for topic in image.topics.values()]
-    else:
-        topics = _asked_for(view, message.topics, operations, refusals)
+        for known in list(image.topics.values()):
+            described = yield from _describing(view, known)
+            topics.append(described)
+    else:  # each topic once, however often it was asked for
+        for asked in {(topic.topic_id, topic.name): topic for topic in message.topics}.values():
+            described = yield from _one(view, asked, refusals)
+            topics.append(described)
     return MetadataResponse(
         brokers=[MetadataResponseBroker(*endpoint) for endpoint in endpoints],
         cluster_id=image.cluster_id,
@@ -126,46 +142,47 @@ def _answer(
     )
 
 
-def _asked_for(
-    view: PartitionView, topics: Iterable[MetadataRequestTopic], operations: int, refusals: _Refusals
-) -> list[MetadataResponseTopic]:
-    """Each topic once, however often it was asked for."""
-    unique = {(topic.topic_id, topic.name): topic for topic in topics}
-    return [_one(view, topic, operations, refusals) for topic in unique.values()]
-
-
 def _one(
-    view: PartitionView, asked: MetadataRequestTopic, operations: int, refusals: _Refusals
-) -> MetadataResponseTopic:
+    view: PartitionView, asked: MetadataRequestTopic, refusals: _Refusals
+) -> Generator[None, None, MetadataResponseTopic]:
     if asked.topic_id != ZERO_UUID:
         topic = view.image.topic_by_id(asked.topic_id)
         if topic is not None:
-            return _known(view, topic, operations)
+            return (yield from _describing(view, topic))
         return MetadataResponseTopic(
             error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
         )
     name = asked.name or ""
     topic = view.image.topics.get(name)
     if topic is not None:
-        return _known(view, topic, operations)
+        return (yield from _describing(view, topic))
     return MetadataResponseTopic(
         error_code=refusals.get(name, unknown_topic_error(name)),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=view.operations,
     )
 
 
-def _known(view: PartitionView, topic: TopicState, operations: int) -> MetadataResponseTopic:
+def _describing(view: PartitionView, topic: TopicState) -> Generator[None, None, MetadataResponseTopic]:
+    """Describe a topic; after each few hundred partitions of all topics the loop may serve others."""
+    partitions: list[MetadataResponsePartition] = []
+    for first in range(0, len(topic.partitions), STEP):
+        some = topic.partitions[first : first + STEP]
+        partitions += [
+            view.at(topic.name, index).describe(index, partition)
+            for index, partition in enumerate(some, first)
+        ]
+        view.described += len(some)
+        if view.described >= STEP:
+            view.described = 0
+            yield
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            view.at(topic.name, index).describe(index, partition)
-            for index, partition in enumerate(topic.partitions)
-        ],
-        topic_authorized_operations=operations,
+        partitions=partitions,
+        topic_authorized_operations=view.operations,
     )
 
 
@@ -201,6 +218,8 @@ class PartitionView:
         failed: frozenset[int] = frozenset(),
     ) -> None:
         self.image = image
+        self.operations = NOT_ASKED_FOR
+        self.described = 0  # partitions since the loop has served others
         self.behind_failed_disks: Container[tuple[str, int]] = ()
         self.without_this_broker = self
         self._reachable = reachable

@@ -150,9 +150,11 @@ class _Service:
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "client_id", "patience",
-        "version", "within",
+        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "client_id", "connection",
+        "is_large", "patience", "version", "within",
     )  # fmt: skip
+
+    is_abandoned = False
 
     def __init__(
         self,
@@ -171,7 +173,9 @@ class _Service:
         self.api_key = message.api_key
         self.version = version
         self.client_id = "simulated"
+        self.connection = None
         self.patience = self.within = 0.0
+        self.is_large = False
 
     def begin(self) -> None:
         if self._is_over:
