@@ -51,7 +51,7 @@ from barnabas.protocol.messages.configs import (
 from barnabas.protocol.wire import STEP
 from barnabas.server import loggers
 from barnabas.server.config_resources import check_resource, invalid_request, number, require, rules
-from barnabas.server.turns import Turn, finish
+from barnabas.server.turns import Turn, at_once_or_in_turns, finish
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -359,20 +359,26 @@ def _new_level(operation: ConfigOperation) -> str | None:
 
 def list_config_resources(
     broker: Broker, request: Request, message: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> ListConfigResourcesResponse | Coroutine[Any, Any, ListConfigResourcesResponse]:
     if request.version == 0:
         wanted: Iterable[int] = (ResourceType.CLIENT_METRICS,)
     else:
         wanted = dict.fromkeys(message.resource_types) or tuple(ResourceType)
     if any(kind not in tuple(ResourceType) for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in wanted
-            for name in _names(broker.image, kind)
-        ]
-    )
+    return at_once_or_in_turns(request, _listing(broker.image, wanted))
+
+
+def _listing(
+    image: MetadataImage, wanted: Iterable[int]
+) -> Generator[None, None, ListConfigResourcesResponse]:
+    response = ListConfigResourcesResponse()
+    for kind in wanted:
+        for name in _names(image, kind):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if not len(response.config_resources) % STEP:
+                yield
+    return response
 
 
 def _names(image: MetadataImage, kind: int) -> Iterable[str]:

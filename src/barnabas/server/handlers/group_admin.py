@@ -8,11 +8,12 @@ OffsetDelete 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.group import Group
 from barnabas.groups.members import Member
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
@@ -34,8 +35,10 @@ from barnabas.protocol.messages.offsets import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from barnabas.protocol.wire import STEP
 from barnabas.server.gathering import Gathering
 from barnabas.server.operations import ALL_OF_GROUP, NOT_ASKED_FOR
+from barnabas.server.turns import at_once_or_in_turns
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -45,25 +48,36 @@ if TYPE_CHECKING:
 FIRST_DESCRIBE_WITH_NOT_FOUND = 6
 
 
-def list_groups(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(
+    broker: Broker, request: Request, message: ListGroupsRequest
+) -> ListGroupsResponse | Coroutine[Any, Any, ListGroupsResponse]:
     try:
         groups = broker.coordinators.groups.all_groups()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
+    return at_once_or_in_turns(request, _listing(groups, message))
+
+
+def _listing(groups: list[Group], message: ListGroupsRequest) -> Generator[None, None, ListGroupsResponse]:
     states = {state.lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state_name,
-                group_type=group.group_type.value,
-            )
-            for group in groups
-            if (not states or group.state_name.lower() in states)
-            and (not types or group.group_type.value in types)
-        ]
+    listed = []
+    for number, group in enumerate(groups, 1):
+        if (not states or group.state_name.lower() in states) and (
+            not types or group.group_type.value in types
+        ):
+            listed.append(_listed(group))
+        if not number % STEP:
+            yield
+    return ListGroupsResponse(groups=listed)
+
+
+def _listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state_name,
+        group_type=group.group_type.value,
     )
 
 

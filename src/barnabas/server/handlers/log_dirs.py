@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
@@ -27,6 +28,8 @@ from barnabas.protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from barnabas.protocol.wire import STEP
+from barnabas.server.turns import at_once_or_in_turns
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,11 +41,18 @@ logger = logging.getLogger(__name__)
 
 def describe_log_dirs(
     broker: Broker, request: Request, message: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
-    wanted = _wanted(message.topics)
-    return DescribeLogDirsResponse(
-        results=[_describe(broker, folder, wanted) for folder in broker.logs.folders]
-    )
+) -> DescribeLogDirsResponse | Coroutine[Any, Any, DescribeLogDirsResponse]:
+    return at_once_or_in_turns(request, _describing(broker, _wanted(message.topics)))
+
+
+def _describing(
+    broker: Broker, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, DescribeLogDirsResponse]:
+    response = DescribeLogDirsResponse()
+    for folder in broker.logs.folders:
+        described = yield from _describe(broker, folder, wanted)
+        response.results.append(described)
+    return response
 
 
 def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]] | None:
@@ -52,16 +62,23 @@ def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]]
     )
 
 
-def _describe(broker: Broker, folder: str, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _describe(
+    broker: Broker, folder: str, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, DescribeLogDirsResult]:
     if folder in broker.logs.offline_dirs:
         return DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(folder)
         )
     total, usable = broker.files.capacity(folder)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for row in (*map(_partition, broker.logs.in_folder(folder)), *_futures(broker, folder)):
-        if wanted is None or row[0] in wanted:
-            topics.setdefault(row[0].topic, []).append(row[1])
+    for number, log in enumerate(broker.logs.in_folder(folder), 1):
+        if wanted is None or log.topic_partition in wanted:
+            topics.setdefault(log.topic_partition.topic, []).append(_partition(log))
+        if not number % STEP:
+            yield
+    for place, row in _futures(broker, folder):
+        if wanted is None or place in wanted:
+            topics.setdefault(place.topic, []).append(row)
     return DescribeLogDirsResult(
         log_dir=os.path.abspath(folder),
         topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
@@ -88,8 +105,8 @@ def _futures(broker: Broker, folder: str) -> list[tuple[TopicPartition, Describe
     ]
 
 
-def _partition(log: Log) -> tuple[TopicPartition, DescribeLogDirsPartition]:
-    return log.topic_partition, DescribeLogDirsPartition(
+def _partition(log: Log) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
         partition_index=log.topic_partition.partition,
         partition_size=log.size_bytes,
         # How far this copy is behind what is committed: nothing, for a leader.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Generator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.transactions import (
@@ -20,6 +21,8 @@ from barnabas.protocol.messages.transactions import (
     TopicData,
     TopicResponse,
 )
+from barnabas.protocol.wire import STEP
+from barnabas.server.turns import at_once_or_in_turns
 from barnabas.transactions.listing import Filters
 from barnabas.transactions.transaction import Transaction
 
@@ -114,7 +117,7 @@ def _fill(state: DescribeTransactionsTransactionState, found: Transaction | Kafk
 
 def list_transactions(
     broker: Broker, request: Request, message: ListTransactionsRequest
-) -> ListTransactionsResponse:
+) -> ListTransactionsResponse | Coroutine[Any, Any, ListTransactionsResponse]:
     runtime = broker.coordinators.transactions.runtime
     if runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -125,18 +128,27 @@ def list_transactions(
         message.transactional_id_pattern,
     )
     known = [transaction for _, shard in runtime.shards() for transaction in shard]
-    try:
-        selected = filters.select(known, broker.clock.now_ms())
-    except KafkaError as error:
-        return ListTransactionsResponse(error_code=error.code)
-    return ListTransactionsResponse(
-        unknown_state_filters=filters.unknown_states,
-        transaction_states=[
-            ListTransactionsTransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state.label,
-            )
-            for one in selected
-        ],
+    return at_once_or_in_turns(request, _listing(known, filters, broker.clock.now_ms()))
+
+
+def _listing(
+    known: list[Transaction], filters: Filters, now_ms: int
+) -> Generator[None, None, ListTransactionsResponse]:
+    response = ListTransactionsResponse(unknown_state_filters=filters.unknown_states)
+    for first in range(0, max(len(known), 1), STEP):
+        try:
+            selected = filters.select(known[first : first + STEP], now_ms)
+        except KafkaError as error:
+            return ListTransactionsResponse(error_code=error.code)
+        response.transaction_states += [_listed(transaction) for transaction in selected]
+        if first + STEP < len(known):
+            yield
+    return response
+
+
+def _listed(transaction: Transaction) -> ListTransactionsTransactionState:
+    return ListTransactionsTransactionState(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        transaction_state=transaction.state.label,
     )
