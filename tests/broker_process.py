@@ -39,10 +39,14 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def memory_peak(self) -> int:
         """The most memory that the process has taken so far."""
-        assert self._process is not None
-        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        status = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
 
     def start(self) -> Self:

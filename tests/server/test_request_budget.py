@@ -1,0 +1,133 @@
+"""One anonymous client asks for as much as it can; the others notice nothing, and memory stays bounded."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.codec import decode_whole
+from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from barnabas.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from barnabas.protocol.wire import unsigned_varint
+from tests.broker_process import BrokerProcess
+from tests.server.extremes import ask
+from tests.server.harness import frame
+from tests.server.pings import Pings
+
+log = logging.getLogger(__name__)
+
+MEGABYTE = 1 << 20
+LONGEST_WAIT = 0.250  # the target is 0.1 s; machines that run tests are busy
+MORE_MEMORY = 64 * MEGABYTE
+BROKER = 4  # the resource type
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("budget")).start()
+    yield process
+    process.stop()
+
+
+def peak_memory(broker: BrokerProcess) -> int:
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def tiny_topics(version: int, size: int) -> bytes:
+    """An AddPartitionsToTxn that consists of topics of three bytes: no name, no partitions, no tags."""
+    header = RequestHeader(AddPartitionsToTxnRequest.api_key, version, 1, "test")
+    if version < 4:
+        empty = AddPartitionsToTxnRequest(v3_and_below_transactional_id="t")
+    else:
+        empty = AddPartitionsToTxnRequest(transactions=[AddPartitionsToTxnTransaction(transactional_id="t")])
+    whole = b"".join(encode_request(header, empty))[4:]
+    behind = 1 if version < 4 else 2  # tags of the transaction, and of the request
+    body = whole[: -behind - 1] + unsigned_varint(size // 3 + 1) + b"\1\1\0" * (size // 3) + whole[-behind:]
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_transaction_of_ten_megabytes_of_tiny_topics_holds_up_nobody(
+    broker: BrokerProcess, version: int
+) -> None:
+    request = tiny_topics(version, 10 * MEGABYTE)
+    before = peak_memory(broker)
+    with Pings(broker.port) as pings:
+        answer = ask(broker.port, request)
+    grown = peak_memory(broker) - before
+    log.info("longest ping %.0f ms, %d MB more", pings.longest * 1000, grown // MEGABYTE)
+    if version < 4:
+        assert answer is None
+        assert any("barnabas.request.max.elements" in line for line in broker.lines)
+    else:
+        assert answer is not None
+        refusal = decode_whole(AddPartitionsToTxnResponse, version, answer, 5)
+        assert refusal.error_code == ErrorCode.POLICY_VIOLATION
+    assert pings.longest < LONGEST_WAIT
+    assert grown < len(request) + MORE_MEMORY
+
+
+def test_the_largest_transaction_that_is_served_holds_up_nobody(broker: BrokerProcess) -> None:
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])] * 49_000
+    transaction = AddPartitionsToTxnTransaction(transactional_id="t", topics=topics)
+    request = frame(AddPartitionsToTxnRequest(transactions=[transaction]), 5)
+    before = peak_memory(broker)
+    with Pings(broker.port) as pings:
+        answer = ask(broker.port, request)
+    grown = peak_memory(broker) - before
+    log.info("longest ping %.0f ms, %d MB more", pings.longest * 1000, grown // MEGABYTE)
+    assert answer is not None
+    decoded = decode_whole(AddPartitionsToTxnResponse, 5, answer, 5)
+    results = decoded.results_by_transaction[0].topic_results
+    assert sum(len(topic.results_by_partition) for topic in results) == 49_000
+    assert pings.longest < LONGEST_WAIT
+    assert grown < len(request) + MORE_MEMORY
+
+
+def test_a_broker_that_is_named_two_thousand_times_is_described_once(broker: BrokerProcess) -> None:
+    everything = DescribeConfigsResource(BROKER, "1", None)
+    request = frame(
+        DescribeConfigsRequest(
+            resources=[everything] * 2_000, include_synonyms=True, include_documentation=True
+        ),
+        4,
+    )
+    with Pings(broker.port) as pings:
+        answer = ask(broker.port, request)
+    log.info("longest ping %.0f ms, an answer of %d bytes", pings.longest * 1000, len(answer or b""))
+    assert answer is not None
+    response = decode_whole(DescribeConfigsResponse, 4, answer, 5)
+    assert len(response.results) == 1
+    assert len(response.results[0].configs) > 100
+    assert len(answer) < MEGABYTE
+    assert pings.longest < LONGEST_WAIT
+
+
+def test_settings_asked_for_in_two_places_are_described_together(broker: BrokerProcess) -> None:
+    def asked(*rows: DescribeConfigsResource) -> list[str]:
+        answer = ask(broker.port, frame(DescribeConfigsRequest(resources=list(rows)), 4))
+        assert answer is not None
+        (result,) = decode_whole(DescribeConfigsResponse, 4, answer, 5).results
+        return sorted(config.name for config in result.configs)
+
+    one = DescribeConfigsResource(BROKER, "1", ["num.partitions"])
+    other = DescribeConfigsResource(BROKER, "1", ["node.id"])
+    assert asked(one, other, one) == ["node.id", "num.partitions"]
+    assert len(asked(one, DescribeConfigsResource(BROKER, "1", []))) > 100
