@@ -57,6 +57,7 @@ def test_a_time_index_holds_timestamp_and_relative_offset() -> None:
 def test_a_producer_snapshot_has_version_1_and_a_checksum() -> None:
     producer = Producer(7, 2)
     producer.remember(2, RememberedBatch(last_sequence=41, last_offset=99, offset_delta=9, timestamp=1234))
+    producer.last_append_ms = 1250
     producer.coordinator_epoch = 3
     producer.transaction_start = 90
     data = encode_snapshot([producer])
@@ -68,11 +69,11 @@ def test_a_producer_snapshot_has_version_1_and_a_checksum() -> None:
         + (41).to_bytes(4, "big")
         + (99).to_bytes(8, "big")
         + (9).to_bytes(4, "big")
-        + (1234).to_bytes(8, "big")
+        + (1250).to_bytes(8, "big")
         + (3).to_bytes(4, "big")
         + (90).to_bytes(8, "big")
     )
-    (again,) = decode_snapshot(data)
+    (again,) = decode_snapshot(data, written_ms=1300)
     assert (again.last_sequence, again.next_sequence, again.transaction_start) == (41, 42, 90)
 
 
@@ -81,14 +82,14 @@ def test_a_producer_snapshot_with_a_wrong_byte_is_refused(position: int) -> None
     data = bytearray(encode_snapshot([Producer(7, 2)]))
     data[position] ^= 1
     with pytest.raises(SnapshotError):
-        decode_snapshot(bytes(data))
+        decode_snapshot(bytes(data), 0)
 
 
 def test_a_producer_snapshot_of_any_shorter_length_is_refused() -> None:
     data = encode_snapshot([Producer(7, 2)])
     for length in range(len(data)):
         with pytest.raises(SnapshotError):
-            decode_snapshot(data[:length])
+            decode_snapshot(data[:length], 0)
 
 
 def test_offset_checkpoints_have_version_count_and_a_line_each() -> None:

@@ -3,15 +3,20 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers import Producer, ProducerStates
+from barnabas.log.snapshots import decode_snapshot, encode_snapshot
 from barnabas.records.batch import read_header
-from tests.log.support import NOW, append, new_log, produced
+from barnabas.testing.files import FaultyFileSystem
+from tests.log.support import NOW, PARTITION, TOPIC_ID, append, get, loaded, new_log, produced
 
 LARGEST = 0x7FFFFFFF
+HOUR = 3_600_000
 
 
 @pytest.fixture
@@ -83,19 +88,115 @@ def test_a_refused_batch_leaves_no_trace(log: Log) -> None:
 
 
 def test_silent_producers_are_forgotten(log: Log) -> None:
-    append(log, produced(1, 0, 0, b"a", timestamp=NOW - 5000))
-    append(log, produced(2, 0, 0, b"a", timestamp=NOW - 500))
-    append(log, produced(3, 0, 0, b"a", timestamp=NOW - 5000, transactional=True))
-    assert log.producers.expire(NOW, 1000) == 1
+    append(log, produced(1, 0, 0, b"a"), NOW - 5000)
+    append(log, produced(3, 0, 0, b"a", transactional=True), NOW - 5000)
+    append(log, produced(2, 0, 0, b"a"), NOW - 500)
+    log.producers.expire(NOW, 1000)
     assert {producer.producer_id for producer in log.producers} == {2, 3}
     assert append(log, produced(1, 0, 17, b"a")).first_offset == 3
+
+
+def test_who_sends_old_records_is_not_silent(log: Log) -> None:
+    append(log, produced(1, 0, 0, b"a", timestamp=NOW - 10**10))
+    append(log, produced(2, 0, 0, b"a", timestamp=-1))
+    log.producers.expire(NOW + 999, 1000)
+    assert append(log, produced(1, 0, 0, b"a", timestamp=NOW - 10**10)).duplicate
+    assert append(log, produced(2, 0, 0, b"a", timestamp=-1)).duplicate
+
+
+def test_who_sends_records_of_the_future_is_forgotten_as_others_are(log: Log) -> None:
+    append(log, produced(1, 0, 0, b"a", timestamp=NOW + 3_599_000))
+    log.producers.expire(NOW + 1000, 1000)
+    assert not len(log.producers)
+
+
+def test_expiry_looks_at_a_few_producers_at_a_time_and_at_no_more_than_are_silent(log: Log) -> None:
+    for producer_id in range(100):
+        append(log, produced(producer_id, 0, 0, b"a"), NOW + producer_id)
+    append(log, produced(5, 0, 1, b"a"), NOW + 10_000)
+    append(log, produced(0, 0, 1, b"a", transactional=True), NOW + 20)  # stays, whatever comes
+    now = NOW + 1039
+    looked_at = [log.producers.expire(now, 1000, most=16) for _ in range(3)]
+    assert looked_at == [16, 16, 7], (
+        "of 40 all but 5, which sends again; the open transaction is moved out of the way"
+    )
+    assert {producer.producer_id for producer in log.producers} == {0, 5, *range(40, 100)}
+    assert log.producers.expire(now, 1000, most=16) == 0
+
+
+def test_a_clock_that_is_set_back_neither_forgets_nor_keeps_for_ever(log: Log) -> None:
+    hours = 3 * 3_600_000
+    append(log, produced(1, 0, 0, b"a", timestamp=5), NOW)
+    append(log, produced(2, 0, 0, b"a", timestamp=5), NOW - hours)
+    log.producers.expire(NOW - hours, 1000)
+    assert len(log.producers) == 2
+    append(log, produced(1, 0, 1, b"a", timestamp=5), NOW - hours)
+    log.producers.expire(NOW - hours + 1000, 1000)
+    assert not len(log.producers)
+
+
+@pytest.mark.parametrize("how", ["clean", "killed", "crashed"])
+def test_after_a_start_producers_have_an_hour_to_be_heard_of(how: str) -> None:
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(log, produced(7, 0, 0, b"a", timestamp=5))
+    if how == "clean":
+        logs.close()
+    else:
+        fs = fs.crash(lose_unsynced=False)
+    logs, _ = loaded(fs, boot="boot-2" if how == "crashed" else "boot-1")
+    log, day = get(logs), 24 * HOUR
+    log.producers.expire(NOW + HOUR - 1, day)
+    assert append(log, produced(7, 0, 0, b"a", timestamp=5), NOW + HOUR - 1).duplicate
+    log.producers.expire(NOW + 2 * day, day)
+    assert not len(log.producers), "kept, but not for ever"
+
+
+def test_a_snapshot_keeps_when_a_producer_was_last_heard_of() -> None:
+    fs = FaultyFileSystem()
+    fs.now_ms = NOW
+    logs, _ = loaded(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(log, produced(7, 0, 0, b"a", timestamp=5), NOW - 1000)
+    logs.close()
+    logs, _ = loaded(fs)
+    assert [producer.last_append_ms for producer in get(logs).producers] == [NOW - 1000]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_snapshot_with_any_time_in_it_counts_as_no_later_than_the_file(timestamp: int) -> None:
+    producer = Producer(7, 0)
+    producer.last_append_ms = timestamp
+    (read,) = decode_snapshot(encode_snapshot([producer]), NOW)
+    producers = ProducerStates()
+    producers.restore([read])
+    producers.expire(NOW + 1000, 1000)
+    assert not len(producers)
+
+
+def test_a_truncation_does_not_forget_when_producers_were_heard_of(log: Log) -> None:
+    append(log, produced(7, 0, 0, b"a"), NOW)
+    log.roll(NOW)
+    append(log, produced(7, 0, 1, b"b"), NOW + 5000)
+    log.truncate_to(1)
+    assert [producer.last_append_ms for producer in log.producers] == [NOW + 5000]
+
+
+def test_an_active_producer_survives_a_flood_of_others() -> None:
+    producers = ProducerStates(limit=10)
+    ours = read_header(produced(0, 0, 0, b"a"))
+    for number in range(1, 100):
+        producers.remember(read_header(produced(number, 0, 0, b"a")), 2 * number, NOW + 1000 * number)
+        producers.remember(ours, 2 * number + 1, NOW + 1000 * number)
+    assert producers.get(0) is not None
 
 
 def test_a_flood_of_producer_ids_pushes_out_the_longest_silent() -> None:
     producers = ProducerStates(limit=10)
     for producer_id in range(25):
         data = produced(producer_id, 0, 0, b"a", transactional=producer_id == 0)
-        producers.remember(read_header(data), first_offset=producer_id)
+        producers.remember(read_header(data), producer_id, NOW)
     assert len(producers) <= 10
     assert producers.get(0) is not None, "an open transaction is never forgotten"
     assert producers.get(24) is not None

@@ -3,16 +3,20 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log, Origin
+from barnabas.log.producers import ProducerStates
 from barnabas.log.transactions import (
     AbortedTransaction,
     TransactionIndexError,
     decode_aborted,
     encode_aborted,
 )
+from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import (
     NOW,
@@ -173,3 +177,43 @@ def test_the_file_is_kafkas() -> None:
     assert decode_aborted(data) == [entry]
     with pytest.raises(TransactionIndexError):
         decode_aborted(data[:-1])
+
+
+# -- the last stable offset without looking at every transaction ------------------------------------------------------
+
+producer_ids = st.integers(0, 5)
+happenings = st.lists(
+    st.tuples(st.sampled_from(["write", "commit", "abort", "replicate", "snapshot"]), producer_ids),
+    max_size=60,
+)
+
+
+@given(happenings)
+def test_the_first_unstable_offset_is_that_of_the_earliest_transaction_that_matters(
+    story: list[tuple[str, int]],
+) -> None:
+    producers = ProducerStates()
+    opened: dict[int, int] = {}
+    decided: list[tuple[int, int]] = []
+    end = high_watermark = 0
+    for what, producer_id in story:
+        if what == "write":
+            producers.remember(read_header(produced(producer_id, 0, 0, b"x", transactional=True)), end, NOW)
+            opened.setdefault(producer_id, end)
+            end += 1
+        elif what == "replicate":
+            high_watermark = max(high_watermark, end - producer_id)
+            producers.high_watermark_moved(high_watermark)
+            decided = [pair for pair in decided if pair[1] >= high_watermark]
+        elif what == "snapshot":
+            producers.restore(list(producers))
+            decided = []
+        else:
+            ending = read_header(marker(producer_id, 0, committed=what == "commit"))
+            producers.end_transaction(ending, end, 0, NOW, aborted=what == "abort")
+            if producer_id in opened:
+                decided.append((opened.pop(producer_id), end))
+            end += 1
+        expected = min([*opened.values(), *(first for first, _ in decided)], default=None)
+        assert producers.first_unstable_offset == expected
+        assert producers.has_transactions == (expected is not None)

@@ -233,7 +233,7 @@ class Log:
         if original is not None:
             return self._duplicate(original)
         result = self._append_next(batch, header, leader_epoch, now_ms)
-        self.producers.remember(header, result.first_offset)
+        self.producers.remember(header, result.first_offset, now_ms)
         return result
 
     def _append_marker(
@@ -243,7 +243,7 @@ class Log:
         if marker is not None:
             self.producers.check_marker(header, marker.coordinator_epoch)
         result = self._append_next(batch, header, leader_epoch, now_ms)
-        replay_batch(self.producers, self.active, header, result.first_offset, marker)
+        replay_batch(self.producers, self.active, header, result.first_offset, marker, now_ms)
         return result
 
     def _append_next(
@@ -290,7 +290,7 @@ class Log:
             self._write(batch, header.last_offset, header.max_timestamp, now_ms)
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                replay_batch(self.producers, self.active, header, header.base_offset, marker)
+                replay_batch(self.producers, self.active, header, header.base_offset, marker, now_ms)
         if self.log_end_offset == first_offset:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
@@ -424,10 +424,13 @@ class Log:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset)
 
-    def delete_old_segments(self, now_ms: int) -> list[Segment]:
-        """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms."""
+    def delete_old_segments(self, now_ms: int, most: int | None = None) -> list[Segment]:
+        """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms.
+
+        At most `most` of them: there may be more to remove when it was so many.
+        """
         with self.disk():
-            return apply_retention(self, now_ms)
+            return apply_retention(self, now_ms, most)
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""

@@ -19,12 +19,17 @@ A transaction is open from its first batch until its marker. Records from the fi
 way until its marker is below the high watermark.
 
 Checking and remembering are two calls, so that a write that fails in between leaves no trace.
+
+Producers are forgotten by the broker's own clock: by when a batch of theirs was last appended here, not by the
+timestamps in it, which are the client's (a backfill of old records is not silent). They are kept in the order of their
+last batch, to within a second, so that those who have been silent longest are found without a search.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -39,6 +44,11 @@ from barnabas.records.batch import (
 
 REMEMBERED_BATCHES = 5  # max.in.flight.requests.per.connection of an idempotent producer is at most this
 MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
+ORDERED_TO_MS = 1000
+"""A producer that sends all the time is moved behind the others once in this time, not with each batch."""
+GRACE_MS = 3_600_000
+"""So long after a start nobody is forgotten: times in snapshots of Kafka, and older ones of ours, are the clients'."""
+EVICTED_SHARE = 100  # one of so many, when there are too many
 NO_COORDINATOR_EPOCH = -1
 NO_MARKER = -1
 
@@ -67,9 +77,11 @@ class Producer:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "last_append_ms",
         "last_timestamp",
         "marker_offset",
         "next_sequence",
+        "ordered_ms",
         "producer_id",
         "transaction_start",
     )
@@ -81,6 +93,10 @@ class Producer:
         self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
+        self.last_append_ms = 0
+        """By our clock; from a file, as near as is known."""
+        self.ordered_ms = 0
+        """When it was last moved behind all others."""
         self.transaction_start: int | None = None
         self.marker_offset = NO_MARKER
         """Of the last marker since the start: who waited to join a transaction sees that it is over."""
@@ -123,7 +139,11 @@ class ProducerStates:
         self._limit = limit
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
-        self._decided: list[CompletedTransaction] = []  # over, but not yet below the high watermark
+        # Over, but not yet below the high watermark. Both offsets ascend from one to the next: a transaction that began
+        # later and ended earlier than another one never matters, and is left out.
+        self._decided: deque[CompletedTransaction] | None = None
+        self.loaded_ms: int | None = None
+        """When this was read from files."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -196,8 +216,8 @@ class ProducerStates:
 
     # -- after an append ----------------------------------------------------------------------------
 
-    def remember(self, header: BatchHeader, first_offset: int) -> None:
-        """Take note of a batch that is now in the log."""
+    def remember(self, header: BatchHeader, first_offset: int, now_ms: int) -> None:
+        """Take note of a batch that was appended at `now_ms`."""
         producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
         delta = header.last_offset_delta
         sequence = header.base_sequence
@@ -207,9 +227,16 @@ class ProducerStates:
             header.producer_epoch,
             RememberedBatch(sequence, first_offset + delta, delta, header.max_timestamp),
         )
+        producer.last_append_ms = now_ms
+        if not 0 <= now_ms - producer.ordered_ms < ORDERED_TO_MS:
+            self._move_last(producer, now_ms)
         if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
             producer.transaction_start = first_offset
             self._open[header.producer_id] = first_offset
+
+    def _move_last(self, producer: Producer, now_ms: int) -> None:
+        producer.ordered_ms = now_ms
+        self._producers[producer.producer_id] = self._producers.pop(producer.producer_id)
 
     def _new(self, producer_id: int) -> Producer:
         if len(self._producers) >= self._limit:
@@ -218,14 +245,13 @@ class ProducerStates:
         return producer
 
     def _evict(self) -> None:
-        """Forget the tenth that has been silent longest: rarely, so that one flood of ids costs one sort."""
-        idle = [producer for producer in self._producers.values() if producer.transaction_start is None]
-        idle.sort(key=lambda producer: producer.last_offset)
-        for producer in idle[: max(self._limit // 10, 1)]:
+        """Forget the hundredth that has been silent longest: rarely, so that a flood of ids costs little for each."""
+        idle = (producer for producer in self._producers.values() if producer.transaction_start is None)
+        for producer in list(islice(idle, max(self._limit // EVICTED_SHARE, 1))):
             del self._producers[producer.producer_id]
 
     def end_transaction(
-        self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, *, aborted: bool
+        self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, now_ms: int, *, aborted: bool
     ) -> CompletedTransaction | None:
         """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
         producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
@@ -233,13 +259,23 @@ class ProducerStates:
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset
         producer.last_timestamp = header.max_timestamp
+        producer.last_append_ms = now_ms
+        self._move_last(producer, now_ms)
         start, producer.transaction_start = producer.transaction_start, None
         if start is None:
             return None
         self._open.pop(header.producer_id, None)
         completed = CompletedTransaction(header.producer_id, start, marker_offset, aborted)
-        self._decided.append(completed)
+        self._note_decided(completed)
         return completed
+
+    def _note_decided(self, completed: CompletedTransaction) -> None:
+        decided = self._decided
+        if decided is None:
+            decided = self._decided = deque()
+        while decided and decided[-1].first_offset >= completed.first_offset:
+            decided.pop()
+        decided.append(completed)
 
     def stable_offset_after(self, completed: CompletedTransaction) -> int:
         """The last stable offset once this transaction is over: what its index entry records."""
@@ -250,17 +286,20 @@ class ProducerStates:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of any transaction that is open, or whose marker is not yet replicated."""
-        starts = [completed.first_offset for completed in self._decided]
-        starts.extend(self._open.values())
-        return min(starts, default=None)
+        first_open = next(iter(self._open.values()), None)
+        if not self._decided:
+            return first_open
+        first_decided = self._decided[0].first_offset
+        return first_decided if first_open is None else min(first_open, first_decided)
 
     @property
     def has_transactions(self) -> bool:
         return bool(self._open or self._decided)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        if self._decided:
-            self._decided = [done for done in self._decided if done.last_offset >= high_watermark]
+        decided = self._decided
+        while decided and decided[0].last_offset < high_watermark:
+            decided.popleft()
 
     @property
     def open_transactions(self) -> dict[int, int]:
@@ -269,23 +308,39 @@ class ProducerStates:
 
     # -- forgetting ---------------------------------------------------------------------------------
 
-    def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been silent for long (producer.id.expiration.ms); how many."""
-        silent = [
-            producer.producer_id
-            for producer in self._producers.values()
-            if producer.transaction_start is None and now_ms - producer.last_timestamp >= expiration_ms
-        ]
-        for producer_id in silent:
-            del self._producers[producer_id]
-        return len(silent)
+    def expire(self, now_ms: int, expiration_ms: int, most: int | None = None) -> int:
+        """Forget producers that have been silent for long (producer.id.expiration.ms); how many were looked at.
+
+        At most `most` are: there may be more as long as it was so many.
+        """
+        if self.loaded_ms is not None and 0 <= now_ms - self.loaded_ms < min(GRACE_MS, expiration_ms):
+            return 0
+        seen = 0
+        for producer in list(islice(self._producers.values(), most)):
+            if producer.transaction_start is not None:
+                self._move_last(producer, now_ms)
+            elif now_ms - producer.last_append_ms >= expiration_ms:
+                del self._producers[producer.producer_id]
+            else:
+                break
+            seen += 1
+        return seen
 
     def restore(self, producers: Iterable[Producer]) -> None:
-        """Replace everything by what a snapshot says."""
+        """Replace everything by what a snapshot says, except when we last heard of a producer: that only we know."""
+        producers = list(producers)
+        for producer in producers:
+            if (known := self._producers.get(producer.producer_id)) is not None:
+                producer.last_append_ms = known.last_append_ms
+        producers.sort(key=_last_append)
         self._producers = {producer.producer_id: producer for producer in producers}
-        opened = [(p.transaction_start, p.producer_id) for p in self if p.transaction_start is not None]
+        opened = [(p.transaction_start, p.producer_id) for p in producers if p.transaction_start is not None]
         self._open = {producer_id: start for start, producer_id in sorted(opened)}
-        self._decided = []
+        self._decided = None
 
     def clear(self) -> None:
         self.restore(())
+
+
+def _last_append(producer: Producer) -> int:
+    return producer.last_append_ms

@@ -95,6 +95,7 @@ class Recovery:
         self._producers = ProducerStates()
         self._next_offset = 0
         self._scanned_from = 0
+        self._written_ms = 0  # no later than this was written what is being scanned
         self._fresh_snapshots: dict[int, bytes] = {}
         self.report = RecoveryReport()
 
@@ -264,6 +265,7 @@ class Recovery:
         position = 0
         self._next_offset = max(self._next_offset, segment.base_offset)
         self._keep_snapshot(segment.base_offset)
+        self._written_ms = segment.modified_ms()
         segment.start_indexes()
         try:
             for at, header, batch in self._batches(segment):
@@ -307,7 +309,7 @@ class Recovery:
         self._epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             marker = transaction_marker(batch, header) if header.is_control and batch is not None else None
-            replay_batch(self._producers, segment, header, header.base_offset, marker)
+            replay_batch(self._producers, segment, header, header.base_offset, marker, self._written_ms)
         self._next_offset = header.next_offset
 
     def _cut(self, cut: Cut) -> None:
@@ -348,6 +350,7 @@ class Recovery:
     # -- the result ---------------------------------------------------------------------------------
 
     def _finish(self) -> LogParts:
+        self._producers.loaded_ms = self._now_ms
         self._check_nothing_is_missing("the file ends too early")
         log_end = self._next_offset
         log_start = max(self._log_start, self._segments[0].base_offset)

@@ -26,15 +26,16 @@ def replay_batch(
     header: BatchHeader,
     first_offset: int,
     marker: EndTransactionMarker | None,
+    now_ms: int,
 ) -> None:
-    """Take note of a batch with a producer id that stands in the log at `first_offset`.
+    """Take note of a batch with a producer id that was appended at `first_offset`, at `now_ms` or earlier.
 
     An aborted transaction goes into the index of `segment`; None where that index is already complete.
     """
     if not header.is_control:
-        producers.remember(header, first_offset)
+        producers.remember(header, first_offset, now_ms)
     elif marker is not None:
-        _end_transaction(producers, segment, header, first_offset, marker)
+        _end_transaction(producers, segment, header, first_offset, marker, now_ms)
 
 
 def _end_transaction(
@@ -43,9 +44,10 @@ def _end_transaction(
     header: BatchHeader,
     offset: int,
     marker: EndTransactionMarker,
+    now_ms: int,
 ) -> None:
     completed = producers.end_transaction(
-        header, offset, marker.coordinator_epoch, aborted=not marker.committed
+        header, offset, marker.coordinator_epoch, now_ms, aborted=not marker.committed
     )
     if completed is not None and completed.aborted and segment is not None:
         stable = producers.stable_offset_after(completed)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from barnabas.log import names
 from barnabas.log.failures import DISK_FULL
+from barnabas.log.searching import number_in
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
 UNLIMITED = -1
 
 
-def apply_retention(log: Log, now_ms: int) -> list[Segment]:
-    """Remove the segments that are no longer wanted, the oldest first."""
-    count = count_deletable(log, now_ms)
+def apply_retention(log: Log, now_ms: int, most: int | None = None) -> list[Segment]:
+    """Remove the segments that are no longer wanted, the oldest first, and at most `most` of them.
+
+    The log start is moved before a segment goes, so that between two calls the log is as it always is.
+    """
+    count = count_deletable(log, now_ms, most)
     if count == len(log.segments):
         log.roll(now_ms)
     removed = log.segments[:count]
-    for segment in removed:
-        retire(log, segment, now_ms)
     if removed:
-        start = log.segments[0].base_offset
+        start = log.segments[count].base_offset
         log.advance_log_start(min(start, log.high_watermark))
+        for segment in removed:
+            retire(log, segment, now_ms)
         log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset >= start)
     return removed
 
@@ -54,27 +58,27 @@ def _set_aside(log: Log, path: str, due_ms: int) -> None:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
-def count_deletable(log: Log, now_ms: int) -> int:
-    """How many segments, counted from the oldest, are no longer wanted. All of them: the last is rolled first."""
+def count_deletable(log: Log, now_ms: int, most: int | None = None) -> int:
+    """How many segments, counted from the oldest, are no longer wanted; at most `most`, if that is given.
+    All of them: the last is rolled first."""
     count = _below_log_start(log)
     if log.config.deletes:
-        count = max(count, _too_old(log, now_ms), _too_large(log))
-    return count
+        count = max(count, _too_old(log, now_ms, most), _too_large(log, most))
+    return count if most is None else min(count, most)
 
 
 def _below_log_start(log: Log) -> int:
-    start = log.log_start_offset
-    return sum(1 for _, following in pairwise(log.segments) if following.base_offset <= start)
+    return number_in(log.segments, log.log_start_offset)
 
 
-def _too_old(log: Log, now_ms: int) -> int:
+def _too_old(log: Log, now_ms: int, most: int | None) -> int:
     limit = log.config.retention_ms
     if limit == UNLIMITED:
         return 0
-    return _count_while(log, lambda segment: now_ms - _age_timestamp(log, segment) > limit)
+    return _count_while(log, lambda segment: now_ms - _age_timestamp(log, segment) > limit, most)
 
 
-def _too_large(log: Log) -> int:
+def _too_large(log: Log, most: int | None) -> int:
     limit = log.config.retention_bytes
     if limit == UNLIMITED:
         return 0
@@ -85,14 +89,14 @@ def _too_large(log: Log) -> int:
         excess -= segment.size
         return excess >= 0
 
-    return _count_while(log, is_excess)
+    return _count_while(log, is_excess, most)
 
 
-def _count_while(log: Log, unwanted: Callable[[Segment], bool]) -> int:
+def _count_while(log: Log, unwanted: Callable[[Segment], bool], most: int | None) -> int:
     """Only what is committed may go, and an empty active segment has nothing to give."""
-    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
-    count = 0
-    for segment, end in zip(log.segments, ends, strict=True):
+    segments, count = log.segments, 0
+    for segment in islice(segments, most):
+        end = segments[count + 1].base_offset if segment is not log.active else log.log_end_offset
         if end > log.high_watermark or (segment is log.active and not segment.size) or not unwanted(segment):
             break
         count += 1

@@ -1,7 +1,9 @@
 """Producer snapshots: the file `<offset>.snapshot`, what was known of the producers at that offset.
 
 One is written when a segment is rolled (so that recovery need not go further back than that segment) and one
-at a clean stop. As in Kafka only the last batch of each producer is in it.
+at a clean stop. As in Kafka only the last batch of each producer is in it. The timestamp of an entry is when the broker
+appended that batch: both Kafka and we take it to know for how long a producer has been silent, and in Kafka's own
+files it is the client's (producers.GRACE_MS).
 """
 
 from __future__ import annotations
@@ -48,13 +50,14 @@ def _encode_entry(producer: Producer) -> bytes:
         last.last_sequence if last else NO_SEQUENCE,
         last.last_offset if last else _NO_OFFSET,
         last.offset_delta if last else 0,
-        producer.last_timestamp,
+        producer.last_append_ms,
         producer.coordinator_epoch,
         _NO_OFFSET if producer.transaction_start is None else producer.transaction_start,
     )
 
 
-def decode_snapshot(data: bytes) -> list[Producer]:
+def decode_snapshot(data: bytes, written_ms: int) -> list[Producer]:
+    """`written_ms`: when the file was; nothing in it was appended later, whatever it says."""
     try:
         version, crc, count = _HEAD.unpack_from(data)
     except struct_error:
@@ -63,15 +66,16 @@ def decode_snapshot(data: bytes) -> list[Producer]:
         raise SnapshotError(f"version {version} is unknown")
     if crc32c(memoryview(data)[_CRC_END:]) != crc or len(data) != _HEAD.size + count * _ENTRY.size:
         raise SnapshotError("the checksum is wrong")
-    return [_decode_entry(fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
+    return [_decode_entry(fields, written_ms) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
 
 
-def _decode_entry(fields: tuple[int, ...]) -> Producer:
+def _decode_entry(fields: tuple[int, ...], written_ms: int) -> Producer:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = fields
     producer = Producer(producer_id, epoch)
     if sequence != NO_SEQUENCE:
         producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp))
     producer.last_timestamp = timestamp
+    producer.last_append_ms = min(timestamp, written_ms)
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_start = None if transaction == _NO_OFFSET else transaction
     return producer
@@ -105,10 +109,11 @@ class SnapshotFiles:
     def load_latest(self, producers: ProducerStates, upto: int) -> int:
         """Restore the newest sound snapshot at or below `upto`; its offset, or -1 if there is none."""
         for offset in [offset for offset in reversed(self.offsets) if offset <= upto]:
+            path = self.path(offset)
             try:
-                producers.restore(decode_snapshot(self._fs.read_bytes(self.path(offset))))
+                producers.restore(decode_snapshot(self._fs.read_bytes(path), self._fs.modified_ms(path)))
             except SnapshotError as damage:
-                logger.warning("%s is dropped: %s", self.path(offset), damage)
+                logger.warning("%s is dropped: %s", path, damage)
                 self._remove(offset)
             else:
                 return offset

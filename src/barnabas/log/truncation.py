@@ -115,6 +115,7 @@ def replay_segment(
     found = segment.locate(start) if start > segment.base_offset else (0, None)
     if found is None:
         return
+    written_ms = segment.modified_ms()
     for position, header in walk_headers(segment.file, found[0], segment.size, SCAN_CHUNK):
         if header.base_offset >= upto:
             return
@@ -123,4 +124,5 @@ def replay_segment(
         marker = None
         if header.is_control:
             marker = transaction_marker(segment.file.read(header.size, position), header)
-        replay_batch(producers, segment if note_aborted else None, header, header.base_offset, marker)
+        noting = segment if note_aborted else None
+        replay_batch(producers, noting, header, header.base_offset, marker, written_ms)
