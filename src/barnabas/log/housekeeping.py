@@ -1,4 +1,8 @@
-"""What a broker does to its logs by the clock."""
+"""What a broker does to its logs by the clock.
+
+A round goes over all logs, of which there may be tens of thousands, so it is a generator of short steps: its driver
+lets requests in between. Logs may come, go, roll and be cut between two steps; each step looks at a log as it is then.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +45,13 @@ class Every:
         return True
 
 
+SEGMENTS_AT_ONCE = 16  # removed in one step: some four renames each, about a millisecond
+PRODUCERS_AT_ONCE = 1000  # looked at in one step, about a millisecond
+LOGS_AT_ONCE = 64  # where little is done to each
+
+
 class Housekeeping:
-    """`run` is called about once a second. Slow calls to the disk go through `background`."""
+    """`steps` is taken about once a second. Slow calls to the disk go through `background`."""
 
     def __init__(self, logs: LogManager, config: BrokerConfig) -> None:
         self._logs = logs
@@ -63,31 +72,62 @@ class Housekeeping:
         self._removals: list[tuple[int, str]] = []
         self._wanting_flush: dict[Log, None] = {}
 
-    def run(self, now_ms: int) -> list[Log]:
+    def steps(self, now_ms: int) -> Iterator[list[Log]]:
+        """Everything that is due; each step gives the logs that want a flush now, mostly none."""
         if self._retention.is_due(now_ms):
-            self._apply_retention(now_ms)
+            for log in self._each():
+                yield from self._retain(log, now_ms)
         if self._expiry.is_due(now_ms):
-            for log in self._logs:
-                log.producers.expire(now_ms, self.producer_expiration_ms)
+            for log in self._each():
+                yield from self._expire_producers(log, now_ms)
+        yield from self._collect_garbage()
         self._remove(now_ms)
         if self._checkpoint.is_due(now_ms):
-            self._write_checkpoints()
-        return self._to_flush(now_ms)
+            for job in self._checkpoint_jobs():
+                self.background(partial(_write_if_there_is_room, job))
+                yield []
+        yield from self._to_flush(now_ms)
 
-    def _apply_retention(self, now_ms: int) -> None:
+    def _each(self) -> Iterator[Log]:
+        """All logs of this moment, without those that are gone when it is their turn."""
         for log in list(self._logs):
-            try:
-                removed = log.delete_old_segments(now_ms)
-            except KafkaError as error:
-                logger.error("%s: retention failed: %s", log.topic_partition, error)
-                continue
-            if removed:
-                logger.info(
-                    "%s: removed %d old segments, it now starts at %d",
-                    log.topic_partition,
-                    len(removed),
-                    log.log_start_offset,
-                )
+            if self._is_ours(log):
+                yield log
+
+    def _is_ours(self, log: Log) -> bool:
+        return self._logs.get(log.topic_partition) is log
+
+    # -- what is no longer wanted -------------------------------------------------------------------
+
+    def _retain(self, log: Log, now_ms: int) -> Iterator[list[Log]]:
+        """Remove old segments, some in each step, until there are none or somebody has removed the log."""
+        count, removed = 0, SEGMENTS_AT_ONCE
+        while removed == SEGMENTS_AT_ONCE and self._is_ours(log):
+            removed = self._remove_segments(log, now_ms)
+            count += removed
+            yield []
+        if count:
+            logger.info(
+                "%s: removed %d old segments, it now starts at %d",
+                log.topic_partition,
+                count,
+                log.log_start_offset,
+            )
+
+    def _remove_segments(self, log: Log, now_ms: int) -> int:
+        try:
+            return len(log.delete_old_segments(now_ms, SEGMENTS_AT_ONCE))
+        except KafkaError as error:
+            logger.error("%s: retention failed: %s", log.topic_partition, error)
+            return 0
+
+    def _expire_producers(self, log: Log, now_ms: int) -> Iterator[list[Log]]:
+        # Each call looks at others, so this many have seen all of those who are there now.
+        for _ in range(len(log.producers) // PRODUCERS_AT_ONCE + 1):
+            seen = log.producers.expire(now_ms, self.producer_expiration_ms, PRODUCERS_AT_ONCE)
+            yield []
+            if seen < PRODUCERS_AT_ONCE:
+                break
 
     # -- files on their way out ---------------------------------------------------------------------
 
@@ -95,11 +135,15 @@ class Housekeeping:
         """A folder or a file that nobody uses any more."""
         self._removals.append((due_ms, path))
 
-    def _remove(self, now_ms: int) -> None:
-        for log in self._logs:
+    def _collect_garbage(self) -> Iterator[list[Log]]:
+        for count, log in enumerate(self._each(), 1):
             if log.garbage:
                 self._removals += log.garbage
                 log.garbage = []
+            if count % LOGS_AT_ONCE == 0:
+                yield []
+
+    def _remove(self, now_ms: int) -> None:
         due = [path for when, path in self._removals if when <= now_ms]
         if due:
             self._removals = [entry for entry in self._removals if entry[0] > now_ms]
@@ -124,16 +168,15 @@ class Housekeeping:
     def flush_wanted(self, log: Log) -> None:
         self._wanting_flush[log] = None
 
-    def _to_flush(self, now_ms: int) -> list[Log]:
+    def _to_flush(self, now_ms: int) -> Iterator[list[Log]]:
         wanted, self._wanting_flush = self._wanting_flush, {}
-        for log in self._logs:
+        for count, log in enumerate(self._each(), 1):
             if log.flush_is_due(now_ms):
                 wanted[log] = None
-        return [log for log in wanted if self._logs.get(log.topic_partition) is log]
-
-    def _write_checkpoints(self) -> None:
-        for job in self._checkpoint_jobs():
-            self.background(partial(_write_if_there_is_room, job))
+            if count % LOGS_AT_ONCE == 0:
+                yield [log for log in wanted if self._is_ours(log)]
+                wanted = {}
+        yield [log for log in wanted if self._is_ours(log)]
 
     def _checkpoint_jobs(self) -> Iterator[Callable[[], None]]:
         for log_dir in self._logs.dirs:

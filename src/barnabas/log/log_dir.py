@@ -158,9 +158,9 @@ class LogDir:
         marks = {log.topic_partition: log.high_watermark for log in logs}
         self._newest += 1
         offsets = {
-            RECOVERY_POINTS: self.kept.recovery_points | points,
-            LOG_STARTS: self.kept.log_starts | starts,
-            HIGH_WATERMARKS: self.kept.high_watermarks | marks,
+            RECOVERY_POINTS: _added(self.kept.recovery_points, points),
+            LOG_STARTS: _added(self.kept.log_starts, starts),
+            HIGH_WATERMARKS: _added(self.kept.high_watermarks, marks),
             CLEANED_OFFSETS: dict(self.cleaned),
         }
         return CheckpointJob(self, self._newest, offsets, frozenset(self.unwritten_deletions))
@@ -201,6 +201,10 @@ class LogDir:
         error = LogDirError(self.folder, cause)
         self.gate.fail(error)
         return error
+
+
+def _added(kept: dict[TopicPartition, int], now: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return kept | now if kept else now  # on the loop, for all partitions of the dir: not copied for nothing
 
 
 class CheckpointJob(NamedTuple):

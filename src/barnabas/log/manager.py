@@ -99,6 +99,8 @@ class LogManager:
         return [log_dir.folder for log_dir in self.dirs]
 
     def in_folder(self, folder: str) -> list[Log]:
+        if len(self.dirs) == 1:
+            return list(self._logs.values())
         return [log for log in self._logs.values() if self._dir_of[log.topic_partition].folder == folder]
 
     @property
@@ -359,9 +361,14 @@ class LogManager:
         """Where slow calls to the disk go that nobody waits for."""
         self._housekeeping.background = run
 
+    def housekeeping_steps(self, now_ms: int) -> Iterator[list[Log]]:
+        """Retention, expiry, removals, checkpoints, each when it is due, in short steps that give the logs which want a
+        flush. Whoever drives this lets others run in between."""
+        return self._housekeeping.steps(now_ms)
+
     def housekeeping(self, now_ms: int) -> list[Log]:
-        """Retention, removals, expiry, checkpoints, each when it is due; the logs that want a flush."""
-        return self._housekeeping.run(now_ms)
+        """All steps at once."""
+        return [log for wanted in self.housekeeping_steps(now_ms) for log in wanted]
 
     def checkpoint(self) -> None:
         """Note recovery points, log starts and high watermarks, now and here."""

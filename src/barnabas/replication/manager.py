@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from barnabas.cluster.deltas import (
     BrokerStored,
@@ -122,8 +122,9 @@ class ReplicaManager:
             elif isinstance(delta, ConfigsChanged):
                 yield from self._configure(image, delta)
             elif isinstance(delta, BrokerStored):
-                for partition in self:
+                for partition in list(self):
                     partition.broker_changed(delta.broker.id)
+                    yield
 
     def _add(self, image: MetadataImage, delta: PartitionsAdded) -> Iterator[None]:
         if topic := image.topic_by_id(delta.topic_id):
@@ -226,21 +227,26 @@ class ReplicaManager:
 
     # -- by the clock, and in need ------------------------------------------------------------------
 
-    def review_isr(self, patience: float) -> None:
-        for partition in self:
+    def review_isr(self, patience: float) -> Iterator[None]:
+        """One partition after the other: whoever drives this lets others run in between."""
+        for partition in list(self):
             partition.review_isr(patience)
+            yield
 
     @property
     def is_awaiting_room(self) -> bool:
         return bool(self._awaiting_room)
 
-    def try_again(self, image: MetadataImage) -> bool:
-        """Open what could not be opened for want of room; True when something is served now that was not."""
+    def try_again(self, newest_image: Callable[[], MetadataImage]) -> Generator[None, None, bool]:
+        """Open what could not be opened for want of room; True when something is served now that was not.
+
+        One partition after the other, each as the image is then."""
         awaiting = list(self._awaiting_room)
         for place in awaiting:
+            image = newest_image()
             topic = image.topics.get(place.topic)
             if topic is not None and (state := topic.partition(place.partition)) is not None:
-                _whole(self._store(image, topic, [(place.partition, state)]))
+                yield from self._store(image, topic, [(place.partition, state)])
         opened = [place for place in awaiting if place not in self._offline]
         if opened:
             logger.info("there is room on the disk again, and %d partitions are online", len(opened))

@@ -63,6 +63,7 @@ from barnabas.server.moving import ReplicaMoves
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.registration import Registration
+from barnabas.server.rounds import MOST_STEPS, Rounds
 from barnabas.server.socket_server import SocketServer
 from barnabas.types import TopicPartition, Uuid, new_uuid, uuid_to_text
 
@@ -84,6 +85,7 @@ class Broker:
 
     supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
     applied_at_once = 32  # partitions that take over a change of the metadata before requests get their turn
+    steps_at_once = MOST_STEPS  # of housekeeping, if time does not run out before
 
     def __init__(
         self,
@@ -133,7 +135,9 @@ class Broker:
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
-        self._housekeeper: asyncio.TimerHandle | None = None
+        self._housekeeping = Rounds(
+            self._keep_house, HOUSEKEEPING_SECONDS, self.clock.monotonic, self.steps_at_once
+        )
         self._left_dirs: set[str] = set()
         self.on_all_dirs_failed: Callable[[], None] = lambda: None
         """Told when no disk is left. Kafka ends its process then, for others to take over."""
@@ -195,15 +199,14 @@ class Broker:
         self._registration.watch()
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
-        self._keep_house()
+        self._housekeeping.start()
         self.cleaning.start()
         self.moves.start()
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
         patience = await self._hand_over()
-        if self._housekeeper is not None:
-            self._housekeeper.cancel()
+        self._housekeeping.stop()
         await self.monitoring.stop()
         await self.cleaning.stop()
         await self.moves.stop()
@@ -232,8 +235,7 @@ class Broker:
 
     async def abort(self) -> None:
         """End as a killed process does: nothing is handed over, answered, flushed or marked clean. For tests."""
-        if self._housekeeper is not None:
-            self._housekeeper.cancel()
+        self._housekeeping.stop()
         self._control.stop()
         self.metadata.stop()
         self._stop_replication()
@@ -499,16 +501,18 @@ class Broker:
 
     # -- by the clock -------------------------------------------------------------------------------
 
-    def _keep_house(self) -> None:
-        self._housekeeper = asyncio.get_running_loop().call_later(HOUSEKEEPING_SECONDS, self._keep_house)
-        for log in self.logs.housekeeping(self.clock.now_ms()):
-            self.flusher.flush(log)
+    def _keep_house(self) -> Iterator[None]:
+        for wanted in self.logs.housekeeping_steps(self.clock.now_ms()):
+            yield
+            for log in wanted:
+                self.flusher.flush(log)
+                yield
         self._leave_failed_dirs()
         self.inspections.load_if_wanted()
-        if self.replicas.try_again(self.image):
+        if (yield from self.replicas.try_again(lambda: self.image)):
             self.coordinators.follow()
         if not self.is_alone:
-            self.replicas.review_isr(self.config["replica.lag.time.max.ms"] / 1000)
+            yield from self.replicas.review_isr(self.config["replica.lag.time.max.ms"] / 1000)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         """Removing files and the like: nobody waits for it."""

@@ -110,6 +110,7 @@ class _NoMonitoring:
 
 class SimulatedBroker(Broker):
     applied_at_once = 1  # as many chances for something to come in between as there can be
+    steps_at_once = 1
 
     def __init__(
         self,
