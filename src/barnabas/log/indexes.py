@@ -54,7 +54,7 @@ class OffsetIndex:
         entries = array(_UNSIGNED_INT, bytes(_OFFSET_ENTRY_SIZE * len(self)))
         entries[0::2] = self.offsets
         entries[1::2] = self.positions
-        return _big_endian(entries).tobytes()
+        return big_endian(entries).tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes, segment_size: int) -> OffsetIndex:
@@ -62,7 +62,7 @@ class OffsetIndex:
             raise IndexFileError(f"{len(data)} bytes are not a whole number of entries")
         entries = array(_UNSIGNED_INT)
         entries.frombytes(data)
-        _big_endian(entries)
+        big_endian(entries)
         index = cls()
         index.offsets, index.positions = entries[0::2], entries[1::2]
         if not (_ascends(index.offsets) and _ascends(index.positions)):
@@ -128,7 +128,8 @@ def last_time_entry(end: bytes, file_size: int) -> tuple[int, int]:
     return timestamp, offset
 
 
-def _big_endian(numbers: array[int]) -> array[int]:
+def big_endian(numbers: array[int]) -> array[int]:
+    """To the order of bytes in the files, and back; in place."""
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers

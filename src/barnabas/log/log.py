@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from barnabas.config.topic import LogConfig
@@ -33,6 +34,7 @@ from barnabas.log.checks import (
     checked_header,
     too_large,
 )
+from barnabas.log.committed import read_committed
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
@@ -409,10 +411,29 @@ class Log:
             except FileNotFoundError:
                 return search(list(self.segments))
 
+    def read_committed(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True
+    ) -> tuple[Slice, list[tuple[int, int]]]:
+        """As `read`, below the last stable offset, with what `aborted_transactions` says of the slice."""
+        return read_committed(self, offset, max_bytes, self.last_stable_offset, at_least_one)
+
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips."""
         with self.disk():
-            return aborted_between(self.segments[self.segment_number(start) :], start, end)
+            found = aborted_between(self.segments[self.segment_number(start) :], start, end)
+            return sorted(found, key=itemgetter(1))
+
+    def load_aborted(self, offset: int) -> None:
+        """Read what `read_committed` will search, in any thread: a file may have a million entries."""
+
+        def load(segments: list[Segment]) -> None:
+            number = number_in(segments, offset)
+            for segment in segments[
+                number : number + 2
+            ]:  # most transactions end in the segment they began in
+                _ = segment.aborted
+
+        self._look_up(load)
 
     # -- moving the start and the end -----------------------------------------------------------------
 

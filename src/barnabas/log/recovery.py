@@ -22,6 +22,7 @@ from typing import NamedTuple
 from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem
 from barnabas.log import names
+from barnabas.log.aborted_index import NOTHING_ABORTED
 from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
@@ -217,7 +218,7 @@ class Recovery:
     def _rebuild_transaction_index(self, segment: Segment) -> None:
         """Replay up to the segment, then through it: markers say what was aborted, the replay says since when."""
         producers = ProducerStates()
-        segment.replace_aborted([])
+        segment.replace_aborted(NOTHING_ABORTED)
         rebuild_producers(producers, self._snapshots, self._segments, segment.base_offset)
         replay_segment(producers, segment, segment.base_offset, segment.end_of_range, note_aborted=True)
         segment.replace_aborted(segment.aborted)

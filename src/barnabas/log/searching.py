@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -79,17 +79,10 @@ def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tup
     return iterate_times(segment.file.read(header.size, position), header)
 
 
-def aborted_between(segments: list[Segment], start: int, end: int) -> list[tuple[int, int]]:
+def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterator[tuple[int, int]]:
     """(producer id, first offset) of the aborted transactions that a reader of [start, end) may meet."""
-    found = []
     for segment in segments:
-        for entry in segment.aborted:
-            if entry.last_offset >= start and entry.first_offset < end:
-                found.append((entry.producer_id, entry.first_offset))
-            if entry.last_stable_offset >= end:
-                return sorted(found, key=_first_offset)
-    return sorted(found, key=_first_offset)
-
-
-def _first_offset(entry: tuple[int, int]) -> int:
-    return entry[1]
+        aborted = segment.aborted
+        yield from aborted.between(start, end)
+        if aborted.is_last_needed_for(end):
+            return

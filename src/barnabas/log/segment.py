@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from barnabas.files import Bytes, File, FileSystem
 from barnabas.log import names
+from barnabas.log.aborted_index import NOTHING_ABORTED, AbortedIndex
 from barnabas.log.indexes import LAST_TIME_ENTRIES, IndexFileError, OffsetIndex, TimeIndex, last_time_entry
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.scan import SCAN_CHUNK, BadBatch, walk_headers
-from barnabas.log.transactions import AbortedTransaction, decode_aborted, encode_aborted
+from barnabas.log.transactions import AbortedTransaction
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
@@ -54,7 +55,7 @@ class Segment:
         self._file: File | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
-        self._aborted: list[AbortedTransaction] | None = None
+        self._aborted: AbortedIndex | None = None
         self._unsaved = False
         self._retired = ""
         self._bytes_since_index_entry = 0
@@ -103,7 +104,7 @@ class Segment:
     def start_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Begin with empty indexes: a new segment, or one that is about to be walked through."""
         indexes = self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
-        self._aborted = []
+        self._aborted = NOTHING_ABORTED
         self._unsaved = True
         self._bytes_since_index_entry = 0
         self._largest = (NO_TIMESTAMP, self.base_offset)
@@ -121,18 +122,23 @@ class Segment:
         return index if index is not None else self._load_indexes()[1]
 
     @property
-    def aborted(self) -> list[AbortedTransaction]:
+    def aborted(self) -> AbortedIndex:
         """The transactions that ended here with an abort. There is no file as long as there are none."""
-        if self._aborted is None:
+        aborted = self._aborted
+        if aborted is None:
             path = self.path(names.TRANSACTION_INDEX)
-            self._aborted = decode_aborted(self._fs.read_bytes(path)) if self._fs.exists(path) else []
-        return self._aborted
+            exists = self._fs.exists(path)
+            aborted = AbortedIndex.from_bytes(self._fs.read_bytes(path)) if exists else NOTHING_ABORTED
+            self._aborted = aborted
+        return aborted
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
+        if self.aborted is NOTHING_ABORTED:
+            self._aborted = AbortedIndex()
         self.aborted.append(transaction)
         self._unsaved = True
 
-    def replace_aborted(self, transactions: list[AbortedTransaction]) -> None:
+    def replace_aborted(self, transactions: AbortedIndex) -> None:
         """Build the transaction index again; the other two stay as they are."""
         self._aborted = transactions
         self._save_aborted()
@@ -140,7 +146,7 @@ class Segment:
     def _save_aborted(self) -> None:
         path = self.path(names.TRANSACTION_INDEX)
         if self._aborted:
-            self._fs.write_atomic(path, encode_aborted(self._aborted), sync=False)
+            self._fs.write_atomic(path, self._aborted.to_bytes(), sync=False)
         elif self._aborted is not None and self._fs.exists(path):
             self._fs.remove(path)
 
@@ -322,7 +328,8 @@ class Segment:
         self.size = position
         offsets.truncate(position)
         times.truncate(kept_last + 1 - self.base_offset)
-        self._aborted = [entry for entry in self.aborted if entry.last_offset <= kept_last]
+        if self.aborted is not NOTHING_ABORTED:
+            self._aborted = self.aborted.ended_by(kept_last)
         self._unsaved = True
         self._bytes_since_index_entry = position - (offsets.positions[-1] if offsets else 0)
         if not position:
@@ -364,7 +371,11 @@ class Segment:
         """
         self._file = None
         if not self._unsaved:
-            self._offset_index = self._time_index = self._aborted = None
+            self._offset_index = self._time_index = None
+            if (
+                self._aborted is not NOTHING_ABORTED
+            ):  # or every fetch would ask the disk whether there are any
+                self._aborted = None
 
     def close(self) -> None:
         """Save the indexes, as for a seal, and give everything back."""

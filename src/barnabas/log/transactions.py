@@ -6,7 +6,8 @@ from struct import Struct
 from typing import NamedTuple
 
 _ENTRY = Struct(">hqqqq")
-_VERSION = 0
+VERSION = 0
+ENTRY_SIZE = _ENTRY.size
 
 
 class CompletedTransaction(NamedTuple):
@@ -28,7 +29,7 @@ class TransactionIndexError(ValueError):
 
 
 def encode_aborted(entries: list[AbortedTransaction]) -> bytes:
-    return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
+    return b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
 
 
 def decode_aborted(data: bytes) -> list[AbortedTransaction]:
@@ -36,7 +37,7 @@ def decode_aborted(data: bytes) -> list[AbortedTransaction]:
         raise TransactionIndexError(f"{len(data)} bytes are not a whole number of entries")
     entries = []
     for version, *fields in _ENTRY.iter_unpack(data):
-        if version != _VERSION:
+        if version != VERSION:
             raise TransactionIndexError(f"an entry of version {version}")
         entries.append(AbortedTransaction._make(fields))
     return entries

@@ -37,5 +37,6 @@ class PageCache:
                 if (place := log.place_on_disk(offset)) is not None:
                     file, position = place
                     file.read(min(count + HEADER_WALK_BYTES, WARMED_AT_MOST), position)
+                    log.load_aborted(offset)
 
         self.background.run(read, lambda error: done())

@@ -278,9 +278,12 @@ class Fetching(FetchInTurns):
         self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
     ) -> PartitionData:
         log = partition.log
-        upper = log.last_stable_offset if self._committed_only else log.high_watermark
+        aborted: list[tuple[int, int]] = []
         try:
-            records = log.read(entry.offset, room, upper, at_least_one=at_least_one)
+            if self._committed_only:
+                records, aborted = log.read_committed(entry.offset, room, at_least_one=at_least_one)
+            else:
+                records = log.read(entry.offset, room, log.high_watermark, at_least_one=at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
             refused.aborted_transactions = None
@@ -288,10 +291,10 @@ class Fetching(FetchInTurns):
         if records:
             data.records = records
             partition.counters.bytes_out.value += len(records)
-            if self._committed_only:
+            if aborted:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=producer, first_offset=first)
-                    for producer, first in log.aborted_transactions(entry.offset, upper)
+                    for producer, first in aborted
                 ]
         return data
 

@@ -1,0 +1,67 @@
+"""Reading what is committed: a slice of the log, and which transactions a reader must leave out of it.
+
+A transaction that was aborted is listed if it may have a batch in the slice. Kafka's list has no bound, and a client
+sorts and keeps all of it. Ours has one: when many are found, the slice is shortened, and only those are listed that
+have a batch in what is left of it. Nobody misses the others: a client looks up the producers of the batches it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from barnabas.log.reading import read_slice
+from barnabas.log.scan import BadBatch, walk_headers
+from barnabas.log.searching import aborted_between
+from barnabas.log.slices import FileSlice, Slice
+from barnabas.records.batch import BatchHeader
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+MOST_LISTED = 200
+"""More aborted transactions than this are worth a look at the batches of the slice."""
+SHORT_SLICE = 64 << 10
+"""At most some 800 batches of the smallest size, which are looked at in about a millisecond."""
+
+_first_offset = itemgetter(1)
+
+
+def read_committed(
+    log: Log, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+) -> tuple[Slice, list[tuple[int, int]]]:
+    """As `Log.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
+    data = read_slice(log, offset, max_bytes, upper_offset, at_least_one)
+    if not isinstance(data, FileSlice):
+        return data, []
+    with log.disk():
+        found = list(islice(_aborted(log, offset, upper_offset), MOST_LISTED + 1))
+        if len(found) > MOST_LISTED:
+            data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
+            found = _aborted_in(log, offset, data) if isinstance(data, FileSlice) else []
+    found.sort(key=_first_offset)
+    return data, found
+
+
+def _aborted(log: Log, start: int, end: int) -> Iterator[tuple[int, int]]:
+    segments = log.segments
+    return aborted_between(islice(segments, log.segment_number(start), None), start, end)
+
+
+def _aborted_in(log: Log, offset: int, data: FileSlice) -> list[tuple[int, int]]:
+    producers, end = set(), offset
+    for header in _headers(data):
+        end = header.next_offset
+        if header.is_transactional:
+            producers.add(header.producer_id)
+    return [entry for entry in _aborted(log, offset, end) if entry[0] in producers]
+
+
+def _headers(data: FileSlice) -> Iterator[BatchHeader]:
+    try:
+        for _, header in walk_headers(data.file, data.position, data.position + data.length, SHORT_SLICE):
+            yield header
+    except BadBatch:
+        return  # the last batch is cut off by the limit
