@@ -6,7 +6,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -25,6 +25,36 @@ class Timer(Protocol):
 
 class Timers(Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class Pace(NamedTuple):
+    """How much of long work is done before whoever waits has a turn: a few milliseconds, or so many steps if that is
+    less. A clock of a simulation stands still meanwhile, so there the steps count."""
+
+    seconds: float = 0.003
+    steps: int = 1000
+    piece_bytes: int = 16 << 10
+    """Of the smallest batches, what is appended in some milliseconds: the size of a step."""
+
+
+class Turn:
+    """The present turn of some long work."""
+
+    __slots__ = ("_monotonic", "_pace", "_steps", "_until")
+
+    def __init__(self, pace: Pace, monotonic: Callable[[], float]) -> None:
+        self._pace = pace
+        self._monotonic = monotonic
+        self.begin()
+
+    def begin(self) -> None:
+        self._steps = 0
+        self._until = self._monotonic() + self._pace.seconds
+
+    def is_over(self) -> bool:
+        """Asked after each step."""
+        self._steps += 1
+        return self._steps >= self._pace.steps or self._monotonic() >= self._until
 
 
 class SystemClock:

@@ -13,7 +13,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log import names
 from barnabas.log.log import FileSlice, Log
 from barnabas.log.manager import LogManager
-from barnabas.log.moving import Move, State, pieces
+from barnabas.log.moving import Move, State
+from barnabas.log.pieces import pieces
 from barnabas.testing.files import FaultyFileSystem, PowerLost
 from barnabas.types import TopicPartition
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all

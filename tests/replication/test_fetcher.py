@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from barnabas.clock import SystemClock
+from barnabas.clock import ManualClock, Pace, SystemClock
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -16,11 +17,12 @@ from barnabas.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from barnabas.records.batch import stamp
 from barnabas.replication import follower
 from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle
-from tests.replication.conftest import state
+from tests.replication.conftest import NOW, state
 
 LEADER = 2
 FOR_EVER = 1000.0  # seconds of backoff: nobody waits that long here
@@ -118,7 +120,7 @@ def test_what_nobody_foresaw_puts_off_one_partition_and_the_session_goes_on(
 ) -> None:
     take, failures = follower.take, [RuntimeError("nobody foresaw this")]
 
-    def fail_once(*args: Any) -> int:
+    def fail_once(*args: Any) -> Iterator[int]:
         if failures:
             raise failures.pop()
         return take(*args)
@@ -127,3 +129,99 @@ def test_what_nobody_foresaw_puts_off_one_partition_and_the_session_goes_on(
     asked = followed(partition, sends(bytes(batch())), sends(bytes(batch())), backoff=0.01)
     assert [request.session_id for request in asked] == [0, 1, 1]
     assert partition.log.log_end_offset > 0
+
+
+# -- many small batches -------------------------------------------------------------------------------------
+
+SMALL = 200
+
+
+def small_batches(one: memoryview, count: int = SMALL) -> bytes:
+    """As a leader has them, one after the other."""
+    all_of_them = bytearray()
+    for offset in range(count):
+        copy = bytearray(one)
+        stamp(copy, 0, 2 * offset, len(copy) - 12, 0)  # two records each
+        all_of_them += copy
+    return bytes(all_of_them)
+
+
+def takes(partition: Partition, records: bytes, between: Callable[[int], None]) -> LeaderFetcher:
+    """Follow until all that was sent is taken over; `between` is called in every turn of the loop, with its number."""
+    partition.apply(state(leader=LEADER, isr=(1, 2)))
+    pace = Pace(steps=1, piece_bytes=10 * len(records) // SMALL)
+
+    async def follow() -> LeaderFetcher:
+        leader = Leader(sends(records))
+        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
+        clock = ManualClock()
+        throttle = Throttle(clock.monotonic)
+        fetcher = LeaderFetcher(
+            LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle, pace
+        )
+        fetcher.add(partition)
+        for turn in range(1000):
+            between(turn)
+            await asyncio.sleep(0)
+            if leader.is_through.is_set():
+                break
+        fetcher.stop()
+        return fetcher
+
+    return asyncio.run(follow())
+
+
+def test_others_run_while_many_small_batches_are_taken_over(
+    partition: Partition, batch: Callable[[], memoryview]
+) -> None:
+    ends: list[int] = []
+    takes(partition, small_batches(batch()), lambda turn: ends.append(partition.log.log_end_offset))
+    assert max(after - before for before, after in pairwise(ends)) == 20
+    assert partition.log.log_end_offset == 2 * SMALL
+
+
+def test_what_is_left_of_an_answer_is_dropped_when_another_leader_has_come(
+    partition: Partition, batch: Callable[[], memoryview]
+) -> None:
+    def elect(turn: int) -> None:
+        if partition.log.log_end_offset == 60 and partition.leader_epoch == 0:
+            partition.apply(state(leader=3, epoch=1, isr=(1, 3)))
+
+    takes(partition, small_batches(batch()), elect)
+    assert partition.log.log_end_offset == 60
+    assert partition.log.high_watermark == 0
+
+
+def test_what_is_left_of_an_answer_is_dropped_when_the_follower_was_elected(
+    partition: Partition, batch: Callable[[], memoryview]
+) -> None:
+    def elect(turn: int) -> None:
+        if partition.log.log_end_offset == 60 and not partition.is_leader:
+            partition.apply(state(leader=1, epoch=1, isr=(1,)))
+            partition.log.append_as_leader(batch(), 1, NOW)
+
+    takes(partition, small_batches(batch()), elect)
+    assert partition.log.log_end_offset == 62
+    assert partition.log.epochs.entries[-1] == (1, 60)
+
+
+def test_what_is_left_of_an_answer_is_dropped_when_the_log_was_cut(
+    partition: Partition, batch: Callable[[], memoryview]
+) -> None:
+    def cut(turn: int) -> None:
+        if partition.log.log_end_offset == 60:
+            partition.log.truncate_to(20)
+
+    takes(partition, small_batches(batch()), cut)
+    assert partition.log.log_end_offset == 20
+
+
+def test_what_is_left_of_an_answer_is_dropped_when_the_partition_is_gone(
+    partition: Partition, batch: Callable[[], memoryview]
+) -> None:
+    def delete(turn: int) -> None:
+        if partition.log.log_end_offset == 60:
+            partition.retire()
+
+    takes(partition, small_batches(batch()), delete)
+    assert partition.log.log_end_offset == 60

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from enum import Enum
 
 from barnabas.errors import KafkaError
@@ -31,11 +30,7 @@ from barnabas.log.checkpoints import read_if_there
 from barnabas.log.flushing import Unsynced
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir
-from barnabas.records.batch import iterate_headers
 from barnabas.types import TopicPartition, Uuid, uuid_to_text
-
-PIECE_BYTES = 32 << 10
-"""How much is appended to a copy in one turn of the loop: some milliseconds, even of the smallest batches."""
 
 logger = logging.getLogger(__name__)
 
@@ -108,18 +103,6 @@ class Move:
             ends = log.epoch_end_offset(common)[1], future.epoch_end_offset(common)[1]
             future.truncate_to(min(ends))
         self.align()
-
-
-def pieces(batches: memoryview) -> Iterator[memoryview]:
-    """Whole batches of about `PIECE_BYTES`; a torn one at the end is left out."""
-    start = end = 0
-    for position, header in iterate_headers(batches):
-        if position + header.size - start > PIECE_BYTES and position > start:
-            yield batches[start:position]
-            start = position
-        end = position + header.size
-    if end > start:
-        yield batches[start:end]
 
 
 def take_over(log: Log, future: Log, folder: str) -> None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.clock import Clock
+from barnabas.clock import Clock, Pace, Turn
 from barnabas.cluster.peers import Peers
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
@@ -29,6 +29,7 @@ from barnabas.replication.throttle import Throttle, is_throttled
 
 logger = logging.getLogger(__name__)
 
+DEFAULT_PACE = Pace()
 _LAST_SESSION_EPOCH = 2**31 - 1
 # After a change of leaders somebody always knows of it first; the other does a few milliseconds later, or a second on a
 # busy machine. So the first attempts come soon after one another, each after a little more time, up to
@@ -75,8 +76,10 @@ class LeaderFetcher:
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,
+        pace: Pace = DEFAULT_PACE,
     ) -> None:
         self.leader = leader
+        self._pace = pace
         self._peers = peers
         self._identity = identity
         self._settings = settings
@@ -169,7 +172,7 @@ class LeaderFetcher:
                 raise KafkaError(ErrorCode(response.error_code))
             return
         self._failures = 0
-        self._take(response)
+        await self._take(response)
         self._continue_session(response.session_id)
 
     def _resume(self) -> None:
@@ -229,12 +232,18 @@ class LeaderFetcher:
 
     # -- taking over --------------------------------------------------------------------------------
 
-    def _take(self, response: FetchResponse) -> None:
-        now_ms, answers = self._clock.now_ms(), list(self._answers(response))
+    async def _take(self, response: FetchResponse) -> None:
+        """An answer may hold ten megabytes of small batches, or a thousand partitions: others run in between."""
+        answers = list(self._answers(response))
         for _, one, data in answers:
             follower.foresee(one.partition, data)
+        turn = Turn(self._pace, self._clock.monotonic)
         for key, one, data in answers:
-            self._take_one(key, one, data, now_ms)
+            if self._is_as_sent(key, one):
+                for _ in self._take_one(key, one, data):
+                    if turn.is_over():
+                        await asyncio.sleep(0)
+                        turn.begin()
 
     def _answers(self, response: FetchResponse) -> Iterator[tuple[Key, Followed, PartitionData]]:
         """What is said of partitions that are as they were when it was asked for."""
@@ -244,11 +253,14 @@ class LeaderFetcher:
                 one = self._followed.get(key)
                 if one is not None and key not in self._put_off:
                     self._to_name[key] = one
-                    # Leadership may have moved, and the log with it, while the answer was under way.
-                    if one.sent == one.position() and not one.partition.is_leader:
+                    if self._is_as_sent(key, one):
                         yield key, one, data
 
-    def _take_one(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:
+    def _is_as_sent(self, key: Key, one: Followed) -> bool:
+        """Leadership may have moved, and the log with it, while the answer was under way or others were taken over."""
+        return self._followed.get(key) is one and one.sent == one.position() and not one.partition.is_leader
+
+    def _take_one(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
@@ -257,20 +269,25 @@ class LeaderFetcher:
                 one.refusals += 1
             else:
                 one.refusals = 0
-                self._take_records(key, one, data, now_ms)
+                yield from self._take_records(key, one, data)
+            yield
         except Exception as error:
             # Whatever it is, it concerns this partition: those behind it in the answer go on.
             unforeseen = not isinstance(error, KafkaError)
             logger.error(
                 "%s cannot follow its leader: %s", one.partition.topic_partition, error, exc_info=unforeseen
             )
-            self._put_off_for(self._settings().backoff, key, one)
+            if self._followed.get(key) is one:
+                self._put_off_for(self._settings().backoff, key, one)
 
-    def _take_records(self, key: Key, one: Followed, data: PartitionData, now_ms: int) -> None:
-        size = follower.take(one.partition, data, now_ms)
+    def _take_records(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
+        size = 0
+        for appended in follower.take(one.partition, data, self._clock.now_ms(), self._pace.piece_bytes):
+            size += appended
+            yield
         if size and _is_held_back(one.partition):
             self._throttle.take(size)
-            if self._throttle.is_exceeded:
+            if self._throttle.is_exceeded and self._followed.get(key) is one:
                 self._put_off_for(self._settings().backoff, key, one)
 
     def _put_off_for(self, seconds: float, key: Key, one: Followed) -> None:

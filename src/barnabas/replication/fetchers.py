@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.clock import Clock
+from barnabas.clock import Clock, Pace
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
@@ -20,12 +20,14 @@ class ReplicaFetchers:
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,
+        pace: Pace,
     ) -> None:
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
         self._throttle = throttle
+        self._pace = pace
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
 
@@ -44,7 +46,13 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(state.leader)
         if fetcher is None:
             fetcher = LeaderFetcher(
-                state.leader, self._peers, self._identity, self._settings, self._clock, self._throttle
+                state.leader,
+                self._peers,
+                self._identity,
+                self._settings,
+                self._clock,
+                self._throttle,
+                self._pace,
             )
             self._fetchers[state.leader] = fetcher
         fetcher.add(partition)

@@ -2,13 +2,18 @@
 
 Nothing is cut before the leader has said where its epochs end. A follower whose last epoch ended earlier at the
 leader holds records that were never committed; they go, and the fetches after that go on from there.
+
+Many small batches are appended in steps, between which others run: the partition may have another leader then, be one
+itself, or be cut. What is left of the answer is worth nothing in that case; the next fetch says where the log ends.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from barnabas.log.log import Log
+from barnabas.log.pieces import PIECE_BYTES, pieces
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.replication.partition import NO_EPOCH, Partition
@@ -16,17 +21,34 @@ from barnabas.replication.partition import NO_EPOCH, Partition
 logger = logging.getLogger(__name__)
 
 
-def take(partition: Partition, data: PartitionData, now_ms: int) -> int:
-    """Take over an answer without an error; how many bytes of records it had."""
+def take(
+    partition: Partition, data: PartitionData, now_ms: int, piece_bytes: int = PIECE_BYTES
+) -> Iterator[int]:
+    """Take over an answer without an error, in steps that give how many bytes of records they have appended."""
     if data.diverging_epoch.epoch != NO_EPOCH:
         cut_to(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-        return 0
-    size = _append(partition, data.records, now_ms) if data.records else 0
+        return
+    for size in _append(partition, data.records, now_ms, piece_bytes) if data.records else ():
+        before = _state(partition)
+        yield size
+        if _state(partition) != before:
+            return
     partition.followed_to(data.high_watermark)
     start = min(data.log_start_offset, partition.log.high_watermark)
     if start > partition.log.log_start_offset:
         partition.log.advance_log_start(start)
-    return size
+
+
+def _state(partition: Partition) -> tuple[object, ...]:
+    """What must be the same when an answer is taken over further."""
+    log = partition.log
+    return (
+        partition.is_retired,
+        partition.is_leader,
+        partition.leader_epoch,
+        log.log_end_offset,
+        log.generation,
+    )
 
 
 def foresee(partition: Partition, data: PartitionData) -> None:
@@ -37,9 +59,15 @@ def foresee(partition: Partition, data: PartitionData) -> None:
         partition.log.recovery_point = min(partition.log.recovery_point, agreed)
 
 
-def _append(partition: Partition, records: Records, now_ms: int) -> int:
-    partition.log.append_as_follower(memoryview(records), now_ms)
-    return len(records)
+def _append(partition: Partition, records: Records, now_ms: int, piece_bytes: int) -> Iterator[int]:
+    batches = memoryview(records)
+    whole = False
+    for piece in pieces(batches, piece_bytes):
+        whole = True
+        partition.log.append_as_follower(piece, now_ms)
+        yield len(piece)
+    if not whole:
+        partition.log.append_as_follower(batches, now_ms)  # which says what is wrong with them
 
 
 def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from barnabas.clock import Clock, SystemClock
+from barnabas.clock import Clock, Pace, SystemClock
 from barnabas.cluster.adoption import adopt
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.following import MetadataFollower
@@ -63,7 +63,7 @@ from barnabas.server.moving import ReplicaMoves
 from barnabas.server.page_cache import PageCache
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.registration import Registration
-from barnabas.server.rounds import MOST_STEPS, Rounds
+from barnabas.server.rounds import Rounds
 from barnabas.server.socket_server import SocketServer
 from barnabas.types import TopicPartition, Uuid, new_uuid, uuid_to_text
 
@@ -85,7 +85,7 @@ class Broker:
 
     supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
     applied_at_once = 32  # partitions that take over a change of the metadata before requests get their turn
-    steps_at_once = MOST_STEPS  # of housekeeping, if time does not run out before
+    pace: ClassVar[Pace] = Pace()  # of housekeeping, and of what leaders send
 
     def __init__(
         self,
@@ -135,9 +135,7 @@ class Broker:
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
-        self._housekeeping = Rounds(
-            self._keep_house, HOUSEKEEPING_SECONDS, self.clock.monotonic, self.steps_at_once
-        )
+        self._housekeeping = Rounds(self._keep_house, HOUSEKEEPING_SECONDS, self.clock.monotonic, self.pace)
         self._left_dirs: set[str] = set()
         self.on_all_dirs_failed: Callable[[], None] = lambda: None
         """Told when no disk is left. Kafka ends its process then, for others to take over."""
@@ -299,7 +297,7 @@ class Broker:
         self.peers = self._connect_peers()
         self.isr_changes = IsrChanges(lambda request: to_controller(self, request), self._identity)
         self.fetchers = ReplicaFetchers(
-            self.peers, self._identity, self._fetch_settings, self.clock, self.follower_throttle
+            self.peers, self._identity, self._fetch_settings, self.clock, self.follower_throttle, self.pace
         )
         self.replicas.on_applied = self.fetchers.follow
         self.replicas.load(self.image)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import FileSlice, Log
-from barnabas.log.moving import Move, State, pieces
+from barnabas.log.moving import Move, State
+from barnabas.log.pieces import pieces
 from barnabas.replication.throttle import Throttle
 from barnabas.types import TopicPartition
 

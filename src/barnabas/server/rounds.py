@@ -1,7 +1,6 @@
 """Work that would hold the loop up, done in turns: a few milliseconds, then whoever waits, then the next few.
 
-The work is a generator of steps, none of which takes long. A turn ends when its time is over, or after so many steps:
-a simulation, whose clock stands still meanwhile, lets others in after each of them.
+The work is a generator of steps, none of which takes long.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-TURN_SECONDS = 0.003
-MOST_STEPS = 1000
+from barnabas.clock import Pace, Turn
 
 
 class Rounds:
@@ -21,12 +19,11 @@ class Rounds:
         steps: Callable[[], Iterator[None]],
         interval: float,
         monotonic: Callable[[], float],
-        most_steps: int = MOST_STEPS,
+        pace: Pace,
     ) -> None:
         self._steps = steps
         self._interval = interval
-        self._monotonic = monotonic
-        self._most_steps = most_steps
+        self._current = Turn(pace, monotonic)
         self._round: Iterator[None] = iter(())
         self._next: asyncio.Handle | None = None
 
@@ -49,10 +46,9 @@ class Rounds:
 
     def _is_over(self) -> bool:
         """Take steps for one turn; True when there are no more."""
-        until = self._monotonic() + TURN_SECONDS
-        for _ in range(self._most_steps):
-            if next(self._round, self) is self:
-                return True
-            if self._monotonic() >= until:
-                break
-        return False
+        turn = self._current
+        turn.begin()
+        while next(self._round, self) is not self:
+            if turn.is_over():
+                return False
+        return True
