@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import KafkaError
 from barnabas.log.failures import DiskFull
+from barnabas.log.retention import ages_to_learn
+from barnabas.log.scan import BadBatch
+from barnabas.log.segment import Segment
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -106,6 +109,8 @@ class Housekeeping:
             removed = self._remove_segments(log, now_ms)
             count += removed
             yield []
+            if removed < SEGMENTS_AT_ONCE and (unknown := ages_to_learn(log, SEGMENTS_AT_ONCE)):
+                self.background(partial(_learn_ages, log, unknown))  # the next round knows them
         if count:
             logger.info(
                 "%s: removed %d old segments, it now starts at %d",
@@ -182,6 +187,15 @@ class Housekeeping:
         for log_dir in self._logs.dirs:
             if log_dir.gate.error is None:
                 yield self._logs.checkpoint_job_of(log_dir).run
+
+
+def _learn_ages(log: Log, segments: list[Segment]) -> None:
+    """Walk through segments, which takes as long as reading them."""
+    try:
+        for segment in segments:
+            _ = segment.largest_timestamp
+    except (OSError, BadBatch) as error:
+        logger.warning("%s: the age of a segment is not known: %s", log.topic_partition, error)
 
 
 def _write_if_there_is_room(job: Callable[[], None]) -> None:

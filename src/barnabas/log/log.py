@@ -73,6 +73,8 @@ from barnabas.types import TopicPartition, Uuid
 __all__ = ["EMPTY", "AppendResult", "FileSlice", "FlushJob", "Log", "LogParts", "Origin"]
 
 NO_APPEND_TIME = -1
+SEGMENTS_BY_RECORD_TIME = 256  # five years by the week: a backfill, with Kafka's segment.ms
+WORTH_A_SEGMENT = 1 << 20
 
 T = TypeVar("T")
 
@@ -314,9 +316,21 @@ class Log:
             return False
         return (
             segment.size + size > config.segment_bytes
-            or segment.waited_ms(max_timestamp, now_ms) > self._roll_after_ms
+            or (
+                segment.waited_ms(max_timestamp, now_ms) > self._roll_after_ms
+                and self._may_roll_by_time(segment, now_ms)
+            )
             or (self._indexes_can_fill and segment.indexes_are_full(config.segment_index_bytes))
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def _may_roll_by_time(self, segment: Segment, now_ms: int) -> bool:
+        """Kafka believes the timestamps of records, whatever they are: a file for each batch, if each is a week later
+        than the one before. We believe them as long as there are few files, or where a file is worth it."""
+        return (
+            len(self.segments) <= SEGMENTS_BY_RECORD_TIME
+            or segment.size >= WORTH_A_SEGMENT
+            or now_ms - segment.created_ms > self._roll_after_ms
         )
 
     def roll(self, now_ms: int = 0) -> None:

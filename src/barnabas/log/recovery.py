@@ -121,7 +121,9 @@ class Recovery:
     def _find_segments(self, present: list[str]) -> None:
         for offset in _offsets_of(present, names.LOG):
             size = self._fs.size(names.path_of(self._folder, offset, names.LOG))
-            self._segments.append(Segment(self._fs, self._folder, offset, self._open_segments, size))
+            segment = Segment(self._fs, self._folder, offset, self._open_segments, size)
+            segment.created_ms = self._now_ms
+            self._segments.append(segment)
         self._segments.sort(key=lambda segment: segment.base_offset)
 
     def _remove_orphans(self, present: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from barnabas.log import names
@@ -58,6 +58,15 @@ def _set_aside(log: Log, path: str, due_ms: int) -> None:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
+def ages_to_learn(log: Log, most: int) -> list[Segment]:
+    """The oldest segments, if they must be walked through before their age is known: `delete_old_segments` with a limit
+    leaves them alone. The active one is never among them."""
+    if not log.config.deletes or log.config.retention_ms == UNLIMITED:
+        return []
+    unknown = takewhile(lambda segment: not segment.knows_largest_timestamp(), log.segments[:-1][:most])
+    return list(unknown)
+
+
 def count_deletable(log: Log, now_ms: int, most: int | None = None) -> int:
     """How many segments, counted from the oldest, are no longer wanted; at most `most`, if that is given.
     All of them: the last is rolled first."""
@@ -75,7 +84,13 @@ def _too_old(log: Log, now_ms: int, most: int | None) -> int:
     limit = log.config.retention_ms
     if limit == UNLIMITED:
         return 0
-    return _count_while(log, lambda segment: now_ms - _age_timestamp(log, segment) > limit, most)
+
+    def is_too_old(segment: Segment) -> bool:
+        if most is not None and segment is not log.active and not segment.knows_largest_timestamp():
+            return False
+        return now_ms - _age_timestamp(log, segment, now_ms) > limit
+
+    return _count_while(log, is_too_old, most)
 
 
 def _too_large(log: Log, most: int | None) -> int:
@@ -103,7 +118,9 @@ def _count_while(log: Log, unwanted: Callable[[Segment], bool], most: int | None
     return count
 
 
-def _age_timestamp(log: Log, segment: Segment) -> int:
-    """The time of its latest record; when records carry none, the time of the last write."""
+def _age_timestamp(log: Log, segment: Segment, now_ms: int) -> int:
+    """The time of its latest record; when records carry none, or one of a future in which the topic allows no record
+    to be, the time of the last write. Kafka keeps the latter until that time has come."""
     timestamp, _ = segment.largest_timestamp
-    return timestamp if timestamp != NO_TIMESTAMP else segment.modified_ms()
+    is_possible = timestamp - now_ms <= log.config.message_timestamp_after_max_ms
+    return timestamp if timestamp != NO_TIMESTAMP and is_possible else segment.modified_ms()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+from barnabas.errors import KafkaError
 from barnabas.files import File
 from barnabas.log.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segment import Segment
@@ -48,9 +49,13 @@ def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> Found
     for position, header in _batches_from(segment, start):
         if header.max_timestamp < timestamp:
             continue
-        for offset, time in _times(segment, position, header):
-            if time >= timestamp and offset >= log_start:
-                return FoundRecord(offset, time, header.leader_epoch)
+        try:
+            for offset, time in _times(segment, position, header):
+                if time >= timestamp and offset >= log_start:
+                    return FoundRecord(offset, time, header.leader_epoch)
+        except KafkaError:
+            # Its records cannot be read. The batch says that one of them is as late; nothing else is known of them.
+            return FoundRecord(max(header.base_offset, log_start), header.max_timestamp, header.leader_epoch)
     return None
 
 

@@ -237,25 +237,32 @@ class Segment:
             largest = self._largest = self._last_time_entry()
         return largest
 
+    def knows_largest_timestamp(self) -> bool:
+        """False when only walking through the segment tells it: its index is missing, or has nothing to say."""
+        if self._largest is not None or self._time_index is not None or not self.size:
+            return True
+        self._largest = self._entry_on_disk()
+        return self._largest is not None
+
     def _last_time_entry(self) -> tuple[int, int]:
         if self._time_index is None and self.size:
-            return self._last_time_entry_on_disk()
+            return self._entry_on_disk() or self._largest_by_walking()
         times = self._time_index
         if not times:
             return NO_TIMESTAMP, self.base_offset
         return times.timestamps[-1], self.base_offset + times.offsets[-1]
 
-    def _last_time_entry_on_disk(self) -> tuple[int, int]:
+    def _entry_on_disk(self) -> tuple[int, int] | None:
         """Without loading the indexes: retention asks this of every sealed segment."""
         try:
             file = self._fs.open(self.path(names.TIME_INDEX))
         except FileNotFoundError:
-            return self._largest_by_walking()
+            return None
         try:
             end = file.read(LAST_TIME_ENTRIES, max(file.size - LAST_TIME_ENTRIES, 0))
             entry = last_time_entry(end, file.size)
         except IndexFileError:
-            return self._largest_by_walking()
+            return None
         finally:
             file.close()
         return entry[0], self.base_offset + entry[1]

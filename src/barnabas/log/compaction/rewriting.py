@@ -14,6 +14,7 @@ from barnabas.records.batch import (
 from barnabas.records.builder import assemble_batch
 from barnabas.records.varints import read_varint, varint
 
+_SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 _KINDS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -32,13 +33,18 @@ def rebuilt_batch(header: BatchHeader, kept: Kept, horizon: int | None = None) -
     """A batch of the kept records with their offsets; a `horizon` becomes its delete horizon."""
     runs = kept.runs
     if not header.is_log_append_time:
-        header = header._replace(max_timestamp=header.base_timestamp + kept.largest_timestamp)
+        header = header._replace(max_timestamp=_fitting(header.base_timestamp + kept.largest_timestamp))
     if horizon is not None:
         # The horizon takes the place of the base timestamp, which all others are relative to.
         shift = header.base_timestamp - horizon
         runs = [_with_other_base(run, shift) for run in runs]
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon)
     return assemble_batch(header._replace(record_count=kept.record_count), b"".join(runs))
+
+
+def _fitting(timestamp: int) -> int:
+    """Timestamps are the clients', and one that is nearly as large as can be gets no larger."""
+    return min(max(timestamp, _SMALLEST_TIMESTAMP), _LARGEST_TIMESTAMP)
 
 
 def _with_other_base(run: bytes, shift: int) -> bytes:
@@ -49,6 +55,6 @@ def _with_other_base(run: bytes, shift: int) -> bytes:
         length, start = read_varint(run, position)
         timestamp, rest = read_varint(run, start + 1)
         position = start + length
-        body = run[start : start + 1] + varint(timestamp + shift) + run[rest:position]
+        body = run[start : start + 1] + varint(_fitting(timestamp + shift)) + run[rest:position]
         records += varint(len(body)) + body
     return bytes(records)
