@@ -4,7 +4,7 @@
 
 Each consumer has a connection and a share session of its own over all partitions, and acknowledges what it has taken
 with its next fetch, as share consumers do. Records are not decoded. Joining the group is left out: the state of its
-partitions is created as its coordinator would. Nobody waits for records when all have been taken.
+partitions is created as an administrator does who resets its offsets. Nobody waits for records when all have been taken.
 """
 
 import argparse
@@ -16,15 +16,13 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.share import (
     AcknowledgementBatch,
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
     FetchPartition,
     FetchTopic,
     ShareFetchRequest,
     ShareFetchResponse,
-)
-from barnabas.protocol.messages.share_state import (
-    InitializeShareGroupStatePartitionData,
-    InitializeShareGroupStateRequest,
-    InitializeStateData,
 )
 from barnabas.types import uuid_to_text
 
@@ -41,16 +39,20 @@ async def _topic_id(connection: BrokerConnection, topic: str) -> bytes:
     return found
 
 
-async def _create_state(connection: BrokerConnection, group: str, topic_id: bytes, partitions: int) -> None:
+async def _create_state(
+    connection: BrokerConnection, group: str, topic: str, topic_id: bytes, partitions: int
+) -> None:
     """Everything from the beginning. A coordinator that is just being made is asked again."""
-    wanted = [InitializeShareGroupStatePartitionData(index, 0, 0) for index in range(partitions)]
-    request = InitializeShareGroupStateRequest(group, [InitializeStateData(topic_id, wanted)])
+    wanted = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in range(partitions)]
+    request = AlterShareGroupOffsetsRequest(group, [AlterShareGroupOffsetsRequestTopic(topic, wanted)])
     keys = [f"{group}:{uuid_to_text(topic_id)}:{index}" for index in range(partitions)]
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         await connection.send(FindCoordinatorRequest(key_type=_SHARE_PARTITION, coordinator_keys=keys), 6)
         answer = await connection.send(request, 0)
-        if not any(each.error_code for result in answer.results for each in result.partitions):
+        if not answer.error_code and not any(
+            each.error_code for result in answer.responses for each in result.partitions
+        ):
             return
         await asyncio.sleep(_RETRY_SECONDS)
     raise RuntimeError("the share coordinator does not take the state of the group")
@@ -126,7 +128,7 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
         for _ in range(options.consumers)
     ]
     topic_id = await _topic_id(connections[0], options.topic)
-    await _create_state(connections[0], options.group, topic_id, options.partitions)
+    await _create_state(connections[0], options.group, options.topic, topic_id, options.partitions)
     left = Left(options.records)
     consumers = [Consumer(connection, options, topic_id) for connection in connections]
     begin = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Protocol
 
@@ -50,6 +51,7 @@ from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.clients.conftest import wait_for
+from tests.server.harness import brokers_let_in
 
 E = ErrorCode
 V1_PRODUCE, V2_PRODUCE = 11, 12
@@ -187,6 +189,8 @@ class Target(Protocol):
 
     def create_topic(self) -> str: ...
 
+    def brokers_let_in(self) -> AbstractContextManager[None]: ...
+
 
 class KafkaTarget:
     def __init__(self, kafka: ApacheKafka) -> None:
@@ -199,6 +203,9 @@ class KafkaTarget:
         self._admin.create_topics([NewTopic(name, 2, 1)])[name].result()
         wait_for(lambda: self._is_led(name), f"leaders of {name}")
         return name
+
+    def brokers_let_in(self) -> AbstractContextManager[None]:
+        return nullcontext()  # without an authorizer everybody may do what brokers do
 
     def _is_led(self, name: str) -> bool:
         topic = self._admin.list_topics(name, 5).topics[name]
@@ -213,6 +220,9 @@ class BarnabasTarget:
     def create_topic(self) -> str:
         return self._broker.create_topic(partitions=2)
 
+    def brokers_let_in(self) -> AbstractContextManager[None]:
+        return brokers_let_in(self._broker)
+
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
@@ -226,6 +236,13 @@ def target(request: pytest.FixtureRequest) -> Target:
     if request.param == "kafka":
         return KafkaTarget(request.getfixturevalue("kafka"))
     return BarnabasTarget(request.getfixturevalue("broker"))
+
+
+@pytest.fixture
+def as_broker(target: Target) -> Iterator[None]:
+    """For what only brokers send."""
+    with target.brokers_let_in():
+        yield
 
 
 @pytest.fixture
@@ -323,6 +340,7 @@ def test_adding_partitions_is_refused_as_a_whole(play: Callable[[Scenario], None
     play(scenario)
 
 
+@pytest.mark.usefixtures("as_broker")
 def test_brokers_add_and_verify_several_transactions_at_once(play: Callable[[Scenario], None]) -> None:
     async def scenario(wire: Wire) -> None:
         await wire.init()
@@ -554,6 +572,39 @@ def test_markers_of_administrators_end_hanging_transactions(play: Callable[[Scen
     play(scenario)
 
 
+def test_markers_of_clients_end_nothing_but_what_hangs(
+    play: Callable[[Scenario], None], target: Target
+) -> None:
+    """`kafka-transactions abort` needs WriteTxnMarkers. All else that it can do would shut producers and coordinators
+    out for good, or commit what they have aborted."""
+    if isinstance(target, KafkaTarget):
+        pytest.skip("a rule of ours: Kafka has an authorizer for this, or nothing")
+
+    async def scenario(wire: Wire) -> None:
+        await wire.init()
+        await wire.add(0)
+        assert (
+            await write_marker(wire, markers(wire, wire.topic, 0, 0)) == E.INVALID_TXN_STATE
+        )  # nothing there
+        await wire.produce()
+        for epoch in (1, 32767):
+            refused = await write_marker(wire, markers(wire, wire.topic, 0, epoch))
+            assert refused == E.INVALID_PRODUCER_EPOCH
+        commit, usurper = markers(wire, wire.topic, 0, 0), markers(wire, wire.topic, 0, 0)
+        commit.markers[0].transaction_result = True
+        usurper.markers[0].coordinator_epoch = 2**31 - 1
+        for request in (commit, usurper):
+            assert await write_marker(wire, request) == E.CLUSTER_AUTHORIZATION_FAILED
+        found = await wire.fetch()
+        assert (found.last_stable_offset, found.high_watermark) == (0, 1)
+        assert await wire.end(True) == E.NONE  # the coordinator is still heard, and so is the producer
+        assert await write_marker(wire, markers(wire, wire.topic, 0, 0)) == E.INVALID_TXN_STATE
+        assert (await wire.fetch()).aborted_transactions == []
+
+    play(scenario)
+
+
+@pytest.mark.usefixtures("as_broker")
 def test_a_v2_marker_may_come_twice(play: Callable[[Scenario], None]) -> None:
     async def scenario(wire: Wire) -> None:
         await wire.init()

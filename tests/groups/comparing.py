@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.groups.conversations import Talk
+from tests.server.harness import brokers_let_in
 
 TalkT = TypeVar("TalkT", bound=Talk)
 Addresses = tuple[str, str]
@@ -22,6 +23,7 @@ def kafka_and_barnabas(folder: Path, settings: Mapping[str, str]) -> Iterator[Ad
     with (
         ApacheKafka(folder, heap="256m", settings=settings) as kafka,
         EmbeddedBroker(settings=dict(settings)) as broker,
+        brokers_let_in(broker),  # as Kafka without an authorizer lets everybody in
     ):
         yield kafka.bootstrap_servers, broker.bootstrap_servers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from barnabas.clock import ManualClock, SystemClock
@@ -19,6 +19,7 @@ from barnabas.server.dispatch import Dispatcher, Handler, Request
 from barnabas.server.limits import Limits
 from barnabas.server.listener import Listener
 from barnabas.server.socket_server import SocketServer
+from barnabas.testing import EmbeddedBroker
 
 DEADLINE = 60.0
 
@@ -35,6 +36,17 @@ def scenario(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
     run.__doc__ = test.__doc__
     run.__signature__ = __import__("inspect").signature(test)  # type: ignore[attr-defined]
     return run
+
+
+@contextmanager
+def brokers_let_in(broker: EmbeddedBroker) -> Iterator[None]:
+    """Let a test ask of a node alone what brokers of a cluster ask of each other."""
+    (listener,) = broker.broker.listeners
+    listener.serves_brokers = True
+    try:
+        yield
+    finally:
+        listener.serves_brokers = False
 
 
 def heartbeat(function: Function) -> Handler:

@@ -54,6 +54,7 @@ async def _attack(folder: Path, frames: list[bytes]) -> None:
     broker = Broker(BrokerConfig.load({"log.dirs": str(folder), "listeners": "PLAINTEXT://127.0.0.1:0"}))
     await broker.start()
     port = broker.listeners[0].port
+    broker.listeners[0].serves_brokers = True  # so that the handlers of brokers' requests are reached, too
     try:
         creation = CreateTopicsRequest(
             topics=[CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)]

@@ -153,6 +153,11 @@ TOPIC_MANAGEMENT_SETTINGS: tuple[Setting, ...] = (
     Setting("auto.create.topics.enable", Kind.BOOLEAN, "true",
             "Create a topic when a client asks for one that does not exist and allows it."),
     Setting("delete.topic.enable", Kind.BOOLEAN, "true", "Let clients delete topics."),
+    # A client id is no proof of anything: in Kafka anybody who calls himself so writes other groups' offsets.
+    Setting("barnabas.internal.topics.writable", Kind.BOOLEAN, "false",
+            "Let clients with the client id __admin_client write to internal topics, as Apache Kafka does: for tools "
+            "that restore them. Everybody may use that client id.",
+            mode=_CLUSTER_WIDE),
     Setting("fetch.max.bytes", Kind.INT, "57671680",
             "The most that one fetch is answered with, whatever the client asks for.", AtLeast(1024)),
     Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "1000",

@@ -272,7 +272,7 @@ class Broker:
 
     def _socket_server(self) -> SocketServer:
         return SocketServer(
-            listeners_from(self.config),
+            listeners_from(self.config, is_alone=self.is_alone),
             self.dispatcher,
             limits_from(self.config),
             brokers=BrokerAddresses(self._other_hosts),

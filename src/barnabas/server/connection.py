@@ -405,10 +405,10 @@ class Connection:
 
     def hold_memory(self, size: int) -> None:
         """Count a request that was copied against the memory pool, until `release_memory`."""
-        self._server.memory.reserve(size)
+        self._server.memory.hold(self.peer[0], BACKLOG, size)
 
     def release_memory(self, size: int) -> None:
-        self._server.memory.release(size)
+        self._server.memory.release(self.peer[0], BACKLOG, size)
 
     def _give_back_memory(self, memory: MemoryPool) -> None:
         address, length, end = self.peer[0], self._frame_length, self._frame_end

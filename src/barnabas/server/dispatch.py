@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from struct import error as StructError  # noqa: N812  (an exception, whatever its module calls it)
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,11 @@ class Request:
         """Has the client gone?"""
         return self.connection.closed
 
+    @property
+    def is_from_broker(self) -> bool:
+        """Did it come where only brokers of the cluster are let in?"""
+        return self.connection.listener.serves_brokers
+
     def respond(self, response: Message) -> None:
         """Answer; does nothing when the client has gone."""
         if self.connection.closed:
@@ -122,6 +128,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._injections = Injections()
         self._heavy = HeavyRequests(metrics, budget)
+        self.refused_as_broker: Counter[str] = Counter()  # requests that only brokers may send, by API
 
     def use_budget(self, budget: Budget) -> None:
         self._heavy.budget = budget

@@ -41,7 +41,7 @@ def by_controller(function: Function[R]) -> Function[R]:
     """A handler that runs on the controller, wherever its request arrives."""
 
     async def handle(broker: Broker, request: Request, message: Any) -> R:
-        is_forwarded = (request.client_id or "").startswith(PEER_CLIENT_ID)
+        is_forwarded = request.is_from_broker and (request.client_id or "").startswith(PEER_CLIENT_ID)
         if broker.controller.is_active or is_forwarded or _concerns_this_broker(message):
             return await function(broker, request, message)
         try:

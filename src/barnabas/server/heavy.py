@@ -82,8 +82,7 @@ class HeavyRequests:
             if request.connection.closed:
                 return
             message = await self._decode(request, body)
-            function = request.route.handler.in_turns or request.route.function
-            response = request.dispatcher.call(request, message, function)
+            response = request.dispatcher.call(request, message, request.route.in_turns)
             if isinstance(response, Coroutine):
                 response = await response
             if response is not None:

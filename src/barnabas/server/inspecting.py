@@ -29,6 +29,10 @@ BREATH_SECONDS = 0.0001
 """Others wait for the GIL for so long at most, and then get it. The interpreter alone would switch after 5 ms."""
 
 
+NO_ADDRESS = ""
+"""In the memory pool a batch that is looked into counts for none of the clients' addresses."""
+
+
 class Inspections:
     def __init__(self, registry: Registry) -> None:
         self._count = registry.counter(catalogue.INSPECTED_BATCHES).labels()
@@ -52,11 +56,12 @@ class Inspections:
         assert self._thread is not None
         assert self._memory is not None
         self._count.value += 1
-        self._memory.reserve(len(batch))
+        size = len(batch)
+        self._memory.hold(NO_ADDRESS, size, size)
         try:
             return await self._thread.call(lambda: _inspect(batch, unchecked, now_ms))
         finally:
-            self._memory.release(len(batch))
+            self._memory.release(NO_ADDRESS, size, size)
 
     def note_refusal(self, error: str) -> None:
         self._refused.labels(error).value += 1

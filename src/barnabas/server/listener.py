@@ -42,8 +42,10 @@ class Listener:
         backlog: int = BACKLOG,
         receive_buffer: int = UNTUNED,
         send_buffer: int = UNTUNED,
+        serves_brokers: bool = False,
     ) -> None:
         self.name = name
+        self.serves_brokers = serves_brokers  # what only brokers may ask (`brokers_only`)
         self.host = host
         self.port = port
         self.security_protocol = security_protocol

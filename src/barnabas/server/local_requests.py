@@ -21,6 +21,8 @@ class LocalRequest:
 
     is_abandoned = False
 
+    is_from_broker = True
+
     def __init__(self, handler: Handler) -> None:
         self.api_key = handler.request_class.api_key
         self.version = handler.max_version

@@ -15,6 +15,7 @@ from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
 from barnabas.protocol.schema import Message, Struct
+from barnabas.server.brokers_only import guarded
 
 if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
@@ -45,14 +46,16 @@ class Handler(NamedTuple):
     """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
     in_turns: HandlerFunction | None = None
     """Serves requests of many elements a turn at a time (`server/slices.py`)."""
+    brokers_only_since: int | None = None
+    """The first version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
 
 
 class Route:
     """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
 
     __slots__ = (
-        "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "is_coroutine",
-        "name", "observe", "response_start", "version",
+        "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "in_turns",
+        "is_coroutine", "name", "observe", "response_start", "version",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
@@ -64,7 +67,8 @@ class Route:
         self.flexible = request_class.is_flexible(version)
         self.decode = decoder(request_class, version)
         self.encode: Encoder[Any] | None = None  # known with the first response
-        self.function = handler.function
+        self.function = guarded(handler.function, handler, version)
+        self.in_turns = guarded(handler.in_turns or handler.function, handler, version)
         self.is_coroutine = iscoroutinefunction(handler.function)
         # Records are not copied when they are decoded, so that only what has none takes time by its length.
         self.bytes_at_once = NO_BOUND if has_records(request_class) else BYTES_AT_ONCE

@@ -120,13 +120,16 @@ def _joined(request: Request, answers: Sequence[Message | None], cut: Cut) -> Me
 class PartOfRequest:
     """What handlers need of a `Request`, for a part of one."""
 
-    __slots__ = ("answer", "api_key", "client_id", "connection", "is_large", "patience", "version", "within")
+    __slots__ = (
+        "answer", "api_key", "client_id", "connection", "is_from_broker", "is_large", "patience", "version", "within",
+    )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
         self.api_key = request.api_key
         self.version = request.version
         self.client_id = request.client_id
         self.connection = request.connection
+        self.is_from_broker = request.is_from_broker
         self.patience = self.within = 0.0
         self.is_large = True
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
-from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
 from barnabas.transactions.transaction import V2
 from barnabas.types import TopicPartition
 
@@ -128,6 +128,25 @@ def _is_repeated(partition: Partition, marker: Marker) -> bool:
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"a marker of epoch {marker.producer_epoch} for producer {marker.producer_id}, whose epoch is {known.epoch}",
     )
+
+
+def refusal_of_client(broker: Broker, place: TopicPartition, marker: Marker) -> ErrorCode:
+    """Why a marker that no broker has sent is not written. Administrators end what hangs with one, and that is all
+    that they need: to abort a transaction that is open in the partition, with the epochs that DescribeProducers shows.
+    A later epoch would shut out the producer, or the coordinator, for good (decision 0021)."""
+    partition = broker.replicas.find(*place)
+    if partition is None:
+        return broker.replicas.why_missing(place.topic, bytes(16), place.partition)
+    if problem := partition.leadership_error(NO_EPOCH):
+        return problem
+    known = partition.log.producers.get(marker.producer_id)
+    if known is None or known.transaction_start is None:
+        return ErrorCode.INVALID_TXN_STATE
+    if marker.producer_epoch != known.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if marker.committed or marker.coordinator_epoch > max(known.coordinator_epoch, 0):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
 
 
 class MarkersWritten:

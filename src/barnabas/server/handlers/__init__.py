@@ -139,10 +139,13 @@ def _in_slices(
     *cuts: Cut,
     of: int,
     always: bool = False,
+    brokers_only_since: int | None = None,
 ) -> Handler:
     """A row for an API whose requests are served in parts of `of` elements."""
     cut = in_slices(function, *cuts, of=of, always=always)
-    return Handler(request_class, min_version, max_version, cut, in_turns=cut)
+    return Handler(
+        request_class, min_version, max_version, cut, in_turns=cut, brokers_only_since=brokers_only_since
+    )
 
 
 HANDLERS: tuple[Handler, ...] = (
@@ -265,6 +268,7 @@ HANDLERS: tuple[Handler, ...] = (
             repeats=ALL,
         ),
         of=ELEMENTS_AT_ONCE,
+        brokers_only_since=4,
     ),
     Handler(AddOffsetsToTxnRequest, 0, 4, transactions.add_offsets_to_txn),
     Handler(EndTxnRequest, 0, 5, transactions.end_txn),
@@ -345,6 +349,7 @@ HANDLERS: tuple[Handler, ...] = (
         replication.alter_partition,
         cut_at(("topics", "topics", ("topic_id",)), _OF_PARTITIONS, repeats=ALL),
         of=200,
+        brokers_only_since=0,
     ),
     Handler(UpdateFeaturesRequest, 0, 2, by_controller(cluster.update_features)),
     _in_slices(
@@ -360,7 +365,7 @@ HANDLERS: tuple[Handler, ...] = (
         of=20,
         always=True,
     ),
-    Handler(BrokerHeartbeatRequest, 0, 2, replication.broker_heartbeat),
+    Handler(BrokerHeartbeatRequest, 0, 2, replication.broker_heartbeat, brokers_only_since=0),
     Handler(UnregisterBrokerRequest, 0, 0, by_controller(cluster.unregister_broker)),
     _in_slices(
         DescribeTransactionsRequest,
@@ -372,7 +377,7 @@ HANDLERS: tuple[Handler, ...] = (
         always=True,
     ),
     Handler(ListTransactionsRequest, 0, 2, transaction_admin.list_transactions),
-    Handler(AllocateProducerIdsRequest, 0, 0, replication.allocate_ids),
+    Handler(AllocateProducerIdsRequest, 0, 0, replication.allocate_ids, brokers_only_since=0),
     _in_slices(
         AssignReplicasToDirsRequest,
         0,
@@ -385,6 +390,7 @@ HANDLERS: tuple[Handler, ...] = (
             repeats=ALL,
         ),
         of=200,
+        brokers_only_since=0,
     ),
     Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
     Handler(ConsumerGroupHeartbeatRequest, 0, 1, consumer_groups.consumer_group_heartbeat),
@@ -410,11 +416,33 @@ HANDLERS: tuple[Handler, ...] = (
     ),
     Handler(ShareFetchRequest, 1, 2, share_fetch.share_fetch),
     Handler(ShareAcknowledgeRequest, 1, 2, share_acknowledge.share_acknowledge),
-    _in_slices(InitializeShareGroupStateRequest, 0, 0, share_state.initialize_state, _OF_STATES, of=100),
-    _in_slices(ReadShareGroupStateRequest, 0, 0, share_state.read_state, _OF_STATES, of=100),
-    _in_slices(WriteShareGroupStateRequest, 0, 1, share_state.write_state, _OF_STATES, of=100),
-    _in_slices(DeleteShareGroupStateRequest, 0, 0, share_state.delete_state, _OF_STATES, of=100),
-    _in_slices(ReadShareGroupStateSummaryRequest, 0, 1, share_state.read_summary, _OF_STATES, of=100),
+    _in_slices(
+        InitializeShareGroupStateRequest,
+        0,
+        0,
+        share_state.initialize_state,
+        _OF_STATES,
+        of=100,
+        brokers_only_since=0,
+    ),
+    _in_slices(
+        ReadShareGroupStateRequest, 0, 0, share_state.read_state, _OF_STATES, of=100, brokers_only_since=0
+    ),
+    _in_slices(
+        WriteShareGroupStateRequest, 0, 1, share_state.write_state, _OF_STATES, of=100, brokers_only_since=0
+    ),
+    _in_slices(
+        DeleteShareGroupStateRequest, 0, 0, share_state.delete_state, _OF_STATES, of=100, brokers_only_since=0
+    ),
+    _in_slices(
+        ReadShareGroupStateSummaryRequest,
+        0,
+        1,
+        share_state.read_summary,
+        _OF_STATES,
+        of=100,
+        brokers_only_since=0,
+    ),
     _in_slices(
         DescribeShareGroupOffsetsRequest,
         0,

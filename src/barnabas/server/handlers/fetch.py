@@ -28,6 +28,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import is_throttled
+from barnabas.server.brokers_only import tell_refused
 from barnabas.server.fetch_sessions import (
     LONGEST_WAIT_MS,
     NO_REPLICA,
@@ -53,33 +54,43 @@ CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 def fetch(
     broker: Broker, request: Request, message: FetchRequest
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
-    replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
-    if message.replica_id >= 0:
-        # Before version 15 a follower could not say in which life it is (KIP-903).
-        return _refuse_all(message, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if message.replica_state.replica_id >= 0 or message.replica_id >= 0:
+        return _fetch_as_replica(broker, request, message)
     try:
-        if replica >= 0:
-            check_broker_epoch(broker.image, replica, epoch)
         session = broker.fetch_sessions.open(message, request.version)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    if replica >= 0:
-        wait_ms = broker.fetch_sessions.follower_fetches(session, replica)
-        message.max_wait_ms = min(message.max_wait_ms, wait_ms)
-        _note_progress(broker, session, message, epoch)
-        return ReplicaFetching(broker, request, message, session).start()
     return Fetching(broker, request, message, session).start()
+
+
+def _fetch_as_replica(
+    broker: Broker, request: Request, message: FetchRequest
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+    """Only for brokers: what a follower has fetched counts as stored by it, and is shown to consumers."""
+    refused = _refusal_of_replica(request, message)
+    if refused is not None:
+        return _refuse_all(message, refused)
+    replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
+    try:
+        check_broker_epoch(broker.image, replica, epoch)
+        session = broker.fetch_sessions.open(message, request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    wait_ms = broker.fetch_sessions.follower_fetches(session, replica)
+    message.max_wait_ms = min(message.max_wait_ms, wait_ms)
+    _note_progress(broker, session, message, epoch)
+    return ReplicaFetching(broker, request, message, session).start()
 
 
 async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
     """The same for a request that names many partitions."""
     replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
     turn = Turn()
-    if message.replica_id >= 0:
-        topics = await turn.collect(
-            parts_of(message), lambda part: _refuse_all(part, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        )
-        return FetchResponse(responses=[topic for part in topics for topic in part.responses])
+    if replica >= 0 or message.replica_id >= 0:
+        refused = _refusal_of_replica(request, message)
+        if refused is not None:
+            topics = await turn.collect(parts_of(message), lambda part: _refuse_all(part, refused))
+            return FetchResponse(responses=[topic for part in topics for topic in part.responses])
     try:
         if replica >= 0:
             check_broker_epoch(broker.image, replica, epoch)
@@ -97,6 +108,14 @@ async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest
         if turn.is_over:
             await turn.rest()
     return await kind(broker, request, message, session).start_in_turns()
+
+
+def _refusal_of_replica(request: Request, message: FetchRequest) -> ErrorCode | None:
+    if not request.is_from_broker:
+        tell_refused(request)
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as Kafka tells it
+    # Before version 15 a follower could not say in which life it is (KIP-903).
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if message.replica_id >= 0 else None
 
 
 def _note_progress(broker: Broker, session: FetchSession, message: FetchRequest, epoch: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cluster.names import CONSUMER_OFFSETS
+from barnabas.cluster.names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -37,7 +37,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.transaction_markers import Marker, MarkersWritten, write_here
+from barnabas.server.transaction_markers import Marker, MarkersWritten, refusal_of_client, write_here
 from barnabas.transactions.instances import Instance
 from barnabas.transactions.shard import Outcome
 from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
@@ -181,9 +181,13 @@ def _add(
 ) -> None:
     """Add the partitions of one transaction, or verify them: all or none."""
     places = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    missing = {place for place in places if not _exists(broker, place)}
-    if missing:
-        done(_topic_results(transaction.topics, lambda place: _not_attempted(place in missing)))
+    refused = {place: error for place in places if (error := _why_not_added(broker, version, place))}
+    if refused:
+        done(
+            _topic_results(
+                transaction.topics, lambda place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            )
+        )
         return
     instance = Instance(transaction.producer_id, transaction.producer_epoch)
 
@@ -205,13 +209,13 @@ def _add(
         coordinator.add_partitions(transaction.transactional_id, instance, places, client, added)
 
 
-def _exists(broker: Broker, place: TopicPartition) -> bool:
+def _why_not_added(broker: Broker, version: int, place: TopicPartition) -> ErrorCode:
+    """Offsets join a transaction through AddOffsetsToTxn: a client has no business in internal topics."""
+    if version < FIRST_BETWEEN_BROKERS and place.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.image.topics.get(place.topic)
-    return topic is not None and topic.partition(place.partition) is not None
-
-
-def _not_attempted(missing: bool) -> ErrorCode:
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+    exists = topic is not None and topic.partition(place.partition) is not None
+    return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _topic_results(
@@ -281,15 +285,35 @@ def end_txn(broker: Broker, request: Request, message: EndTxnRequest) -> None:
 
 
 def write_txn_markers(broker: Broker, request: Request, message: WriteTxnMarkersRequest) -> None:
-    """Append markers to partitions that this broker leads; from a coordinator, or from an administrator."""
+    """Append markers to partitions that this broker leads; from a coordinator, or (less) from an administrator."""
     response = WriteTxnMarkersResponse(markers=[_marker_result(marker) for marker in message.markers])
     written = MarkersWritten(broker, request, response)
     for marker, answer in zip(message.markers, response.markers, strict=True):
         for topic in answer.topics:
             for result in topic.partitions:
                 place = TopicPartition(topic.name, result.partition_index)
-                write_here(broker, place, _marker(marker), lambda error, at=result: written.settle(at, error))  # type: ignore[misc]
+                _write_marker(
+                    broker,
+                    request,
+                    place,
+                    _marker(marker),
+                    lambda error, at=result: written.settle(at, error),  # type: ignore[misc]
+                )
     written.all_asked()
+
+
+def _write_marker(
+    broker: Broker,
+    request: Request,
+    place: TopicPartition,
+    marker: Marker,
+    answer: Callable[[ErrorCode], None],
+) -> None:
+    refusal = ErrorCode.NONE if request.is_from_broker else refusal_of_client(broker, place, marker)
+    if refusal:
+        answer(refusal)
+    else:
+        write_here(broker, place, marker, answer)
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:

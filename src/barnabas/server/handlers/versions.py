@@ -36,23 +36,23 @@ def api_versions(broker: Broker, request: Request, message: ApiVersionsRequest) 
         connection = request.connection
         connection.client_software_name, connection.client_software_version = names
     return ApiVersionsResponse(
-        api_keys=advertised_apis(broker.dispatcher.handlers.values()),
+        api_keys=advertised_apis(broker.dispatcher.handlers.values(), request.is_from_broker),
         supported_features=supported_features(broker.supported_features, request.version),
         finalized_features=finalized_features(broker.image.features),
         finalized_features_epoch=broker.image.offset,
     )
 
 
-def advertised_apis(handlers: Iterable[Handler]) -> list[ApiVersion]:
-    """List the APIs of a table, by number."""
-    apis = [
-        ApiVersion(
-            handler.request_class.api_key,
-            handler.min_version if handler.advertised_min is None else handler.advertised_min,
-            handler.max_version,
-        )
-        for handler in handlers
-    ]
+def advertised_apis(handlers: Iterable[Handler], to_brokers: bool) -> list[ApiVersion]:
+    """List the APIs of a table, by number; what only brokers may send is named where they are let in."""
+    apis = []
+    for handler in handlers:
+        lowest = handler.min_version if handler.advertised_min is None else handler.advertised_min
+        highest = handler.max_version
+        if handler.brokers_only_since is not None and not to_brokers:
+            highest = handler.brokers_only_since - 1
+        if lowest <= highest:
+            apis.append(ApiVersion(handler.request_class.api_key, lowest, highest))
     return sorted(apis, key=lambda api: api.api_key)
 
 

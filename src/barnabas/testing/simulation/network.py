@@ -155,6 +155,7 @@ class _Service:
     )  # fmt: skip
 
     is_abandoned = False
+    is_from_broker = True  # all come to the one listener that a simulated cluster has
 
     def __init__(
         self,

@@ -1,0 +1,59 @@
+"""What only the brokers of a cluster may ask of each other, and how others are refused (decision 0021).
+
+The table of handlers names the first version of an API that only brokers send. A node alone asks itself without a
+socket (`local_requests`), so it serves none of them to the network; a cluster serves them on its inter-broker listener.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.api import response_class
+from barnabas.protocol.schema import Message
+from barnabas.server.injection import error_response
+
+if TYPE_CHECKING:
+    from barnabas.server.dispatch import Request
+    from barnabas.server.routes import Handler, HandlerFunction
+
+logger = logging.getLogger(__name__)
+
+
+def is_brokers_only(handler: Handler, version: int) -> bool:
+    return handler.brokers_only_since is not None and version >= handler.brokers_only_since
+
+
+def guarded(function: HandlerFunction, handler: Handler, version: int) -> HandlerFunction:
+    """The function of a route. Only that of a broker's request looks at the listener: the others cost nothing."""
+    if not is_brokers_only(handler, version):
+        return function
+
+    def serve_brokers(
+        broker: Any, request: Request, message: Any
+    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+        if request.is_from_broker:
+            return function(broker, request, message)
+        tell_refused(request)
+        return refusal(message, version)
+
+    return serve_brokers
+
+
+def refusal(message: Message, version: int) -> Message:
+    """CLUSTER_AUTHORIZATION_FAILED as Kafka places it: at the top where the response has an error there, else in
+    each of its elements."""
+    response = response_class(message.api_key)()
+    if any(field.name == "error_code" and field.present_in(version) for field in response.FIELDS):
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
+        return response
+    return error_response(message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, version)
+
+
+def tell_refused(request: Request) -> None:
+    request.dispatcher.refused_as_broker[request.route.name] += 1
+    logger.warning(
+        "%r was refused: only brokers of the cluster send this, on its inter-broker listener", request
+    )
