@@ -4,7 +4,7 @@
 
 Each consumer has a connection and a share session of its own over all partitions, and acknowledges what it has taken
 with its next fetch, as share consumers do. Records are not decoded. Joining the group is left out: the state of its
-partitions is created as an administrator does who resets its offsets. Nobody waits for records when all have been taken.
+partitions is created as an administrator does who resets its offsets. Nobody waits for records when all are taken.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from barnabas.protocol.messages.share import (
 )
 from barnabas.types import uuid_to_text
 
-_SHARE_PARTITION = 2  # FindCoordinator's key type
+_GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator's key types
 _ACCEPT = 1
 _MOST_RECORDS = 500  # max.poll.records of a share consumer
 _WAIT_MS, _MAX_BYTES = 500, 50 << 20
@@ -48,6 +48,7 @@ async def _create_state(
     keys = [f"{group}:{uuid_to_text(topic_id)}:{index}" for index in range(partitions)]
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
+        await connection.send(FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group]), 6)
         await connection.send(FindCoordinatorRequest(key_type=_SHARE_PARTITION, coordinator_keys=keys), 6)
         answer = await connection.send(request, 0)
         if not answer.error_code and not any(
