@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from barnabas.client.cluster import Client
+from barnabas.client.transactional import Transactions
 from barnabas.testing import EmbeddedBroker
+from barnabas.types import TopicPartition
 from tests.cli.conftest import Cli
 
 
@@ -31,6 +36,28 @@ def test_open_transactions_are_listed(cli: Cli, name: str, hanging: Producer) ->
     assert (
         cli.ok("transactions", "list", "--longer-than", "3600", "--state", "Ongoing", "-o", "json").json == []
     )
+
+
+def test_what_no_timeout_ends_is_shown_with_its_age(cli: Cli, broker: EmbeddedBroker, name: str) -> None:
+    topic = name.removeprefix("cli-")
+
+    async def leave_open() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            transactions = Transactions(client)
+            identity = await transactions.initialize(name, without_timeout=True)
+            await transactions.add_partitions(name, identity, [TopicPartition(topic, 0)])
+
+    asyncio.run(leave_open())
+    (shown,) = cli.ok("transactions", "list", "--pattern", name, "-o", "json").json
+    assert (shown["state"], shown["two_phase"], shown["timeout_ms"]) == ("Ongoing", True, None)
+    assert 0 <= shown["open_ms"] < 600_000
+    facts = cli.ok("transactions", "describe", name, "-o", "json").json
+    assert (facts["two_phase"], facts["timeout_ms"]) == (True, None)
+    metrics = broker.broker.metrics.snapshot()
+    assert metrics["barnabas_transactions_without_timeout"] == 1
+    assert metrics["barnabas_transactions_without_timeout_oldest_seconds"] < 600
+    cli.ok("transactions", "abort", name, "--yes")
+    assert broker.broker.metrics.snapshot()["barnabas_transactions_without_timeout"] == 0
 
 
 def test_a_transaction_is_described(cli: Cli, name: str, hanging: Producer) -> None:

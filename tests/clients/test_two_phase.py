@@ -12,7 +12,7 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.lane import Identity
 from barnabas.client.shipping import TransactionalShipper
 from barnabas.client.transactional import Transactions
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.columnar.blocks import block_of
@@ -98,3 +98,75 @@ def test_init_producer_id_6_answers_as_kafka_does(
 
     with EmbeddedBroker({"transaction.two.phase.commit.enable": setting}) as broker:
         assert asyncio.run(ask(broker.port)) == answer
+
+
+BOUNDS = {
+    "barnabas.transactions.without.timeout.max": "3",
+    "barnabas.transactions.without.timeout.per.prefix.max": "2",
+}
+
+
+def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room() -> None:
+    """Ids that were taken while there was room, too: what counts is that a transaction is open."""
+    with EmbeddedBroker(BOUNDS) as broker:
+        topic = broker.create_topic()
+        place = TopicPartition(topic, 0)
+
+        async def scenario() -> None:
+            async with Client(broker.bootstrap_servers) as client:
+                transactions = Transactions(client)
+
+                async def take(name: str) -> Identity:
+                    return await transactions.initialize(name, without_timeout=True)
+
+                taken = {name: await take(name) for name in ("a-1", "a-2", "a-3", "b-1", "c-1")}
+                for name in ("a-1", "a-2"):
+                    await transactions.add_partitions(name, taken[name], [place])
+                for refused in (transactions.add_partitions("a-3", taken["a-3"], [place]), take("a-4")):
+                    with pytest.raises(KafkaError, match=r"POLICY_VIOLATION.*barnabas transactions abort"):
+                        await refused
+                await transactions.add_partitions("b-1", taken["b-1"], [place])
+                with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
+                    await transactions.add_partitions("c-1", taken["c-1"], [place])
+                await transactions.add_partitions("a-1", taken["a-1"], [place])  # open already: goes on
+                await transactions.end("a-1", taken["a-1"], committed=True)
+                await transactions.add_partitions("c-1", taken["c-1"], [place])
+                timed = await transactions.initialize("a-9")  # with a timeout there is always room
+                await transactions.add_partitions("a-9", timed, [place])
+
+        asyncio.run(scenario())
+        assert broker.broker.metrics.snapshot()["barnabas_transactions_refused_total"] == 3
+
+
+def test_a_taken_id_is_fenced_however_many_are_open() -> None:
+    with EmbeddedBroker({**BOUNDS, "barnabas.transactions.without.timeout.max": "1"}) as broker:
+        topic = broker.create_topic()
+
+        async def scenario() -> None:
+            async with Client(broker.bootstrap_servers) as client:
+                transactions = Transactions(client)
+                for _ in range(3):  # a driver that comes back takes its ids again, which ends what it left
+                    identity = await transactions.initialize("a-1", without_timeout=True)
+                    await transactions.add_partitions("a-1", identity, [TopicPartition(topic, 0)])
+
+        asyncio.run(scenario())
+
+
+def test_the_ids_of_a_coordinator_are_bounded() -> None:
+    settings = {"barnabas.transactional.ids.max": "2", "transaction.state.log.num.partitions": "1"}
+    with EmbeddedBroker(settings) as broker:
+        topic = broker.create_topic()
+
+        async def scenario() -> None:
+            async with Client(broker.bootstrap_servers) as client:
+                transactions = Transactions(client)
+                for name in ("silent", "busy", "third"):
+                    identity = await transactions.initialize(name)
+                    if name != "silent":
+                        await transactions.add_partitions(name, identity, [TopicPartition(topic, 0)])
+                with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
+                    await transactions.initialize("fourth")
+                with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
+                    await transactions.end("silent", Identity(0, 0), committed=True)  # it has made room
+
+        asyncio.run(scenario())

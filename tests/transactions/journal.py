@@ -36,7 +36,7 @@ class Journal:
     def __init__(self, limit: int = 1000) -> None:
         self.limit = limit
         self.log: list[CoordinatorRecord] = []
-        self.shard = TransactionShard(0, Nobody(), limit=limit)
+        self.shard = TransactionShard(0, Nobody(), limit=lambda: limit)
         self.now_ms = 1_000_000
         self._producer_ids = iter(range(100, 10_000))
 
@@ -55,7 +55,7 @@ class Journal:
 
     def reloaded(self) -> TransactionShard:
         """A shard that has only read the log."""
-        fresh = TransactionShard(0, Nobody(), limit=self.limit)
+        fresh = TransactionShard(0, Nobody(), limit=lambda: self.limit)
         for offset, record in enumerate(self.log):
             self._replay(fresh, offset, record)
         return fresh
@@ -73,9 +73,15 @@ class Journal:
 
     # -- requests, with what tests do not care about filled in ----------------------------------------
 
-    def initialize(self, expected: Instance | None = None, version: int = V1, name: str = NAME) -> Outcome:
+    def initialize(
+        self,
+        expected: Instance | None = None,
+        version: int = V1,
+        name: str = NAME,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Outcome:
         return self.run(
-            self.shard.initialize(name, expected, TIMEOUT_MS, version, self.now_ms, self.new_producer_id)
+            self.shard.initialize(name, expected, timeout_ms, version, self.now_ms, self.new_producer_id)
         )
 
     def add(

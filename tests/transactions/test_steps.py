@@ -382,3 +382,11 @@ def test_a_flood_of_ids_pushes_out_the_one_that_is_silent_longest() -> None:
     journal.initialize(name="new")
     assert [one.transactional_id for one in journal.shard] == ["busy", "new"]
     assert list(journal.reloaded()) == list(journal.shard)
+
+
+def test_no_id_is_pushed_out_of_its_work() -> None:
+    journal = Journal(limit=1)
+    journal.initialize(name="busy")
+    journal.add(PLACE, name="busy")
+    assert code_of(lambda: journal.initialize(name="new")) == ErrorCode.POLICY_VIOLATION
+    assert [one.transactional_id for one in journal.shard] == ["busy"]

@@ -32,7 +32,7 @@ def list_transactions(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show all transactional ids.
+    """Show all transactional ids, how long their transactions have been open, and which no timeout will end.
 
     Examples:
 
@@ -46,11 +46,13 @@ def list_transactions(
 
         milliseconds = -1 if longer_than is None else round(longer_than * 1000)
         found = await transactions.list_transactions(client, states or (), milliseconds, pattern)
+        details = await transactions.describe_open(client, found)
         return [
             {
                 "id": one.transactional_id,
                 "state": one.transaction_state,
                 "producer_id": one.producer_id,
+                **_times(details.get(one.transactional_id)),
                 "coordinator": coordinator,
             }
             for coordinator, one in sorted(found, key=lambda pair: pair[1].transactional_id)
@@ -59,7 +61,7 @@ def list_transactions(
     show_rows(
         output,
         with_client(bootstrap, work),
-        ("id", "state", "producer_id", "coordinator"),
+        ("id", "state", "producer_id", "open_ms", "timeout_ms", "two_phase", "coordinator"),
         empty="There are no such transactions.",
     )
 
@@ -91,16 +93,28 @@ def describe(
         print("partitions: " + " ".join(places))
 
 
-def _facts(state: DescribeTransactionsTransactionState) -> dict[str, Any]:
+def _times(state: DescribeTransactionsTransactionState | None) -> dict[str, Any]:
+    """Since when a transaction is open and when it is ended for its producer: never, with two-phase commit."""
+    from barnabas.client.transactions import NO_TIMEOUT_MS
+
+    if state is None:
+        return {"open_ms": None, "timeout_ms": None, "two_phase": None}
     is_open = state.transaction_start_time_ms >= 0 and bool(state.topics)
-    open_ms = time.time_ns() // 1_000_000 - state.transaction_start_time_ms
+    two_phase = state.transaction_timeout_ms == NO_TIMEOUT_MS
+    return {
+        "open_ms": time.time_ns() // 1_000_000 - state.transaction_start_time_ms if is_open else None,
+        "timeout_ms": None if two_phase else state.transaction_timeout_ms,
+        "two_phase": two_phase,
+    }
+
+
+def _facts(state: DescribeTransactionsTransactionState) -> dict[str, Any]:
     return {
         "id": state.transactional_id,
         "state": state.transaction_state,
         "producer_id": state.producer_id,
         "epoch": state.producer_epoch,
-        "timeout_ms": state.transaction_timeout_ms,
-        "open_ms": open_ms if is_open else None,
+        **_times(state),
         "partitions": [f"{topic.topic}-{index}" for topic in state.topics for index in topic.partitions],
     }
 

@@ -108,7 +108,9 @@ class Transactions:
             response: InitProducerIdResponse = await connection.send(
                 request, version, self.client.request_timeout
             )
-            raise_for(response.error_code, f"no producer id for {transactional_id}")
+            raise_for(
+                response.error_code, f"no producer id for {transactional_id}{_explained(response.error_code)}"
+            )
             return Identity(response.producer_id, response.producer_epoch)
 
         return await self._coordinated(transactional_id, attempt)
@@ -135,8 +137,9 @@ class Transactions:
                 for partition in topic.results_by_partition
             ]
             worst = [code for code in codes if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+            code = worst[0] if worst else 0
             raise_for(
-                worst[0] if worst else 0, f"partitions could not join the transaction of {transactional_id}"
+                code, f"partitions could not join the transaction of {transactional_id}{_explained(code)}"
             )
 
         await self._coordinated(transactional_id, attempt)
@@ -217,3 +220,13 @@ class Transactions:
         connection = await self.client.connection_to(coordinator)
         version = min(connection.version_for(type(message)), last_version)
         return await connection.send(message, version, self.client.request_timeout)
+
+
+def _explained(code: int) -> str:
+    """What the answer has no room for."""
+    if code != ErrorCode.POLICY_VIOLATION:
+        return ""
+    return (
+        ": the broker keeps as many open transactions as it may. End those that nobody will end (barnabas "
+        "transactions list --state Ongoing, barnabas transactions abort ID), or raise the limit that its log names"
+    )

@@ -26,6 +26,9 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.types import TopicPartition
 
 TRANSACTION = 1  # the key type of FindCoordinator
+OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+NO_TIMEOUT_MS = 0x7FFFFFFF  # of a transaction that somebody else ends (KIP-939)
+DESCRIBED_AT_ONCE = 500
 SHORTEST_TIMEOUT_MS = 1  # nobody will use the instance that fences the others
 
 
@@ -43,6 +46,24 @@ async def list_transactions(
         raise_for(response.error_code)
         found += [(broker_id, state) for state in response.transaction_states]
     return found
+
+
+async def describe_open(
+    client: Client, found: Sequence[tuple[int, ListTransactionsTransactionState]]
+) -> dict[str, DescribeTransactionsTransactionState]:
+    """What the coordinators know of those listed that are open: since when, and how long they may be."""
+    known: dict[str, DescribeTransactionsTransactionState] = {}
+    for coordinator in sorted({broker_id for broker_id, _ in found}):
+        names = [
+            one.transactional_id
+            for broker_id, one in found
+            if broker_id == coordinator and one.transaction_state in OPEN_STATES
+        ]
+        for start in range(0, len(names), DESCRIBED_AT_ONCE):
+            request = DescribeTransactionsRequest(transactional_ids=names[start : start + DESCRIBED_AT_ONCE])
+            response = await client.send_to_broker(coordinator, request)
+            known |= {one.transactional_id: one for one in response.transaction_states if not one.error_code}
+    return known
 
 
 async def describe_transaction(

@@ -181,6 +181,18 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
     # Kafka has it off: its clients cannot ask for it yet. Ours can, and the exactly-once sink does (decision 0016).
     Setting("transaction.two.phase.commit.enable", Kind.BOOLEAN, "true",
             "Let producers that ask for it leave transactions open without a timeout (KIP-939)."),
+    # Far more than a sink has: one for each task that writes at the same time. In all: two such sinks and a half.
+    Setting("barnabas.transactions.without.timeout.max", Kind.INT, "5000",
+            "Transactions without a timeout that may be open on this broker's coordinator. More are refused with "
+            "POLICY_VIOLATION until some are ended.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+    Setting("barnabas.transactions.without.timeout.per.prefix.max", Kind.INT, "2000",
+            "The same for transactional ids that begin alike: up to their first part, parted by - or ., that begins "
+            "with a digit.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+    # About 1 KB each.
+    Setting("barnabas.transactional.ids.max", Kind.INT, "50000",
+            "Transactional ids that this broker's coordinator keeps. The one that has been silent longest makes room; "
+            "while all are at work, new ones are refused with POLICY_VIOLATION.",
+            AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("transaction.state.log.num.partitions", Kind.INT, "50",
             "Partitions of __transaction_state, when it is created.", AtLeast(1)),
     Setting("transaction.state.log.replication.factor", Kind.SHORT, "3",

@@ -220,6 +220,19 @@ PARTITION_UNDER = _gauge(
     "kafka_topic_partition_under_replicated_partition", "1 when a replica is not in sync.", *_PARTITION
 )
 
+# Transactions that this broker coordinates
+TRANSACTIONAL_IDS = _gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
+TRANSACTIONS_WITHOUT_TIMEOUT = _gauge(
+    "barnabas_transactions_without_timeout", "Open transactions that no timeout ends (two-phase commit)."
+)
+OLDEST_WITHOUT_TIMEOUT = _gauge(
+    "barnabas_transactions_without_timeout_oldest_seconds", "How long the oldest of them has been open."
+)
+TRANSACTIONS_REFUSED = _counter(
+    "barnabas_transactions_refused_total",
+    "Requests of transactional producers that were refused, because a limit was reached.",
+)
+
 # The network
 CONNECTIONS = _gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
 CONNECTIONS_OPENED = _counter(
@@ -239,6 +252,11 @@ CONNECTIONS_CLOSED = _counter(
 MONITORING_CUT_OFF = _counter(
     "barnabas_monitoring_clients_cut_off_total",
     "Clients of the port for metrics and health that did not take their answer in time, or gave way to others.",
+)
+REFUSED_AS_BROKER = _counter(
+    "barnabas_broker_requests_refused_total",
+    "Requests that only brokers may send, refused because they came where clients connect.",
+    "request",
 )
 MEMORY_USED = _gauge(
     "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."

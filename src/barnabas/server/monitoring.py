@@ -22,6 +22,7 @@ from barnabas.replication.partition import Partition
 from barnabas.server.group_metrics import declare_group_metrics
 from barnabas.server.http import MonitoringServer
 from barnabas.server.loop import LoopMonitor
+from barnabas.server.transaction_metrics import declare_transaction_metrics
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -41,6 +42,7 @@ class Monitoring:
         declare_cluster_metrics(registry, broker)
         declare_replica_metrics(registry, broker)
         declare_group_metrics(registry, broker)
+        declare_transaction_metrics(registry, broker)
         declare_network_metrics(registry, broker)
         declare_process_metrics(registry, broker)
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
@@ -220,6 +222,11 @@ def declare_network_metrics(registry: Registry, broker: Broker) -> None:
     registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
     registry.computed(catalogue.CONNECTIONS_CLOSED, lambda: _by_reason(connections.closed))
     registry.read_by(catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
+    refused = broker.dispatcher.refused_as_broker
+    registry.computed(
+        catalogue.REFUSED_AS_BROKER,
+        lambda: (Sample("", (("request", name),), count) for name, count in refused.items()),
+    )
     registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
     registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
 

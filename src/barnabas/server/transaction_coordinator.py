@@ -20,10 +20,17 @@ from barnabas.coordination.keys import partition_for
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.transaction_markers import Marker, MarkerRound
+from barnabas.transactions.bounds import (
+    IDS,
+    WITHOUT_TIMEOUT,
+    WITHOUT_TIMEOUT_PER_PREFIX,
+    Bounds,
+    check_room,
+)
 from barnabas.transactions.instances import Instance
 from barnabas.transactions.shard import Outcome, Records, TransactionShard
 from barnabas.transactions.states import TransactionState
-from barnabas.transactions.transaction import V1, V2, Transaction
+from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ class TransactionCoordinator:
         self._broker = broker
         self.runtime: Coordinator[TransactionShard] = Coordinator(
             TRANSACTION_STATE,
-            lambda index: TransactionShard(index, self),
+            lambda index: TransactionShard(index, self, limit=lambda: self._room_for_ids(index)),
             broker,
             broker.config["request.timeout.ms"],
         )
@@ -54,6 +61,7 @@ class TransactionCoordinator:
         self._rounds: dict[str, MarkerRound] = {}
         self._patient: dict[str, list[Callable[[], None]]] = {}
         self._sweepers: dict[Callable[[], None], Timer] = {}
+        self.refused = 0  # requests, because of a bound (`transactions/bounds`)
         self.refused_sequences: dict[tuple[TopicPartition, Instance], int] = {}
         """The first sequence of batches for partitions of ours that were not admitted yet."""
 
@@ -95,8 +103,11 @@ class TransactionCoordinator:
     ) -> None:
         self._write(
             transactional_id,
-            lambda shard: shard.initialize(
-                transactional_id, expected, timeout_ms, self.version, self._now(), self._new_producer_id
+            lambda shard: self._bounded(
+                shard,
+                shard.initialize(
+                    transactional_id, expected, timeout_ms, self.version, self._now(), self._new_producer_id
+                ),
             ),
             done,
         )
@@ -128,7 +139,10 @@ class TransactionCoordinator:
 
         self._write(
             transactional_id,
-            lambda shard: shard.add_partitions(transactional_id, instance, partitions, version, self._now()),
+            lambda shard: self._bounded(
+                shard,
+                shard.add_partitions(transactional_id, instance, partitions, version, self._now()),
+            ),
             handled,
         )
 
@@ -161,6 +175,32 @@ class TransactionCoordinator:
         self, transactional_id: str, done: Callable[[Transaction | KafkaError | None], None]
     ) -> None:
         self._read(transactional_id, lambda shard: shard.get(transactional_id), done)
+
+    # -- bounds ---------------------------------------------------------------------------------------
+
+    @property
+    def shards(self) -> Collection[TransactionShard]:
+        return self._shards.values()
+
+    def _room_for_ids(self, index: int) -> int:
+        """How many ids a shard may have: what the others leave, but always its share. Ids can be aimed at a shard."""
+        others = sum(len(shard) for shard in self._shards.values() if shard.index != index)
+        most = self._bounds.ids
+        return max(most - others, most // (len(self._shards) or 1), 1)
+
+    @property
+    def _bounds(self) -> Bounds:
+        config = self._broker.config
+        return Bounds(config[IDS], config[WITHOUT_TIMEOUT], config[WITHOUT_TIMEOUT_PER_PREFIX])
+
+    def _bounded(self, shard: TransactionShard, step: tuple[Records, Outcome]) -> tuple[Records, Outcome]:
+        """Refuse a step to a transaction without a timeout when there are too many. Ending one is never refused."""
+        after = step[1].transaction
+        if after.timeout_ms == NO_TIMEOUT_MS and not after.is_decided:
+            known = shard.get(after.transactional_id)
+            if known is None or not known.is_ongoing:
+                check_room(self.shards, after.transactional_id, self._bounds)
+        return step
 
     def _now(self) -> int:
         return self._broker.clock.now_ms()
@@ -201,11 +241,18 @@ class TransactionCoordinator:
 
     def _written(self, result: Outcome | KafkaError, done: Done) -> None:
         if isinstance(result, KafkaError):
+            self._tell_refused(result)
             done(KafkaError(_for_client(result.code), result.message))
             return
         done(result)
         if result.transaction.is_decided:
             self._finish(result.transaction)
+
+    def _tell_refused(self, error: KafkaError) -> None:
+        """The answers of InitProducerId and AddPartitionsToTxn have no room for words: they stand in our log."""
+        if error.code == ErrorCode.POLICY_VIOLATION:
+            self.refused += 1
+            logger.warning("a transactional producer was refused: %s", error.message)
 
     # -- finishing what is decided --------------------------------------------------------------------
 

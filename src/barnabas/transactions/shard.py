@@ -15,6 +15,7 @@ from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.coordinator_records import UnknownRecordTypeError
 from barnabas.records.record import Record
+from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
 from barnabas.transactions.ending import end
 from barnabas.transactions.initialization import initialize
 from barnabas.transactions.instances import Instance, check_present
@@ -23,9 +24,6 @@ from barnabas.transactions.transaction import Transaction
 from barnabas.types import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-# What a flood of new ids may cost: about 1 KB each. The id that has been silent longest makes room.
-MOST_IDS = 20_000
 
 Records = list[CoordinatorRecord]
 
@@ -46,13 +44,14 @@ class Owner(Protocol):
 
 
 class TransactionShard:
-    """Ids in the order of their last change, the longest silent first."""
+    """Ids in the order of their last change, the longest silent first; at most as many as `limit` says."""
 
-    def __init__(self, index: int, owner: Owner, *, limit: int = MOST_IDS) -> None:
+    def __init__(self, index: int, owner: Owner, *, limit: Callable[[], int]) -> None:
         self.index = index
         self._owner = owner
         self._limit = limit
         self._transactions: dict[str, Transaction] = {}
+        self.without_timeout = OpenWithoutTimeout()
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -84,10 +83,15 @@ class TransactionShard:
         return [*records, to_record(fresh)], Outcome(fresh, error)
 
     def _make_room(self) -> Records:
-        if len(self._transactions) < self._limit:
+        """The id that has been silent longest makes room; there is none to be had while all are at work."""
+        if len(self._transactions) < self._limit():
             return []
         silent = next((one for one in self if one.is_at_rest), None)
-        return [] if silent is None else [to_record(silent.dead())]
+        if silent is None:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"as many transactional ids are at work as may be ({IDS})"
+            )
+        return [to_record(silent.dead())]
 
     def add_partitions(
         self,
@@ -197,6 +201,7 @@ class TransactionShard:
             logger.warning("skipping offset %d of __transaction_state: %s", record.offset, error)
             return
         self._transactions.pop(transactional_id, None)
+        self.without_timeout.note(transactional_id, transaction)
         if transaction is not None:
             self._transactions[transactional_id] = transaction
 
