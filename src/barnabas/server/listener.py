@@ -7,6 +7,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any
 
 from barnabas.server.pace import Pace
@@ -103,6 +104,19 @@ class Listener:
             listening.close()
             raise
         return listening
+
+    @property
+    def is_loopback(self) -> bool:
+        """Is it open, and out of reach for other machines?"""
+        if self._socket is None:
+            return False
+        host, _ = plain_address(self._socket.getsockname())
+        return ip_address(host.partition("%")[0]).is_loopback
+
+    @property
+    def authenticates(self) -> bool:
+        """Must clients say who they are, and prove it?"""
+        return self.security_protocol.startswith("SASL")
 
     def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted, pace: Pace) -> None:
         if self._socket is None:

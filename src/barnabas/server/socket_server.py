@@ -12,6 +12,7 @@ from barnabas.server.complaints import Complaints
 from barnabas.server.connection import Connection
 from barnabas.server.connections import Brokers, Connections
 from barnabas.server.dispatch import Dispatcher
+from barnabas.server.exposure import warn_if_exposed
 from barnabas.server.limits import RECEIVE_BUFFER_BYTES, UNLIMITED, Limits
 from barnabas.server.listener import Listener, plain_address
 from barnabas.server.memory import MemoryPool
@@ -74,6 +75,7 @@ class SocketServer:
         for listener in self.listeners:
             listener.start(self.loop, self._accepted, self._pace_of(listener))
             warn_if_unreachable(listener)
+        warn_if_exposed(self.listeners)
         self._sweep()
 
     def _pace_of(self, listener: Listener) -> Pace:
