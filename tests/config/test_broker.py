@@ -74,6 +74,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "to which no client can connect"),
         ({"advertised_listeners": "PLAINTEXT://:9092"}, "to which no client can connect"),
         ({"inter_broker_listener_name": "X"}, "none of the listeners: PLAINTEXT"),
+        ({"barnabas_also_inter_broker_listeners": "X"}, "none of the listeners: PLAINTEXT"),
         (
             {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
             "Set only one of",

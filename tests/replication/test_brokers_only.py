@@ -149,9 +149,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         yield running
 
 
-def create(port: int) -> None:
+def create(port: int, name: str = TOPIC) -> None:
     with RawConnection(port) as connection:
-        connection.ask(CreateTopicsRequest([CreatableTopic(TOPIC, 1, 2)], timeout_ms=30_000), 5)
+        connection.ask(CreateTopicsRequest([CreatableTopic(name, 1, 2)], timeout_ms=30_000), 5)
 
 
 def ask_every_version(broker: Broker, port: int, api_key: int) -> set[int]:
@@ -220,6 +220,32 @@ def test_a_replica_fetches_where_brokers_listen_and_names_its_life(cluster: Brok
     assert fetch_as(broker, brokers.port, alive, 18) == set()
 
 
+def test_brokers_change_their_listener_one_after_the_other(tmp_path: Path) -> None:
+    """Those that were restarted serve the others where these still ask."""
+    before = {**TWO_LISTENERS, "inter.broker.listener.name": "CLIENTS"}
+    with Brokers(tmp_path, 2, before) as running:
+        for settings in (
+            {"barnabas.also.inter.broker.listeners": "BROKERS"},
+            {
+                "inter.broker.listener.name": "BROKERS",
+                "barnabas.also.inter.broker.listeners": "CLIENTS",
+            },
+            {"inter.broker.listener.name": "BROKERS"},
+        ):
+            for number in (1, 2):
+                running.stop(number)
+                running.start(number, settings)
+                topic = f"topic-{number}-{len(running.any.image.topics)}"
+                port = running.brokers[number].listeners[0].port
+                create(port, topic)
+                running.until(lambda name=topic: name in running.any.image.topics)  # type: ignore[misc]
+                running.until_in_sync(topic, 2)
+                leader = running.brokers[running.state(topic).leader]
+                assert (
+                    produce_to(leader.listeners[0].port, topic, "c", acks=-1) == ErrorCode.NONE
+                )  # both have it
+
+
 def named_apis(port: int) -> dict[int, int]:
     with RawConnection(port) as connection:
         answer: Any = connection.ask(ApiVersionsRequest(), 0)
@@ -254,13 +280,13 @@ def test_a_client_that_calls_itself_a_broker_is_forwarded_as_any_other(cluster: 
     assert asyncio.run(create_at(brokers.port, "by-a-peer")) == ErrorCode.NOT_CONTROLLER
 
 
-def produce_to(port: int, topic: str, client_id: str) -> int:
+def produce_to(port: int, topic: str, client_id: str, acks: int = 1) -> int:
     batch = build_batch([Record(0, 1_700_000_000_000, b"key", b"value")])
     data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
 
     async def send() -> int:
         connection = await BrokerConnection.connect("127.0.0.1", port, client_id)
-        answer = await connection.send(ProduceRequest(None, 1, 5000, data), 9)
+        answer = await connection.send(ProduceRequest(None, acks, 2000, data), 9)
         connection.close()
         return int(answer.responses[0].partition_responses[0].error_code)
 

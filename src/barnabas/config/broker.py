@@ -131,6 +131,12 @@ class BrokerConfig:
         is_named = "inter.broker.listener.name" in self.static and len(self.listeners) > 1
         return self.inter_broker_listener_name if is_named else None
 
+    @property
+    def listeners_for_brokers(self) -> frozenset[str]:
+        """Where brokers are served as brokers: that one, and others while it is being changed."""
+        others = (name.upper() for name in self["barnabas.also.inter.broker.listeners"])
+        return frozenset({self.inter_broker_listener_name, *others})
+
 
 def _check_names(properties: Mapping[str, str]) -> list[str]:
     """Raises for names that nobody knows; returns a warning for each that has no effect."""

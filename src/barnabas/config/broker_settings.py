@@ -71,6 +71,9 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     Setting("inter.broker.listener.name", Kind.STRING, None,
             "The listener that brokers use among themselves; the first one that speaks "
             "security.inter.broker.protocol when unset."),
+    Setting("barnabas.also.inter.broker.listeners", Kind.LIST, "",
+            "Other listeners on which brokers are served as brokers: while inter.broker.listener.name is changed, one "
+            "broker after the other."),
     Setting("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT",
             "The protocol that brokers use among themselves. Set this or inter.broker.listener.name.",
             OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),

@@ -83,6 +83,12 @@ def _check_listeners(config: BrokerConfig) -> None:
             f"inter.broker.listener.name is {config.inter_broker_listener_name}, "
             f"which is none of the listeners: {', '.join(sorted(names))}"
         )
+    for name in config["barnabas.also.inter.broker.listeners"]:
+        if name.upper() not in names:
+            raise ConfigError(
+                f"barnabas.also.inter.broker.listeners has {name}, "
+                f"which is none of the listeners: {', '.join(sorted(names))}"
+            )
 
 
 def _check_advertised(config: BrokerConfig, names: set[str]) -> None:

@@ -11,7 +11,7 @@ from barnabas.server.listener import Listener
 
 def listeners_from(config: BrokerConfig, *, is_alone: bool) -> list[Listener]:
     """A node alone has no peers, and lets nobody ask what only they may."""
-    for_brokers = None if is_alone else config.inter_broker_listener_name
+    for_brokers = frozenset() if is_alone else config.listeners_for_brokers
     advertised = {spec.name: (spec.host, spec.port) for spec in config.advertised_listeners}
     return [
         Listener(
@@ -23,7 +23,7 @@ def listeners_from(config: BrokerConfig, *, is_alone: bool) -> list[Listener]:
             backlog=config["socket.listen.backlog.size"],
             receive_buffer=config["socket.receive.buffer.bytes"],
             send_buffer=config["socket.send.buffer.bytes"],
-            serves_brokers=spec.name == for_brokers,
+            serves_brokers=spec.name in for_brokers,
         )
         for spec in config.listeners
     ]
