@@ -9,7 +9,12 @@ import pytest
 from barnabas.clock import ManualClock
 from barnabas.cluster.image import PartitionState
 from barnabas.coordination.loading import READ_BYTES
-from barnabas.coordination.runtime import MOST_BYTES_PER_TURN, Coordinator
+from barnabas.coordination.runtime import (
+    LONGEST_RETRY_SECONDS,
+    MOST_BYTES_PER_TURN,
+    RETRY_SECONDS,
+    Coordinator,
+)
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.metrics.topics import TopicCounters
@@ -298,3 +303,59 @@ def test_a_shard_that_fails_at_the_end_of_its_load_holds_up_nobody(setup: Setup)
     assert setup.shards[-1].life == ["loaded"]
     setup.read(b"a")
     assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_load_that_fails_half_way_is_tried_again_from_the_beginning(setup: Setup) -> None:
+    """Nobody else coordinates it, for we lead the partition (KAFKA-9307)."""
+    setup.load()
+    setup.write(b"a", b"1")
+    setup.files.fail_at(1, OSError(errno.EMFILE, "too many open files"), "read", forever=True)
+    setup.load()
+    setup.read(b"a")
+    assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR
+    for delay in (RETRY_SECONDS, 2 * RETRY_SECONDS):  # and again, later each time
+        setup.clock.advance(round(delay * 1000))
+        setup.machine.run_soon()
+        setup.read(b"a")
+        assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR
+    setup.files.heal()
+    setup.clock.advance(round(4 * RETRY_SECONDS * 1000))
+    setup.machine.run_soon()
+    setup.read(b"a")
+    assert setup.heard[-1] == b"1"
+
+
+def test_a_shard_that_goes_is_not_loaded_again(setup: Setup) -> None:
+    setup.load()
+    setup.write(b"a", b"1")
+    setup.files.fail_at(1, OSError(errno.EMFILE, "too many open files"), "read")
+    setup.load()
+    setup.coordinator.resigned(0)
+    loaded = len(setup.shards)
+    setup.clock.advance(round(LONGEST_RETRY_SECONDS * 1000))
+    setup.machine.run_soon()
+    assert len(setup.shards) == loaded
+
+
+def test_a_resignation_that_fails_half_way_serves_nobody_and_can_be_repeated(setup: Setup) -> None:
+    shard = setup.load()
+    setup.machine.holding = True
+    setup.write(b"a", b"1")
+    failures = [OSError("a timer cannot be cancelled")]
+    unload = shard.unloaded
+
+    def fail_once() -> None:
+        if failures:
+            raise failures.pop()
+        unload()
+
+    shard.unloaded = fail_once  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="cannot be cancelled"):
+        setup.coordinator.resigned(0)
+    assert setup.heard == [ErrorCode.NOT_COORDINATOR]  # who waited is told all the same
+    setup.read(b"a")
+    assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR
+    setup.coordinator.resigned(0)
+    assert shard.life == ["loaded", "unloaded"]
+    setup.coordinator.resigned(0)
+    assert shard.life == ["loaded", "unloaded"]

@@ -9,6 +9,10 @@ they would show what a crash could still take back. Commits of offsets do not de
 of the loop share a batch, which is appended before anything else is handled.
 
     not led --elected--> loading --(replayed to the end)--> active --resigned--> not led
+                            |  ^
+                        (fails)|
+                            v  |
+                          waiting for another try
 
 Whoever asks while a shard is loading is told COORDINATOR_LOAD_IN_PROGRESS; whoever waits when it goes,
 or asks for one that is not here, NOT_COORDINATOR.
@@ -19,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.clock import Clock, Timer, Timers
 from barnabas.coordination.loading import Loading
@@ -34,7 +38,9 @@ from barnabas.replication.partition import ALL_REPLICAS, Partition
 logger = logging.getLogger(__name__)
 
 MOST_BYTES_PER_TURN = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
-
+# Until a shard that could not be loaded is tried again; twice as long each time, because it may cost a long log.
+RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -114,6 +120,13 @@ class _Active(Generic[S]):
         self.waiting: deque[_Waiting] = deque()
 
 
+class _Retry(NamedTuple):
+    """When a shard that could not be loaded is tried again."""
+
+    timer: Timer
+    seconds: float
+
+
 class Coordinator(Generic[S]):
     """All shards of one internal topic on this broker."""
 
@@ -133,6 +146,8 @@ class Coordinator(Generic[S]):
         self._write_timeout = write_timeout_ms / 1000
         self._active: dict[int, _Active[S]] = {}
         self._to_load: deque[_Active[S]] = deque()
+        self._leaving: dict[int, _Active[S]] = {}  # dropped in part only
+        self._retries: dict[int, _Retry] = {}  # could not be loaded
         self._sweeper: Timer | None = None
 
     # -- leadership ---------------------------------------------------------------------------------
@@ -140,6 +155,9 @@ class Coordinator(Generic[S]):
     def elected(self, partition: Partition) -> None:
         """We lead this partition (again): build its shard from the log."""
         self.resigned(partition.index)
+        self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
         active = _Active(partition, self._make_shard(partition.index))
         self._active[partition.index] = active
         active.loading = Loading(
@@ -151,20 +169,30 @@ class Coordinator(Generic[S]):
 
     def resigned(self, index: int) -> None:
         """Somebody else leads: drop the shard and send whoever waits to the new coordinator."""
-        active = self._active.pop(index, None)
+        if (retry := self._retries.pop(index, None)) is not None:
+            retry.timer.cancel()
+        self._leave(index)
+
+    def _leave(self, index: int) -> None:
+        """Serves nobody from the first line on; if it fails half way, the next call goes on with it (KAFKA-9307)."""
+        active = self._active.pop(index, None) or self._leaving.get(index)
         if active is None:
             return
+        self._leaving[index] = active
         active.loading = None
-        active.shard.unloaded()
-        turn, active.turn = active.turn, None
-        if turn is not None:
-            turn.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
-        waiting, active.waiting = active.waiting, deque()
-        for one in waiting:
-            one.end(ErrorCode.NOT_COORDINATOR)
+        try:
+            active.shard.unloaded()
+        finally:
+            turn, active.turn = active.turn, None
+            if turn is not None:
+                turn.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
+            waiting, active.waiting = active.waiting, deque()
+            for one in waiting:
+                one.end(ErrorCode.NOT_COORDINATOR)
+        del self._leaving[index]
 
     def stop(self) -> None:
-        for index in list(self._active):
+        for index in {*self._active, *self._retries}:
             self.resigned(index)
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -177,13 +205,31 @@ class Coordinator(Generic[S]):
             has_loaded = self._has_loaded(active)
         except Exception:
             # Whatever it is (a bad disk, a record of a newer version), nobody is served from half of a log.
-            logger.exception("%s-%s cannot be loaded", self.topic, active.partition.index)
-            self.resigned(active.partition.index)
+            logger.exception("%s-%s cannot be loaded; it is tried again", self.topic, active.partition.index)
+            self._load_later(active.partition)
+            self._leave(active.partition.index)
         finally:
             if has_loaded:
                 self._to_load.popleft()
             if self._to_load:
                 self._machine.call_soon(self._load)
+
+    def _load_later(self, partition: Partition) -> None:
+        """We still lead it, and nobody else will coordinate it: once more, later each time."""
+        index = partition.index
+        known = self._retries.get(index)
+        seconds = min(known.seconds * 2, LONGEST_RETRY_SECONDS) if known is not None else RETRY_SECONDS
+        timer = self._machine.timers.call_later(seconds, lambda: self._load_again(partition))
+        self._retries[index] = _Retry(timer, seconds)
+
+    def _load_again(self, partition: Partition) -> None:
+        try:
+            self._leave(partition.index)
+        except Exception:
+            logger.exception("%s-%s cannot be left; it is tried again", self.topic, partition.index)
+            self._load_later(partition)
+        else:
+            self._begin(partition)
 
     def _has_loaded(self, active: _Active[S]) -> bool:
         """A slice later; true as well if there is nothing left to load."""
@@ -194,6 +240,7 @@ class Coordinator(Generic[S]):
             return False
         active.loading = None
         active.shard.loaded()
+        self._retries.pop(active.partition.index, None)
         return True
 
     @property

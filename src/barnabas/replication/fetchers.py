@@ -35,7 +35,8 @@ class ReplicaFetchers:
         """A partition has another state: fetch it from the leader it has now, or from nobody."""
         before = self._followed.get(partition)
         state = partition.state
-        follows = state is not None and not partition.is_retired and not partition.is_leader
+        is_settled = not partition.is_retired and not partition.is_unsettled
+        follows = state is not None and is_settled and not partition.is_leader
         if before is not None:
             if follows and before.follows(partition):
                 return  # only its ISR is another

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 
 from barnabas.cluster.deltas import (
     BrokerStored,
@@ -53,6 +53,8 @@ class ReplicaManager:
         self._offline: dict[TopicPartition, str] = {}
         self._awaiting_room: dict[TopicPartition, bool] = {}
         """Offline for want of room on the disk; whether they are known to be new."""
+        self._unsettled: set[TopicPartition] = set()
+        """Could not take over what the controller says."""
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -139,21 +141,35 @@ class ReplicaManager:
         *,
         new: bool = True,
     ) -> Iterator[None]:
-        partitions = self.by_name.get(topic.name, {})
         config = self._log_config(image, topic.name)
         for index, state in states:
-            if self._broker_id in state.replicas:
-                # A topic of which nothing can be opened is known all the same: clients hear why.
-                self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
-                partition = partitions.get(index) or self._open(topic, index, config, new)
-                if partition is not None:
-                    partitions[index] = partition
-                    self._apply(partition, state, config)
-            elif partition := partitions.pop(index, None):
-                self._remove(partition)
-            elif self._awaiting_room.pop(TopicPartition(topic.name, index), None) is not None:
-                self._offline.pop(TopicPartition(topic.name, index), None)
+            place = TopicPartition(topic.name, index)
+            try:
+                self._store_one(topic, place, state, config, new)
+                self._unsettled.discard(place)
+            except Exception:
+                # The others must not suffer for it, and it is tried again by the clock (KAFKA-9307).
+                if place not in self._unsettled:
+                    logger.exception("%s cannot take over what the controller says; it is tried again", place)
+                self._unsettled.add(place)
             yield
+
+    def _store_one(
+        self, topic: TopicState, place: TopicPartition, state: PartitionState, config: LogConfig, new: bool
+    ) -> None:
+        partitions = self.by_name.get(topic.name, {})
+        index = place.partition
+        if self._broker_id in state.replicas:
+            # A topic of which nothing can be opened is known all the same: clients hear why.
+            self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
+            partition = partitions.get(index) or self._open(topic, index, config, new)
+            if partition is not None:
+                partitions[index] = partition
+                self._apply(partition, state, config)
+        elif partition := partitions.pop(index, None):
+            self._remove(partition)
+        elif self._awaiting_room.pop(place, None) is not None:
+            self._offline.pop(place, None)
 
     def _apply(self, partition: Partition, state: PartitionState, config: LogConfig) -> None:
         try:
@@ -163,8 +179,12 @@ class ReplicaManager:
                 partition.log.update_config(config)
             partition.apply(state)
         except Exception:
-            # It is as it was, of an older epoch that nobody serves any more; the others must not suffer for it.
-            logger.exception("%s cannot take over what the controller says", partition.topic_partition)
+            partition.is_unsettled = True
+            try:
+                partition.step_down()
+            finally:
+                self.on_applied(partition)
+            raise
         self.on_applied(partition)
 
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
@@ -238,19 +258,31 @@ class ReplicaManager:
         return bool(self._awaiting_room)
 
     def try_again(self, newest_image: Callable[[], MetadataImage]) -> Generator[None, None, bool]:
-        """Open what could not be opened for want of room; True when something is served now that was not.
+        """Open what could not be opened for want of room, and take over what could not be taken over; True when
+        something is served now that was not."""
+        opened = yield from self._store_again(newest_image, list(self._awaiting_room), self._offline)
+        if opened:
+            logger.info("there is room on the disk again, and %d partitions are online", opened)
+        settled = yield from self._store_again(newest_image, list(self._unsettled), self._unsettled)
+        if settled:
+            logger.info("%d partitions have taken over what the controller says, at last", settled)
+        return bool(opened or settled)
 
-        One partition after the other, each as the image is then."""
-        awaiting = list(self._awaiting_room)
-        for place in awaiting:
+    def _store_again(
+        self,
+        newest_image: Callable[[], MetadataImage],
+        places: list[TopicPartition],
+        still: Container[TopicPartition],
+    ) -> Generator[None, None, int]:
+        """One partition after the other, each as the image is then; how many of them are settled now."""
+        for place in places:
             image = newest_image()
             topic = image.topics.get(place.topic)
             if topic is not None and (state := topic.partition(place.partition)) is not None:
                 yield from self._store(image, topic, [(place.partition, state)])
-        opened = [place for place in awaiting if place not in self._offline]
-        if opened:
-            logger.info("there is room on the disk again, and %d partitions are online", len(opened))
-        return bool(opened)
+            else:
+                self._unsettled.discard(place)  # its topic is gone
+        return sum(place not in still for place in places)
 
     def fence(self) -> None:
         """The session is lost: accept nothing until the controller has spoken again."""

@@ -65,6 +65,7 @@ class Partition:
         "is_leader",
         "is_only_here",
         "is_retired",
+        "is_unsettled",
         "leader_epoch",
         "log",
         "proposal",
@@ -91,6 +92,7 @@ class Partition:
         self.counters = counters
         self.is_leader = False
         self.is_retired = False
+        self.is_unsettled = False  # a state could be taken over in part only; it will be tried again
         self.is_only_here = True
         """Nothing but this machine holds what is acknowledged now."""
         self.has_enough_in_sync = True
@@ -114,28 +116,41 @@ class Partition:
     # -- leadership ---------------------------------------------------------------------------------
 
     def apply(self, state: PartitionState) -> None:
-        """Take over what the controller decided; what is not newer than the known state is ignored."""
+        """Take over what the controller decided; what is not newer than the known state is ignored. If this raises,
+        the same state can be taken over again (KAFKA-9307): each step may be repeated."""
         known = self.state
-        if known is not None and _version(state) <= _version(known):
+        if known is not None and not self._is_news(state, known):
             return
-        was_leader, leads = self.is_leader, state.leader == self.broker_id
+        self.is_unsettled = True
+        leads = state.leader == self.broker_id
         if known is None or state.leader_epoch > known.leader_epoch:
             self._begin_epoch(state, leads)
         else:
             self._forget_lost(set(known.isr) - set(state.isr))
-        # Known only now: had the beginning of the epoch failed, the same state would be tried again (KAFKA-9307).
+        # Known only now: had the beginning of the epoch failed, it would be begun again.
         self.state = state
         self.leader_epoch = state.leader_epoch
         self.is_leader = leads
         self.proposal = None
         self._measure()
-        if was_leader and not leads:
+        if not leads:
             self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if leads:
+        else:
             self._commit()
             if not self.has_enough_in_sync:
                 self._fail_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._changed(0)
+        self.is_unsettled = False
+
+    def _is_news(self, state: PartitionState, known: PartitionState) -> bool:
+        new, old = _version(state), _version(known)
+        return new > old or (self.is_unsettled and new == old)
+
+    def step_down(self) -> None:
+        """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
+        brokers would lead."""
+        self.is_leader = self._is_writable = self._commits_alone = False
+        self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
         now = self._cluster.monotonic()
@@ -270,7 +285,11 @@ class Partition:
     @property
     def follows_a_leader(self) -> bool:
         return (
-            not self.is_leader and not self.is_retired and self.state is not None and self.state.leader >= 0
+            not self.is_leader
+            and not self.is_retired
+            and not self.is_unsettled
+            and self.state is not None
+            and self.state.leader >= 0
         )
 
     def is_assigned(self, replica: int) -> bool:
@@ -433,8 +452,14 @@ class Partition:
 
     def _fail_waiting(self, error: ErrorCode) -> None:
         waiting, self._awaiting_commit = self._awaiting_commit, []
+        failures = []
         for _, callback in waiting:
-            callback(error)
+            try:
+                callback(error)
+            except Exception as failure:  # the others must hear of it all the same
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
 
 def _version(state: PartitionState) -> tuple[int, int]:

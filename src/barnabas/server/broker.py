@@ -507,7 +507,8 @@ class Broker:
                 yield
         self._leave_failed_dirs()
         self.inspections.load_if_wanted()
-        if (yield from self.replicas.try_again(lambda: self.image)):
+        is_settled = yield from self.replicas.try_again(lambda: self.image)
+        if is_settled or self.coordinators.is_behind:
             self.coordinators.follow()
         if not self.is_alone:
             yield from self.replicas.review_isr(self.config["replica.lag.time.max.ms"] / 1000)

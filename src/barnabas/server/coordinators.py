@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ from barnabas.server.transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
+
+logger = logging.getLogger(__name__)
 
 
 class _Led(NamedTuple):
@@ -57,6 +60,7 @@ class Coordinators:
             SHARE_GROUP_STATE: self.shares.runtime,
         }
         self._led: dict[tuple[str, int], _Led] = {}
+        self.is_behind = False  # something did not move as the partitions did: `follow` once more
 
     def start(self) -> None:
         self.follow()
@@ -89,12 +93,27 @@ class Coordinators:
             for index, partition in self._broker.replicas.by_name.get(topic, {}).items()
             if partition.is_leader and not self._broker.is_fenced
         }
-        for topic, index in self._led.keys() - led.keys():
-            self._by_topic[topic].resigned(index)
-        for (topic, index), now in led.items():
-            if self._led.get((topic, index)) != now:
+        self.is_behind = False
+        for place in self._led.keys() - led.keys():
+            self._move(place, None)
+        for place, now in led.items():
+            if self._led.get(place) != now:
+                self._move(place, now)
+
+    def _move(self, place: tuple[str, int], now: _Led | None) -> None:
+        """What we lead is known only when its shard has moved: one that fails half way moves again (KAFKA-9307), and
+        holds up no others."""
+        topic, index = place
+        try:
+            if now is None:
+                self._by_topic[topic].resigned(index)
+                del self._led[place]
+            else:
                 self._by_topic[topic].elected(now.partition)
-        self._led = led
+                self._led[place] = now
+        except Exception:
+            logger.exception("the coordinator of %s-%d cannot move; it is tried again", topic, index)
+            self.is_behind = True
 
     def _partition_count(self, topic: str) -> int:
         state = self._broker.image.topics.get(topic)

@@ -113,11 +113,6 @@ class Listener:
         host, _ = plain_address(self._socket.getsockname())
         return ip_address(host.partition("%")[0]).is_loopback
 
-    @property
-    def authenticates(self) -> bool:
-        """Must clients say who they are, and prove it?"""
-        return self.security_protocol.startswith("SASL")
-
     def start(self, loop: asyncio.AbstractEventLoop, accepted: Accepted, pace: Pace) -> None:
         if self._socket is None:
             self.open()
