@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barnabas.log_lines import line_limit
 from tests.kafka_jars import in_ci, reason_java_is_missing
 
 # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
@@ -39,6 +40,12 @@ SLOW_FOLDERS = (
 )
 # A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
 WITH_SPARK = ("tests/pipelines/", "tests/demo/", "tests/cli/test_pipeline_run.py")
+
+
+@pytest.fixture(autouse=True)
+def _a_log_of_its_own() -> None:
+    """Lines that another test has caused do not count against what this one may write."""
+    line_limit.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Rules about imports that layers cannot say: who may import a library, and which packages do no I/O.
+"""Rules about imports that layers cannot say: who may import a library, which packages do no I/O, who may call what.
 
     python -m tools.check_imports
 
@@ -39,6 +39,20 @@ MUST_NOT_IMPORT = {
     "barnabas.ingest": ("barnabas.server",),
 }
 
+# what is called -> (the packages that must not, the modules in them that may)
+SERVING = (
+    "server", "groups", "transactions", "queues", "controller", "coordination", "replication", "cluster", "log",
+    "worker",
+)  # fmt: skip
+SERVED = tuple(f"barnabas.{package}" for package in SERVING)
+MUST_NOT_CALL = {
+    # Names from clients must not forge lines of the log: barnabas.log_lines has loggers that escape them.
+    "logging.getLogger": (
+        SERVED,
+        ("barnabas.server.loggers", "barnabas.cluster.zookeeper"),  # levels of loggers; kazoo's logger
+    ),
+}
+
 
 def main() -> int:
     complaints = [complaint for path in sorted(SRC.rglob("*.py")) for complaint in complaints_about(path)]
@@ -57,6 +71,10 @@ def complaints_about(path: Path) -> Iterator[str]:
         for package, forbidden in MUST_NOT_IMPORT.items():
             if is_within(module, package) and any(is_within(imported, name) for name in forbidden):
                 yield f"{path}:{line}: {package} must not import {imported}"
+    for line, called in calls_of(path):
+        packages, except_in = MUST_NOT_CALL.get(called, ((), ()))
+        if any(is_within(module, package) for package in packages) and module not in except_in:
+            yield f"{path}:{line}: {module} must not call {called}"
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -66,6 +84,13 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+
+
+def calls_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every function that is called by its name, `module.function` or `function`, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            yield node.lineno, ast.unparse(node.func)
 
 
 def module_name(path: Path) -> str:

@@ -39,5 +39,12 @@ def test_a_name_that_only_begins_alike_is_no_complaint(src: Path) -> None:
     assert not complaints(src, "barnabas.log.log", "import socketserver_like\n")
 
 
+def test_loggers_of_the_broker_come_from_one_module(src: Path) -> None:
+    source = "import logging\nlogger = logging.getLogger(__name__)\n"
+    (found,) = complaints(src, "barnabas.groups.phases", source)
+    assert "must not call logging.getLogger" in found
+    assert not complaints(src, "barnabas.cli.serve", source)
+
+
 def test_the_rules_are_kept_by_the_source_as_it_is() -> None:
     assert check_imports.main() == 0

@@ -123,5 +123,9 @@ def _listeners(listen: str) -> str:
 def _log_to_stderr(verbose: bool) -> None:
     import logging
 
+    from barnabas.log_lines import plain_lines
+
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    for handler in logging.root.handlers:  # what asyncio and other libraries say may quote clients, too
+        handler.addFilter(plain_lines)

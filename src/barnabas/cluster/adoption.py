@@ -6,7 +6,6 @@ once, when a broker starts on folders that have partitions but no metadata of ou
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, ProducerIdsAllocated, TopicCreated
@@ -17,9 +16,10 @@ from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
 from barnabas.log.loading import KRAFT_METADATA
+from barnabas.log_lines import safe_logger
 from barnabas.types import TopicPartition, Uuid, new_uuid
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 # Ids that the other cluster gave to its producers must not be given again: its logs still hold their state.
 FIRST_PRODUCER_ID = 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -12,11 +11,12 @@ from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.store import MetadataStore
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 
 CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], Awaitable[None] | None]
 Predicate: TypeAlias = Callable[[MetadataImage], bool]
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class MetadataFollower:

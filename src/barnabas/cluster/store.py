@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -23,12 +22,13 @@ from barnabas.cluster.frames import (
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
+from barnabas.log_lines import safe_logger
 
 T = TypeVar("T")
 OnEntry = Callable[[int, list[Delta]], None]
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 METADATA_FOLDER = "__barnabas_metadata"
 """Its place in the first log dir. It has no `-<number>` at its end, so nobody takes it for a partition."""

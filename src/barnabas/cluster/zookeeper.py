@@ -28,6 +28,7 @@ from barnabas.cluster.zookeeper_types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.log_lines import safe_logger
 
 try:
     from kazoo import exceptions, security
@@ -39,7 +40,7 @@ except ImportError as error:
     ) from error
 
 Client: TypeAlias = Any  # kazoo has no types
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 RECONNECT_SECONDS = 0.5  # at most, between two attempts: kazoo's own minute would outlast every session
 

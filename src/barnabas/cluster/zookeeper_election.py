@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable
 
@@ -24,8 +23,9 @@ from barnabas.cluster.zookeeper_types import (
     SetData,
     Stat,
 )
+from barnabas.log_lines import safe_logger
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 CONTROLLER = "/controller"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable
 
 from barnabas.cluster.zookeeper_session import ZooKeeper
 from barnabas.cluster.zookeeper_types import OutcomeUnknownError, ZooKeeperError
+from barnabas.log_lines import safe_logger
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 LOOK_AGAIN = 1.0  # seconds, while something that we wait for in ZooKeeper is not as it should be
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Callable
 
@@ -37,9 +36,10 @@ from barnabas.cluster.zookeeper_types import (
     WipedZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.log_lines import safe_logger
 from barnabas.types import new_uuid, uuid_to_text
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class DuplicateBrokerError(ZooKeeperUnusableError):

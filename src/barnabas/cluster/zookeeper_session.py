@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -36,8 +35,9 @@ from barnabas.cluster.zookeeper_types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.log_lines import safe_logger
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 BEATS_PER_TIMEOUT = 6
 """How often the loop stamps its heartbeat and asks ZooKeeper whether it is there."""

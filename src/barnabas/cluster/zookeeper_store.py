@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import NamedTuple
 
 import msgspec
@@ -60,9 +59,10 @@ from barnabas.cluster.zookeeper_types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.log_lines import safe_logger
 from barnabas.types import new_uuid, uuid_to_text
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 # A start reads this many nodes, some hundred at a time: a second or less.
 SNAPSHOT_AT_ENTRIES = 2000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TypeVar
 
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
@@ -13,10 +12,11 @@ from barnabas.cluster.store import MetadataStore, StaleControllerError
 from barnabas.cluster.turns import Turns
 from barnabas.controller.decision import Decision
 from barnabas.errors import KafkaError
+from barnabas.log_lines import safe_logger
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 NOT_ELECTED = -1
 

@@ -20,7 +20,6 @@ or asks for one that is not here, NOT_COORDINATOR.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -30,12 +29,13 @@ from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord, Producer, Shard
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
+from barnabas.log_lines import limited_logger
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 MOST_BYTES_PER_TURN = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
 # Until a shard that could not be loaded is tried again; twice as long each time, because it may cost a long log.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.errors import ErrorCode
@@ -13,9 +11,10 @@ from barnabas.groups.members import Member
 from barnabas.groups.records import group_record
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class Phases:
@@ -44,7 +43,7 @@ class Phases:
         is_first = group.state is State.EMPTY
         group.transition(State.PREPARING_REBALANCE, self.clock.now_ms())
         group.note(reason)
-        logger.info("group %s, generation %d: rebalance: %s", group.group_id, group.generation, reason)
+        logger.info("group %r, generation %d: rebalance: %s", group.group_id, group.generation, reason)
         if is_first:
             self._wait_for_more(group)
         elif group.all_have_joined:
@@ -84,7 +83,7 @@ class Phases:
             return
         group.begin_generation(self.clock.now_ms())
         if group.state is State.EMPTY:
-            logger.info("group %s is empty in generation %d", group.group_id, group.generation)
+            logger.info("group %r is empty in generation %d", group.group_id, group.generation)
             step.records.append(group_record(group, {}))
         else:
             self._answer_joins(group, step)

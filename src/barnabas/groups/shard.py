@@ -6,7 +6,6 @@ type of group stands in its kind (`classic_kind`, `consumer`); the shard finds t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Set
 from functools import partial
 from typing import Any
@@ -27,6 +26,7 @@ from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.share.kind import ShareGroups
 from barnabas.groups.step import Respond, Step
 from barnabas.groups.streams.kind import StreamsGroups
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -38,7 +38,7 @@ from barnabas.protocol.messages.groups import MemberIdentity, MemberResponse, Sy
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class GroupShard:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem
 from barnabas.log.failures import LogDirError
+from barnabas.log_lines import safe_logger
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 CHECK_EVERY_MS = 1000
 """A reserve must be larger than what can be written in this time."""

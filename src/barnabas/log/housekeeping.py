@@ -6,7 +6,6 @@ lets requests in between. Logs may come, go, roll and be cut between two steps; 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,12 +16,13 @@ from barnabas.log.failures import DiskFull
 from barnabas.log.retention import ages_to_learn
 from barnabas.log.scan import BadBatch
 from barnabas.log.segment import Segment
+from barnabas.log_lines import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.log.manager import LogManager
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 def run_here(work: Callable[[], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from barnabas.log.log_dir import Checkpoints, LogDir
 from barnabas.log.open_segments import OpenSegments
 from barnabas.log.properties import remove_clean_shutdown, write_boot_id
 from barnabas.log.recovery import Recovery, RecoveryReport, Stop
+from barnabas.log_lines import safe_logger
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 KRAFT_METADATA = "__cluster_metadata-0"
@@ -26,7 +26,7 @@ KRAFT_METADATA = "__cluster_metadata-0"
 Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
 """The settings of a partition that belongs here, by its name and the topic id in its folder; None for a stray."""
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 from collections import Counter
@@ -35,12 +34,13 @@ from barnabas.log.properties import (
     write_clean_shutdown,
     write_meta,
 )
+from barnabas.log_lines import safe_logger
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid, new_uuid, uuid_to_text
 
 MOST_PREFERRED = 10_000  # partitions that somebody has asked for and that may never come
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class LogManager:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -14,12 +13,13 @@ from barnabas.log.log import Log
 from barnabas.log.log_dir import Checkpoints, LogDir
 from barnabas.log.moving import Move, State, read_note, remove_note, take_over, write_note
 from barnabas.log.open_segments import OpenSegments
+from barnabas.log_lines import safe_logger
 from barnabas.types import TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
     from barnabas.log.manager import LogManager
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class Moves:

@@ -19,7 +19,6 @@ nothing. The steps of that, in an order that a crash may interrupt anywhere:
 
 from __future__ import annotations
 
-import logging
 import os
 from enum import Enum
 
@@ -30,9 +29,10 @@ from barnabas.log.checkpoints import read_if_there
 from barnabas.log.flushing import Unsynced
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir
+from barnabas.log_lines import safe_logger
 from barnabas.types import TopicPartition, Uuid, uuid_to_text
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class State(Enum):

@@ -8,7 +8,6 @@ files it is the client's (producers.GRACE_MS).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from struct import Struct
 from struct import error as struct_error
@@ -18,6 +17,7 @@ from crc32c import crc32c
 from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.producers import Producer, ProducerStates, RememberedBatch
+from barnabas.log_lines import safe_logger
 from barnabas.records.batch import NO_SEQUENCE
 
 _HEAD = Struct(">hIi")  # version, CRC of all that follows the CRC, number of entries
@@ -26,7 +26,7 @@ _VERSION = 1
 _CRC_END = 6
 _NO_OFFSET = -1
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class SnapshotError(ValueError):

@@ -258,6 +258,10 @@ REFUSED_AS_BROKER = _counter(
     "Requests that only brokers may send, refused because they came where clients connect.",
     "request",
 )
+LOG_LINES_LEFT_OUT = _counter(
+    "barnabas_log_lines_left_out_total",
+    "Lines that were not written to the broker's log, because there were many of their kind.",
+)
 MEMORY_USED = _gauge(
     "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
 )

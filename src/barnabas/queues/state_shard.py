@@ -7,12 +7,12 @@ of them the whole state is written, and what lies before all the newest snapshot
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.coordinator_records import (
     SHARE_RECORDS,
     UnknownRecordTypeError,
@@ -31,7 +31,7 @@ from barnabas.queues.stored_state import NO_EPOCH, NO_OFFSET, UNKNOWN_COUNT, Sha
 from barnabas.records.record import Record
 from barnabas.types import Uuid
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
 # Snapshots of partitions that nobody touches are renewed only when that frees at least so many records for each.

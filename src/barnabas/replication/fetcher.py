@@ -15,6 +15,7 @@ from typing import NamedTuple
 from barnabas.clock import Clock, Pace, Turn
 from barnabas.cluster.peers import Peers
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -27,7 +28,7 @@ from barnabas.replication.followed import Followed, Key, by_topic, key_of, name_
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle, is_throttled
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 DEFAULT_PACE = Pace()
 _LAST_SESSION_EPOCH = 2**31 - 1

@@ -9,16 +9,16 @@ itself, or be cut. What is left of the answer is worth nothing in that case; the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from barnabas.log.log import Log
 from barnabas.log.pieces import PIECE_BYTES, pieces
+from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.replication.partition import NO_EPOCH, Partition
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 def take(

@@ -8,11 +8,11 @@ been granted. Nor does the answer to a second attempt that came too late (INVALI
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.replication import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -25,7 +25,7 @@ from barnabas.replication.partition import Partition
 from barnabas.replication.progress import IsrProposal
 from barnabas.types import Uuid
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.2
 _ASK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
 
 from barnabas.cluster.deltas import (
@@ -20,12 +19,13 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
+from barnabas.log_lines import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import Alone, ClusterView
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 Partitions = dict[int, Partition]
 

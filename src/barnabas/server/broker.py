@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
@@ -26,6 +25,7 @@ from barnabas.files import FileSystem, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.log.recovery import Stop
+from barnabas.log_lines import line_limit, safe_logger
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.metrics.topics import TopicMetrics
@@ -68,7 +68,7 @@ from barnabas.server.socket_server import SocketServer
 from barnabas.types import TopicPartition, Uuid, new_uuid, uuid_to_text
 
 T = TypeVar("T")
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 FLUSH_THREADS = 4
 DISK_THREADS = 4
@@ -505,6 +505,7 @@ class Broker:
             for log in wanted:
                 self.flusher.flush(log)
                 yield
+        line_limit.tell()
         self._leave_failed_dirs()
         self.inspections.load_if_wanted()
         is_settled = yield from self.replicas.try_again(lambda: self.image)

@@ -6,11 +6,11 @@ socket (`local_requests`), so it serves none of them to the network; a cluster s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
 from barnabas.server.injection import error_response
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
     from barnabas.server.routes import Handler, HandlerFunction
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 def is_brokers_only(handler: Handler, version: int) -> bool:

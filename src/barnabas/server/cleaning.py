@@ -9,7 +9,6 @@ Followers compact their own replicas, as in Kafka.
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_i
 from barnabas.log.failures import DISK_FULL, DiskFull
 from barnabas.log.log import Log
 from barnabas.log.scan import BadBatch
+from barnabas.log_lines import safe_logger
 from barnabas.server.cleaning_metrics import CleaningMetrics
 from barnabas.worker.process import JobCancelled, JobFailed, NoRoom, Worker
 
@@ -33,7 +33,7 @@ RETRY_WITHOUT_ROOM_MS = 30_000
 """And after it found no room on the disk, which somebody may make at any moment."""
 SHORTEST_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; to look at every log all the time helps nobody
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class Uncleanable(NamedTuple):

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from barnabas.log_lines import limited_logger
 from barnabas.server.limits import QUEUED_OUTPUT_BYTES, REQUESTS_PER_TURN, UNANSWERED_REQUESTS
 from barnabas.server.memory import LARGEST_SPARE, NO_MEMORY, MemoryPool
 from barnabas.server.output import Output
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
     from barnabas.server.listener import Listener
     from barnabas.server.surroundings import Surroundings
+
+log = limited_logger(__name__)
 
 # What every request begins with: the length of the rest, the API key and version (read as one number, the key
 # of a route), the correlation id, and the length of the client id.
@@ -389,7 +392,7 @@ class Connection:
         self._pauses |= CLOSED
         server = self._server
         if level > logging.DEBUG:
-            server.complaints.log(level, "closed %r: %s", self, reason)
+            log.log(level, "closed %r: %s", self, reason)
         if self._reading:
             server.loop.remove_reader(self.transport.fileno())
         if self._in_event and self.output:

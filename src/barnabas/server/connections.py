@@ -12,8 +12,6 @@ from barnabas.files import File
 from barnabas.server.connection import STOPPING, Connection
 from barnabas.server.limits import Limits
 
-log = logging.getLogger(__name__)
-
 SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
 EVICTED = (
     "others wait for memory that it holds for a request which does not arrive "

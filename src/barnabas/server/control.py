@@ -7,7 +7,6 @@ from time to time. Requests of clients and of other brokers reach the controller
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -22,9 +21,10 @@ from barnabas.controller.elections import uncleanly_led
 from barnabas.controller.policy import Policy
 from barnabas.controller.settings import settle_min_isr
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 from barnabas.server.features import Levels, initial_features
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.5  # after a decision that could not be stored
 MOST_FAILURES = 20  # in a row

@@ -8,12 +8,12 @@ the records wait, and count as work in hand: a group with a broken dead-letter t
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from barnabas.controller.topics import NewTopic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.queues.dead_letters import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
 from barnabas.queues.runs import Run
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.share_partition import LedSharePartition
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 MOST_AT_ONCE = 100
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
@@ -68,7 +68,7 @@ class DeadLetters:
             try:
                 last = await self._write(led, run, first, last)
             except KafkaError as error:
-                logger.warning("%s has dead letters that cannot be written yet: %s", led.key.group_id, error)
+                logger.warning("%r has dead letters that cannot be written yet: %s", led.key.group_id, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 continue

@@ -16,6 +16,7 @@ from struct import error as StructError  # noqa: N812  (an exception, whatever i
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ErrorCode
+from barnabas.log_lines import limited_logger
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatcher", "Handler", "Request"]
 
-log = logging.getLogger(__name__)
+log = limited_logger(__name__)
 
 DEFAULT_BUDGET = Budget()
 _NO_PARTS: tuple[Part, ...] = ()

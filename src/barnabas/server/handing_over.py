@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.membership import Membership
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.server.forwarding import to_controller
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 # A controller may be elected, and a ZooKeeper restarted, while we wait. Who is cut off waits only a moment for that.
 CUT_OFF_SECONDS = 2.0

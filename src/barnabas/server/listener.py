@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
+from barnabas.log_lines import limited_logger
 from barnabas.server.pace import Pace
 from barnabas.server.reachability import why_unreachable
 
-log = logging.getLogger(__name__)
+log = limited_logger(__name__)
 
 ACCEPTED_PER_TURN = 64
 RETRY_ACCEPT_SECONDS = 0.5

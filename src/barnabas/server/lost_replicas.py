@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -20,7 +20,7 @@ from barnabas.types import Uuid
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.5
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.log_lines import safe_logger
 from barnabas.server import collector
 from barnabas.server.broker import Broker
 from barnabas.server.descriptors import raise_limit, room_for_connections
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 FEW_CONNECTIONS = 1000  # below this, the default of max.connections is worth a warning too
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import barnabas
 from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.log_lines import line_limit
 from barnabas.metrics import catalogue
 from barnabas.metrics.catalogue import Metric
 from barnabas.metrics.registry import Registry, Sample
@@ -227,6 +228,7 @@ def declare_network_metrics(registry: Registry, broker: Broker) -> None:
         catalogue.REFUSED_AS_BROKER,
         lambda: (Sample("", (("request", name),), count) for name, count in refused.items()),
     )
+    registry.read_by(catalogue.LOG_LINES_LEFT_OUT, lambda: line_limit.total_left_out)
     registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
     registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
 

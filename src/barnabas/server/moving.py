@@ -7,7 +7,6 @@ appends what was read piece by piece, as it does for a follower.
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from barnabas.log.failures import DiskFull
 from barnabas.log.log import FileSlice, Log
 from barnabas.log.moving import Move, State
 from barnabas.log.pieces import pieces
+from barnabas.log_lines import limited_logger
 from barnabas.replication.throttle import Throttle
 from barnabas.types import TopicPartition
 
@@ -32,7 +32,7 @@ LAST_BYTES = 256 << 10
 ATTEMPTS = 3  # to take over while the log is being written; then producers are let on for a while
 PAUSE_SECONDS = 0.1  # between two looks at a throttle that is exceeded, or at a disk that is full
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class _Over(Exception):  # noqa: N818 - an end, not an error

@@ -6,15 +6,16 @@ mistakes show.
 
 from __future__ import annotations
 
-import logging
 import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from barnabas.log_lines import safe_logger
+
 if TYPE_CHECKING:
     from barnabas.server.listener import Listener
 
-log = logging.getLogger(__name__)
+log = safe_logger(__name__)
 
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 

@@ -8,19 +8,19 @@ While it is fenced somebody else may lead what it led: reads go on, nothing is w
 from __future__ import annotations
 
 import asyncio
-import logging
 import platform
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Membership
 from barnabas.controller.features import check_supported
+from barnabas.log_lines import safe_logger
 from barnabas.server.listener import Listener
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
 REFUSED_SECONDS = 5.0  # until we ask again after we were refused

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from barnabas.cluster.names import SHARE_GROUP_STATE
 from barnabas.coordination.keys import partition_for
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.queues.state_shard import ShareStateShard, StateWrite
 from barnabas.queues.stored_state import ShareKey, StoredState
 from barnabas.types import Uuid
@@ -19,7 +19,7 @@ from barnabas.types import Uuid
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 MOST_SNAPSHOTS_AT_ONCE = 100
 

@@ -8,10 +8,10 @@ the log, so a restart forgets nothing.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from barnabas.errors import KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.records.delays import due_ms
 from barnabas.records.record import Record
 from barnabas.server.share_records import read_records
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from barnabas.queues.partition import SharePartition
     from barnabas.server.share_partition import LedSharePartition
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 MOST_WAITING = 1_000_000
 """Records known to wait, beyond which nothing more is looked at: memory has an end."""

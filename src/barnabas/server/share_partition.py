@@ -9,12 +9,12 @@ or until the partition is gone.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.clock import Timer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.queues.acknowledgements import Range
 from barnabas.queues.acquisition import Wanted, acquire
 from barnabas.queues.changes import Write
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.log.log import FileSlice
     from barnabas.server.share_partitions import SharePartitions
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 # The state is kept for somebody else now, or for nobody: what is in memory here must not be used any more.
 _FENCING = frozenset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,14 @@ from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
 from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
 from barnabas.queues.stored_state import NO_OFFSET, ShareKey
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 Outcomes = dict[ShareKey, KafkaError | None]
 Offsets = Mapping[ShareKey, int]
@@ -76,7 +76,7 @@ class ShareStates:
 
         def noted(error: ErrorCode) -> None:
             if error:
-                logger.warning("the state of share group %s is created, but not noted: %s", group_id, error)
+                logger.warning("the state of share group %r is created, but not noted: %s", group_id, error)
             done()
 
         if failed and created:  # two records of one key: the second must know of the first

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import Callable, Iterable
 
-from barnabas.server.complaints import Complaints
+from barnabas.log_lines import limited_logger, tell_left_out
 from barnabas.server.connection import Connection
 from barnabas.server.connections import Brokers, Connections
 from barnabas.server.dispatch import Dispatcher
@@ -21,7 +20,7 @@ from barnabas.server.reachability import warn_if_unreachable
 from barnabas.server.residency import Warmer
 from barnabas.server.transport import PlainTransport
 
-log = logging.getLogger(__name__)
+log = limited_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 SWEEP_PAUSE = 0.02
@@ -52,7 +51,6 @@ class SocketServer:
         self.closed = self.connections.closed
         self._brokers_listener = brokers_listener
         self.warmer = Warmer()
-        self.complaints = Complaints(monotonic)
         self._pace = Pace(self.limits.connections_per_second, monotonic)
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.loop: asyncio.AbstractEventLoop
@@ -99,7 +97,7 @@ class SocketServer:
         if self._relief is not None:
             self._relief.cancel()
         self.warmer.close()
-        self.complaints.tell_suppressed()
+        tell_left_out()
 
     async def _wait_until_quiet(self) -> None:
         self.connections.close_quiet()
@@ -121,7 +119,7 @@ class SocketServer:
         if refusal is not None:
             accepted.close()
             self.connections.refused[listener.name] += 1
-            self.complaints.log(logging.WARNING, "%r refused %s:%d: %s", listener, *peer, refusal)
+            log.warning("%r refused %s:%d: %s", listener, *peer, refusal)
             return
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -7,19 +7,19 @@ with their next heartbeats, and the controller is not asked again with each of t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.controller.topics import NewTopic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.configured import InternalTopic
+from barnabas.log_lines import limited_logger
 from barnabas.server.forwarding import create_topics
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 MOST_FAILURES_KEPT = 1000  # as in Kafka
 
@@ -69,9 +69,9 @@ class StreamsTopics:
         until = self._broker.clock.monotonic() + pause_ms / 1000
         for name, error in results.items():
             if error is None:
-                logger.info("created %s for a streams group", name)
+                logger.info("created %r for a streams group", name)
             elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                logger.warning("%s, which a streams group needs, cannot be created: %s", name, error)
+                logger.warning("%r, which a streams group needs, cannot be created: %s", name, error)
                 self._failures[name] = _Failure(error.message or error.code.name, until)
 
     def _forget_old_failures(self) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.server.complaints import Complaints
 from barnabas.server.limits import Limits
 from barnabas.server.memory import MemoryPool
 from barnabas.server.residency import Warmer
@@ -25,7 +24,6 @@ class Surroundings(Protocol):
     dispatcher: Dispatcher
     memory: MemoryPool
     warmer: Warmer
-    complaints: Complaints
     receive_buffer: memoryview
     monotonic: Callable[[], float]
     closed: Counter[str]  # connections that the server has closed, by reason

@@ -17,7 +17,6 @@ sent behind it fails meanwhile for its sequence: so the question is asked again 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.producers import NO_MARKER
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Errors = dict[TopicPartition, ErrorCode]
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 _COORDINATOR_IS_AWAY = frozenset(
     {

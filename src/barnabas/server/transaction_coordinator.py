@@ -10,7 +10,6 @@ loaded or at the next sweep.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from barnabas.cluster.names import TRANSACTION_STATE
 from barnabas.coordination.keys import partition_for
 from barnabas.coordination.runtime import Coordinator
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.server.transaction_markers import Marker, MarkerRound
 from barnabas.transactions.bounds import (
     IDS,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 T = TypeVar("T")
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 FEATURE = "transaction.version"
 MOST_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
@@ -318,7 +318,9 @@ class TransactionCoordinator:
 
     def _completed(self, name: str, result: Transaction | KafkaError | None) -> None:
         if isinstance(result, KafkaError):
-            logger.warning("the completion of %s's transaction could not be written yet: %s", name, result)
+            logger.warning(
+                "the completion of the transaction of %r could not be written yet: %s", name, result
+            )
 
     # -- those who came too early -----------------------------------------------------------------------
 
@@ -349,7 +351,7 @@ class TransactionCoordinator:
     def _abort(self, index: int, transactional_id: str) -> None:
         def written(result: Transaction | KafkaError | None) -> None:
             if isinstance(result, Transaction):
-                logger.info("aborted the transaction of %s, which has timed out", transactional_id)
+                logger.info("aborted the transaction of %r, which has timed out", transactional_id)
                 self._finish(result)
 
         self.runtime.write(

@@ -8,7 +8,6 @@ readers of committed data wait for it. A partition that is gone needs no marker.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +16,7 @@ from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.coordination.shard import Producer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 RETRY_SECONDS = 0.1
 NO_LEADER = -1

@@ -7,12 +7,12 @@ written and for one read when the partition is loaded.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from barnabas.coordination.shard import CoordinatorRecord, Producer
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.coordinator_records import UnknownRecordTypeError
 from barnabas.records.record import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
@@ -23,7 +23,7 @@ from barnabas.transactions.records import from_record, to_record
 from barnabas.transactions.transaction import Transaction
 from barnabas.types import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 
 from barnabas.files import FileSystem
 from barnabas.log.compaction.cleaner import CompactionFailed
 from barnabas.log.failures import DISK_FULL
+from barnabas.log_lines import safe_logger
 from barnabas.worker.jobs import do
 from barnabas.worker.messages import (
     LENGTH,
@@ -28,7 +28,7 @@ from barnabas.worker.messages import (
 PARENT_CHECK_SECONDS = 5.0
 """A process that was forked from the broker keeps the pipe open; the broker's end is noticed after this time."""
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class JobCancelled(Exception):  # noqa: N818 - no error

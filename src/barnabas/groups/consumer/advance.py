@@ -6,7 +6,6 @@ comes next in the same step.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Set
 
@@ -26,9 +25,10 @@ from barnabas.groups.consumer.records import (
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import Assignment, may_assign
 from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
 from barnabas.types import Uuid
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class Advance:
@@ -65,7 +65,7 @@ class Advance:
             reason = "the subscribed topics have changed"
         if reason:
             self.epoch = group.epoch + 1
-            logger.info("group %s has epoch %d: %s", group.group_id, self.epoch, reason)
+            logger.info("group %r has epoch %d: %s", group.group_id, self.epoch, reason)
             self._step.records.append(epoch_record(group.group_id, self.epoch, metadata_hash, reason))
         else:
             group.topics_may_have_changed = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -11,8 +10,9 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from barnabas.groups.kind import GroupKind
 from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class Leaving:
@@ -24,7 +24,7 @@ class Leaving:
         """Take members out of the group. If only classic ones are left, it becomes a classic group again."""
         if not members:
             return
-        logger.info("group %s: %s", group.group_id, reason)
+        logger.info("group %r: %s", group.group_id, reason)
         if self._migration.can_go_back(group, members):
             self._migration.go_back(group, step, reason, without=members)
         else:

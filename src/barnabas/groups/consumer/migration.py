@@ -10,7 +10,6 @@ Either way the records of one type are buried and those of the other written in 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -42,8 +41,9 @@ from barnabas.groups.modern import NO_ASSIGNMENT_YET
 from barnabas.groups.records import group_record
 from barnabas.groups.step import Step
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
+from barnabas.log_lines import limited_logger
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 UPGRADE = ("upgrade", "bidirectional")
 DOWNGRADE = ("downgrade", "bidirectional")
@@ -94,7 +94,7 @@ class Migration:
         step.records += _records_of(upgraded, "a member joined with the consumer protocol")
         for member in group.members.values():
             self._kind.expect_heartbeat(group.group_id, member.member_id, member.timeouts.session_ms)
-        logger.info("group %s becomes a consumer group", group.group_id)
+        logger.info("group %r becomes a consumer group", group.group_id)
         return upgraded
 
     def _as_consumer_group(self, group: ClassicGroup) -> ConsumerGroup:
@@ -184,7 +184,7 @@ class Migration:
         record = group_record(classic, assignments)
         effect = partial(self._went_back, classic, rebalance)
         step.records.append(record._replace(effect=effect))
-        logger.info("group %s becomes a classic group", group.group_id)
+        logger.info("group %r becomes a classic group", group.group_id)
         return classic
 
     def _as_classic_group(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> ClassicGroup:

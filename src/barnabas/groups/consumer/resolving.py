@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple
 
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -11,8 +10,9 @@ from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved
 from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 REFRESH_AT_MOST_EVERY_MS = 5000
 """Topics may come by the hundred; one look every few seconds is enough for those who wait for some of them."""
@@ -100,5 +100,5 @@ class Resolving:
         if different or metadata_hash != group.metadata_hash:
             reason = "other topics match " + ", ".join(different) if different else "topics have changed"
             epoch = group.epoch + 1
-            logger.info("group %s has epoch %d: %s", group.group_id, epoch, reason)
+            logger.info("group %r has epoch %d: %s", group.group_id, epoch, reason)
             step.records.append(epoch_record(group.group_id, epoch, metadata_hash, reason))

@@ -10,14 +10,14 @@ is dealt out subtopology by subtopology, so that everybody in a new group gets s
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
+from barnabas.log_lines import limited_logger
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ step towards its target. All of it becomes records; the group itself changes whe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,13 +27,14 @@ from barnabas.groups.streams.records import current_record, epoch_record, member
 from barnabas.groups.streams.sizing import Status
 from barnabas.groups.streams.tasks import NOTHING, Tasks, tasks_of
 from barnabas.groups.streams.topology import Topology, to_value, topology_of
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages import streams
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 if TYPE_CHECKING:
     from barnabas.groups.streams.kind import StreamsGroups
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 class Outcome(NamedTuple):
@@ -172,7 +172,7 @@ class Heartbeat:
             return group.epoch
         epoch, facts = group.epoch + 1, (configured.metadata_hash, validated, configs)
         why = "; ".join(reasons)
-        logger.info("group %s enters epoch %d: %s", group.group_id, epoch, why)
+        logger.info("group %r enters epoch %d: %s", group.group_id, epoch, why)
         self._step.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
         return epoch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -26,10 +25,11 @@ from barnabas.groups.streams.records import (
 from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, Tasks
 from barnabas.groups.streams.topology import Topology
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from barnabas.protocol.schema import Message
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 STANDBY_REPLICAS = "num.standby.replicas"
 """The one setting of a group that the assignor looks at; the group's record holds the value last used."""
@@ -93,7 +93,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
 
     def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, step: Step) -> None:
         """The next heartbeat of anybody computes an assignment without this member."""
-        logger.info("group %s is without %s: %s", group.group_id, member.member_id, reason)
+        logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
         step.records += member_tombstones(group.group_id, member.member_id)
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
         why = f"{member.member_id} is out: {reason}"
@@ -104,7 +104,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
     def request_shutdown(self, group: StreamsGroup, member_id: str) -> None:
         """Everybody is told to stop, until the group is empty."""
         if group.shutdown_requested_by is None:
-            logger.info("%s asks all members of group %s to stop", member_id, group.group_id)
+            logger.info("%r asks all members of group %r to stop", member_id, group.group_id)
             group.shutdown_requested_by = member_id
 
     # -- topics -------------------------------------------------------------------------------------

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.log.compaction.plan import NO_DATA, CompactionPlan, ProducerEnd, Source
 from barnabas.log.log import Log
 from barnabas.log.segment import Segment
+from barnabas.log_lines import safe_logger
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class Effort(NamedTuple):

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.moving import State
+from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 def describe_log_dirs(
@@ -140,6 +140,6 @@ def _move_one(broker: Broker, partition: TopicPartition, path: str) -> ErrorCode
     try:
         broker.moves.move(partition, path)
     except KafkaError as error:
-        logger.info("%s is not moved to %s: %s", partition, path, error)
+        logger.info("%r is not moved to %r: %s", str(partition), path, error)
         return error.code
     return ErrorCode.NONE

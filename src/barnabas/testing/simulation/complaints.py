@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from barnabas.log_lines import line_limit
+
 
 class Complaints(logging.Handler):
     """Use with `with`; `first` is the first exception that was logged meanwhile, and what was said with it."""
@@ -19,6 +21,7 @@ class Complaints(logging.Handler):
             self.first = f"{record.getMessage()}\n{formatter.formatException(record.exc_info)}"
 
     def __enter__(self) -> None:
+        line_limit.forget()  # what another story has said does not count
         self._before = self._logger.propagate
         self._logger.propagate = False
         self._logger.addHandler(self)

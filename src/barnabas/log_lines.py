@@ -1,0 +1,129 @@
+"""Lines in the broker's log that a client can have a hand in: none can be forged, and no flood fills a disk.
+
+Names of topics, groups, members and clients come over the wire, and with them newlines, escape sequences of terminals
+and marks that turn the direction of writing. A line with such characters is written with them escaped, and one that is
+very long is cut in the middle. A filter on our own loggers does that, so it holds where a broker is embedded, too.
+`barnabas serve` puts the same filter on its handler, for what libraries write.
+
+A logger from `limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger and the text
+before names are filled in.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+LONGEST_LINE = 2000
+"""Characters; a name on the wire may have 32,767, and some texts name many."""
+
+PERIOD_SECONDS = 10.0
+LINES_IN_A_PERIOD = 10
+LEFT_OUT = "%d more lines like this were left out: %s"
+
+
+def safe_logger(name: str) -> logging.Logger:
+    """For lines that contain names: they stay one line each."""
+    logger = logging.getLogger(name)
+    logger.addFilter(plain_lines)
+    return logger
+
+
+def limited_logger(name: str) -> logging.Logger:
+    """For lines that a client can cause as often as it likes."""
+    logger = logging.getLogger(name)
+    logger.addFilter(line_limit)  # first: what is left out need not be escaped
+    logger.addFilter(plain_lines)
+    return logger
+
+
+def tell_left_out() -> None:
+    """Write down now how many lines were left out; for when a broker stops."""
+    line_limit.tell(at_once=True)
+
+
+def escaped(text: str) -> str:
+    """The same text, with every character that a terminal or a reader of the log would not show as itself escaped."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def cut(text: str) -> str:
+    """The beginning and the end of a long text."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    kept = LONGEST_LINE // 2
+    return f"{text[:kept]} ...{len(text) - 2 * kept} characters... {text[-kept:]}"
+
+
+class PlainLines(logging.Filter):
+    """Lets everything through, as single lines; tracebacks keep theirs, indented."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if len(message) > LONGEST_LINE or not message.isprintable():
+            record.msg, record.args = "%s", (escaped(cut(message)),)
+        if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
+            text = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = "\n".join("  " + escaped(cut(line)) for line in text.split("\n"))
+        return True
+
+
+class _Kind:
+    """One kind of line: how many were written in this period, and how many not."""
+
+    __slots__ = ("left_out", "logger", "period_ends", "written")
+
+    def __init__(self, logger: str) -> None:
+        self.logger = logger
+        self.period_ends = 0.0
+        self.written = 0
+        self.left_out = 0
+
+
+class LineLimit(logging.Filter):
+    """Lets the first lines of each kind through in each period, and tells how many more there were."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.total_left_out = 0
+        self._now = monotonic
+        self._kinds: dict[tuple[str, str], _Kind] = {}  # as many as there are such lines in the source
+        self._next_look = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg == LEFT_OUT:
+            return True
+        now = self._now()
+        if now >= self._next_look:
+            self.tell()
+        key = record.name, str(record.msg)
+        kind = self._kinds.get(key) or self._kinds.setdefault(key, _Kind(record.name))
+        if now >= kind.period_ends:
+            kind.period_ends, kind.written = now + PERIOD_SECONDS, 0
+        if kind.written < LINES_IN_A_PERIOD:
+            kind.written += 1
+            return True
+        kind.left_out += 1
+        self.total_left_out += 1
+        return False
+
+    def tell(self, *, at_once: bool = False) -> None:
+        """Say of kinds whose period is over how many lines were left out."""
+        now = self._now()
+        self._next_look = now + PERIOD_SECONDS
+        for (name, text), kind in list(self._kinds.items()):
+            if kind.left_out and (at_once or now >= kind.period_ends):
+                count, kind.left_out = kind.left_out, 0
+                logging.getLogger(name).warning(LEFT_OUT, count, text)
+
+    def forget(self) -> None:
+        """Begin again, with nothing written; for tests and simulations, which each have a log of their own."""
+        self._kinds.clear()
+        self._next_look = 0.0
+
+
+plain_lines = PlainLines()
+line_limit = LineLimit()

@@ -1,0 +1,122 @@
+"""Lines of the log that clients have a hand in."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.log_lines import (
+    LINES_IN_A_PERIOD,
+    LONGEST_LINE,
+    LineLimit,
+    escaped,
+    limited_logger,
+    line_limit,
+    plain_lines,
+    safe_logger,
+    tell_left_out,
+)
+
+FORGED = "t\n2026-11-16 12:00:00,000 ERROR barnabas.server.broker: every log dir has failed"
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    """What the handler of a program writes that embeds a broker, and knows nothing of our filters."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logging.root.addHandler(handler)
+    yield stream
+    logging.root.removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders-1", "orders-1"),
+        ("Größe 漢字 \N{SNOWMAN}", "Größe 漢字 \N{SNOWMAN}"),
+        ("a\r\nb\tc\0", r"a\r\nb\tc\x00"),
+        ("\x1b[2J\x9b31m\x7f", r"\x1b[2J\x9b31m\x7f"),
+        ("\u2028\u2029\x85", r"\u2028\u2029\x85"),
+        ("\u202eevil\u2066\u200f", r"\u202eevil\u2066\u200f"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_is_not_shown_as_itself_is_escaped(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+def test_a_newline_in_a_name_makes_no_second_line(written: io.StringIO) -> None:
+    safe_logger("barnabas.test.safe").warning("topic %s is gone", FORGED)
+    (line,) = written.getvalue().splitlines()
+    assert line.startswith(r"WARNING topic t\n2026-11-16")
+
+
+def test_a_traceback_keeps_its_lines_but_none_begins_as_a_line_of_the_log_does(written: io.StringIO) -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        safe_logger("barnabas.test.safe").exception("it failed")
+    first, *rest = written.getvalue().splitlines()
+    assert first == "ERROR it failed"
+    assert len(rest) > 2
+    assert all(line.startswith("  ") for line in rest)
+
+
+def test_a_long_name_is_cut_in_the_middle(written: io.StringIO) -> None:
+    safe_logger("barnabas.test.safe").warning("group %s has lost %s", "x" * 30_000, "its leader")
+    (line,) = written.getvalue().splitlines()
+    assert len(line) < LONGEST_LINE + 100
+    assert line.endswith("has lost its leader")
+    assert "28026 characters" in line
+
+
+def test_a_line_that_is_plain_keeps_its_arguments(caplog: pytest.LogCaptureFixture) -> None:
+    safe_logger("barnabas.test.safe").warning("%s has %d partitions", "orders", 3)
+    assert caplog.records[0].args == ("orders", 3)
+
+
+def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixture) -> None:
+    logger = limited_logger("barnabas.test.limited")
+    before = line_limit.total_left_out
+    for number in range(1000):
+        logger.warning("bad client %d", number)
+    logger.warning("another kind")
+    tell_left_out()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:LINES_IN_A_PERIOD] == [f"bad client {number}" for number in range(LINES_IN_A_PERIOD)]
+    assert lines[LINES_IN_A_PERIOD:] == [
+        "another kind",
+        "990 more lines like this were left out: bad client %d",
+    ]
+    assert line_limit.total_left_out - before == 990
+
+
+def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    limit = LineLimit(clock.monotonic)
+    logger = logging.getLogger("barnabas.test.clock")
+    logger.addFilter(limit)
+    for _ in range(LINES_IN_A_PERIOD + 5):
+        logger.warning("again")
+    clock.advance(60_000)
+    logger.warning("something else")  # any line is an occasion to tell
+    logger.warning("again")
+    lines = [record.getMessage() for record in caplog.records[LINES_IN_A_PERIOD:]]
+    assert lines == ["5 more lines like this were left out: again", "something else", "again"]
+
+
+def test_a_handler_with_the_filter_mends_what_libraries_say() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(plain_lines)
+    logger = logging.getLogger("a.library")
+    logger.addHandler(handler)
+    logger.error("Task exception was never retrieved: %s", FORGED)
+    logger.removeHandler(handler)
+    assert len(stream.getvalue().splitlines()) == 1
