@@ -45,6 +45,16 @@ SERVING = (
     "worker",
 )  # fmt: skip
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
+# Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.patterns). These have patterns
+# of their own, which take time linear in the text.
+MAY_IMPORT_RE = (
+    "barnabas.server.handlers.versions",  # names of clients' software
+    "barnabas.server.share_reset",  # durations
+    "barnabas.cluster.names",  # names of topics
+    "barnabas.config.checks", "barnabas.config.listeners", "barnabas.config.properties", "barnabas.config.setting",
+    "barnabas.log.compaction.alike",  # records that look alike, without a choice in the pattern
+)  # fmt: skip
+
 MUST_NOT_CALL = {
     # Names from clients must not forge lines of the log: barnabas.log_lines has loggers that escape them.
     "logging.getLogger": (
@@ -71,6 +81,8 @@ def complaints_about(path: Path) -> Iterator[str]:
         for package, forbidden in MUST_NOT_IMPORT.items():
             if is_within(module, package) and any(is_within(imported, name) for name in forbidden):
                 yield f"{path}:{line}: {package} must not import {imported}"
+        if imported == "re" and is_served(module) and module not in MAY_IMPORT_RE:
+            yield f"{path}:{line}: {module} must not import re: use barnabas.patterns for what clients send"
     for line, called in calls_of(path):
         packages, except_in = MUST_NOT_CALL.get(called, ((), ()))
         if any(is_within(module, package) for package in packages) and module not in except_in:
@@ -95,6 +107,10 @@ def calls_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_served(module: str) -> bool:
+    return any(is_within(module, package) for package in (*SERVED, "barnabas.config"))
 
 
 def is_within(module: str, package: str) -> bool:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import struct
 from pathlib import Path
 
 import pytest
 
-from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode
-from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
 from barnabas.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
 )
-from barnabas.protocol.messages.metadata import FindCoordinatorRequest
-from barnabas.server.broker import Broker
-from tests.server.harness import Client, frame, scenario
+from barnabas.protocol.messages.metadata import ApiVersionsRequest
+from tests.server.harness import scenario
+from tests.server.raw_broker import ask, raw_broker
 
 FORGED = "t\n2026-11-16 12:00:00,000 CRITICAL barnabas.server.broker: no log dir is left\x1b[2J"
 PARTITIONS = 20_000
@@ -48,12 +42,10 @@ async def test_one_request_with_20_000_bad_names_leaves_a_handful_of_lines_and_n
             )
         ]
     )
-    async with _broker(tmp_path) as client:
+    async with raw_broker(tmp_path) as broker:
         caplog.clear()
-        await client.send(frame(request, 2))
-        answer = await client.response()
-    _, decoded, _ = decode_response(request.api_key, 2, AlterReplicaLogDirsResponse, memoryview(answer))
-    assert len(decoded.results[0].partitions) == PARTITIONS
+        answer = await ask(await broker.connect(), request, 2)
+    assert len(answer.results[0].partitions) == PARTITIONS
     lines = _lines(caplog)
     assert len([line for line in lines if "is not moved" in line]) < 20
     assert len(lines) < 30
@@ -74,8 +66,11 @@ async def test_names_of_groups_and_clients_forge_no_line(
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         reason=FORGED,
     )
-    async with _broker(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as client:
-        await _join(client, request)
+    async with raw_broker(tmp_path, group_initial_rebalance_delay_ms="0") as broker:
+        client = await broker.connect()
+        await ask(client, ApiVersionsRequest(), 0, client_id=FORGED)
+        assert (await broker.coordinator_answers(client, request, 3, FORGED, 0)).error_code == 0
+        await ask(client, ApiVersionsRequest(), 0, client_id=FORGED)
         await client.send(b"\xff\xff\xff\xff")  # closed, and its client id is named
         assert await client.is_closed()
     lines = _lines(caplog)
@@ -84,33 +79,6 @@ async def test_names_of_groups_and_clients_forge_no_line(
     _assert_none_is_forged(lines)
 
 
-async def _join(client: Client, request: JoinGroupRequest) -> None:
-    """`__consumer_offsets` is created at the first question, and loaded a moment later."""
-    await client.send(frame(FindCoordinatorRequest(key=FORGED), 3))
-    await client.response()
-    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    while code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
-        await client.send(frame(request, 3, client_id=FORGED))
-        (code,) = struct.unpack(">h", (await client.response())[8:10])
-    assert code == ErrorCode.NONE
-
-
 def _assert_none_is_forged(lines: list[str]) -> None:
     assert not any(line.startswith("2026") for line in lines)
     assert all(line.isprintable() for line in lines)
-
-
-class _broker:  # noqa: N801  (used as a function is)
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
-        listeners = {"log.dirs": str(folder), "listeners": "PLAINTEXT://127.0.0.1:0"}
-        self._broker = Broker(BrokerConfig.load({**listeners, **(settings or {})}))
-
-    async def __aenter__(self) -> Client:
-        await self._broker.start()
-        port = self._broker.listeners[0].port
-        self._client = Client(*await asyncio.open_connection("127.0.0.1", port))
-        return self._client
-
-    async def __aexit__(self, *_: object) -> None:
-        self._client.abort()
-        await self._broker.stop()

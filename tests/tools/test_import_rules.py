@@ -46,5 +46,13 @@ def test_loggers_of_the_broker_come_from_one_module(src: Path) -> None:
     assert not complaints(src, "barnabas.cli.serve", source)
 
 
+def test_patterns_of_clients_are_not_for_pythons_re(src: Path) -> None:
+    for source in ("import re\n", "from re import compile\n"):
+        (found,) = complaints(src, "barnabas.transactions.listing", source)
+        assert "use barnabas.patterns" in found
+    assert not complaints(src, "barnabas.cluster.names", "import re\n")
+    assert not complaints(src, "barnabas.cli.lines", "import re\n")
+
+
 def test_the_rules_are_kept_by_the_source_as_it_is() -> None:
     assert check_imports.main() == 0

@@ -74,7 +74,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting("share.auto.offset.reset", Kind.STRING, "latest",
             "Where a share group starts to read: 'latest', 'earliest' or 'by_duration:' and an ISO 8601 "
             "duration.",
-            Matching(r"latest|earliest|by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?",
+            Matching(r"latest|earliest|by_duration:P(?=.)([0-9]{1,9}D)?(T(?=.)([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,9}(\.[0-9]{0,9})?S)?)?",
                      "latest, earliest or by_duration:PnDTnHnMn.nS")),
     Setting("share.isolation.level", Kind.STRING, "read_uncommitted",
             "Whether a share group sees records of open transactions.",

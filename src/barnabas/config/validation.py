@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
@@ -19,6 +18,7 @@ from barnabas.config.definitions import (
 )
 from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.patterns import PatternError, compile_pattern
 
 
 def check_topic_configs(configs: Mapping[str, str]) -> None:
@@ -161,8 +161,8 @@ def _check_selectors(patterns: tuple[str, ...]) -> None:
 
 def _compiles(expression: str) -> bool:
     try:
-        re.compile(expression)
-    except re.error:
+        compile_pattern(expression)
+    except PatternError:
         return False
     return True
 

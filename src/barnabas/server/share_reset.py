@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 _DURATION = re.compile(
-    r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?", re.ASCII | re.IGNORECASE
+    r"by_duration:P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{0,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _SECONDS = (86_400.0, 3_600.0, 60.0, 1.0)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from barnabas.transactions.patterns import safe_pattern
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.patterns import PatternError, compile_pattern
 from barnabas.transactions.states import BY_LABEL
 from barnabas.transactions.transaction import Transaction
 
@@ -22,15 +23,27 @@ class Filters(NamedTuple):
     def unknown_states(self) -> list[str]:
         return [state for state in self.states if state not in BY_LABEL]
 
-    def select(self, transactions: Iterable[Transaction], now_ms: int) -> list[Transaction]:
-        """A bad pattern raises INVALID_REGULAR_EXPRESSION."""
-        pattern = safe_pattern(self.pattern) if self.pattern else None
+    def test(self, now_ms: int) -> Callable[[Transaction], bool]:
+        """A function that says whether a transaction is wanted. A bad pattern raises INVALID_REGULAR_EXPRESSION."""
+        pattern = _compiled(self.pattern) if self.pattern else None
         states = {BY_LABEL[state] for state in self.states if state in BY_LABEL}
-        return [
-            one
-            for one in transactions
-            if (not self.producer_ids or one.producer_id in self.producer_ids)
-            and (not self.states or one.state in states)
-            and (self.longer_than_ms < 0 or now_ms - one.started_ms > self.longer_than_ms)
-            and (pattern is None or pattern.fullmatch(one.transactional_id) is not None)
-        ]
+        producer_ids = frozenset(self.producer_ids)
+
+        def is_wanted(one: Transaction) -> bool:
+            return (
+                (not producer_ids or one.producer_id in producer_ids)
+                and (not self.states or one.state in states)
+                and (self.longer_than_ms < 0 or now_ms - one.started_ms > self.longer_than_ms)
+                and (pattern is None or pattern.fullmatch(one.transactional_id) is not None)
+            )
+
+        return is_wanted
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        return compile_pattern(pattern)
+    except PatternError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} cannot be used as a pattern: {error}"
+        ) from None

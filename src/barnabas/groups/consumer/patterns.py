@@ -1,7 +1,7 @@
 """Subscriptions by pattern (RE2): which topics a pattern stands for.
 
-RE2 matches in time linear in the name, whatever the pattern; how large a pattern may become is bounded here. Matching
-all topics may still take a while, so it is done in slices of a few milliseconds between other work.
+RE2 matches in time linear in the name, whatever the pattern; `barnabas.patterns` bounds how large a pattern may become.
+Matching all topics may still take a while, so it is done in slices of a few milliseconds between other work.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import re2
-
+from barnabas import patterns
 from barnabas.clock import Clock
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.patterns import PatternError
 
-LONGEST_PATTERN = 4096
-MOST_PATTERN_MEMORY = 1 << 20
-"""Bytes of the compiled program; RE2 refuses what needs more."""
+REMEMBERED_PATTERNS = 100
+"""Each may take MOST_PATTERN_MEMORY, 50 MB together; a pattern is compiled in 0.1 ms."""
 
-REMEMBERED_PATTERNS = 1000
 SLICE_SECONDS = 0.003
-NAMES_PER_LOOK = 100
+NAMES_PER_LOOK = 10
 """How many names are matched between two looks at the clock."""
 
 
@@ -39,22 +37,12 @@ NOT_RESOLVED = Resolved(frozenset(), 0, 0)
 @lru_cache(REMEMBERED_PATTERNS)
 def compile_pattern(pattern: str) -> Any:  # re2 has no types
     """Raises KafkaError when it is no pattern, or one that is too large."""
-    if len(pattern) > LONGEST_PATTERN:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex has {len(pattern)} characters, at most {LONGEST_PATTERN} are allowed.",
-        )
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = MOST_PATTERN_MEMORY
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace").partition(":")[0]
+        return patterns.compile_pattern(pattern)
+    except PatternError as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.",
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from barnabas.protocol.messages.transactions import (
     TopicData,
     TopicResponse,
 )
-from barnabas.protocol.wire import STEP
 from barnabas.server.turns import at_once_or_in_turns
 from barnabas.transactions.listing import Filters
 from barnabas.transactions.transaction import Transaction
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
 
 NO_TRANSACTION = -1  # in place of a first offset
+LISTED_IN_A_STEP = 16  # names may be long, and a pattern costly
 
 
 def describe_producers(
@@ -128,20 +128,21 @@ def list_transactions(
         message.transactional_id_pattern,
     )
     known = [transaction for _, shard in runtime.shards() for transaction in shard]
-    return at_once_or_in_turns(request, _listing(known, filters, broker.clock.now_ms()))
+    try:
+        is_wanted = filters.test(broker.clock.now_ms())
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    response = ListTransactionsResponse(unknown_state_filters=filters.unknown_states)
+    return at_once_or_in_turns(request, _listing(response, known, is_wanted))
 
 
 def _listing(
-    known: list[Transaction], filters: Filters, now_ms: int
+    response: ListTransactionsResponse, known: list[Transaction], is_wanted: Callable[[Transaction], bool]
 ) -> Generator[None, None, ListTransactionsResponse]:
-    response = ListTransactionsResponse(unknown_state_filters=filters.unknown_states)
-    for first in range(0, max(len(known), 1), STEP):
-        try:
-            selected = filters.select(known[first : first + STEP], now_ms)
-        except KafkaError as error:
-            return ListTransactionsResponse(error_code=error.code)
-        response.transaction_states += [_listed(transaction) for transaction in selected]
-        if first + STEP < len(known):
+    for number, transaction in enumerate(known, 1):
+        if is_wanted(transaction):
+            response.transaction_states.append(_listed(transaction))
+        if number % LISTED_IN_A_STEP == 0 and number < len(known):
             yield
     return response
 

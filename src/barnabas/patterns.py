@@ -1,0 +1,37 @@
+"""Regular expressions from clients: RE2, as in Kafka, because its time is linear in the text whatever the pattern.
+
+Python's `re` tries alternatives one after the other: `(a|aa)*b` against 60 letters would keep the loop busy for days.
+How long a pattern may be, and how much memory its program may take, is bounded here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LONGEST_PATTERN = 4096
+"""Characters; ten times what a list of topics in a pattern usually has."""
+
+MOST_PATTERN_MEMORY = 1 << 19
+"""Bytes of the compiled program and its states; RE2 refuses a program that needs more."""
+
+
+class PatternError(ValueError):
+    """This is no pattern, or one that is too large; the text says why."""
+
+
+def compile_pattern(pattern: str) -> Any:  # re2 has no types
+    """Raises PatternError for what RE2 does not know (references back, looking around) and what is too large."""
+    import re2  # here, so that the command line starts without it
+
+    if len(pattern) > LONGEST_PATTERN:
+        raise PatternError(f"it has {len(pattern)} characters, at most {LONGEST_PATTERN} are allowed")
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = MOST_PATTERN_MEMORY
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise PatternError(error.args[0].decode(errors="replace").partition(":")[0]) from None
+    except UnicodeError:
+        raise PatternError("it contains half of a character") from None
