@@ -2,7 +2,7 @@
 
 Random messages of every API in every version it serves, most of them about a topic that exists, then damaged. For
 each the broker answers or closes the connection; it never fails with an exception that nobody expected, never
-answers UNKNOWN_SERVER_ERROR to a produce, and serves its other clients afterwards as before.
+answers UNKNOWN_SERVER_ERROR anywhere in a response, and serves its other clients afterwards as before.
 """
 
 from __future__ import annotations
@@ -12,14 +12,23 @@ import contextlib
 import logging
 import random
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.errors import ErrorCode
+from barnabas.protocol.api import ApiKey, response_class
+from barnabas.protocol.framing import decode_response, encode_response
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
-from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from barnabas.protocol.schema import Message, Struct
 from barnabas.server.broker import Broker
 from barnabas.server.dispatch import Handler
@@ -30,6 +39,7 @@ from tests.server.harness import Client, frame
 TOPIC = "known"
 DAMAGED_REQUESTS = 10_000
 SOUND_REQUESTS = 1_000
+SERVED = {handler.request_class.api_key: handler for handler in HANDLERS}
 HEADER_BYTES = 14  # API key, version, correlation id, and "test" as client id
 
 
@@ -50,6 +60,13 @@ def test_sound_requests_full_of_nonsense_disturb_nobody(
     assert _failures(caplog) == []
 
 
+def test_an_unknown_server_error_is_found_wherever_it_is_in_an_answer() -> None:
+    row = CreatableTopicResult(name="t", error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = encode_response(1, 19, 5, CreateTopicsResponse(topics=[CreatableTopicResult(name="s"), row]))
+    sent = frame(CreateTopicsRequest(), 5, 1)
+    assert list(_unknown_errors(sent, b"".join(answer))) == ["CreateTopicsResponse.topics.error_code"]
+
+
 async def _attack(folder: Path, frames: list[bytes]) -> None:
     broker = Broker(BrokerConfig.load({"log.dirs": str(folder), "listeners": "PLAINTEXT://127.0.0.1:0"}))
     await broker.start()
@@ -60,8 +77,12 @@ async def _attack(folder: Path, frames: list[bytes]) -> None:
             topics=[CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)]
         )
         await _exchange(port, frame(creation, 5))
+        answered = 0
         for data in frames:
-            await _exchange(port, data)
+            answer = await _exchange(port, data)
+            answered += bool(answer)
+            assert list(_unknown_errors(data, answer)) == []
+        assert answered > len(frames) // 5  # or this would show nothing
         assert await _is_served(port)
         assert broker.sockets.memory.used == 0
     finally:
@@ -78,6 +99,31 @@ async def _exchange(port: int, data: bytes) -> bytes:
         answer = await reader.read()
     writer.close()
     return answer
+
+
+def _unknown_errors(data: bytes, answer: bytes) -> Iterator[str]:
+    """Where the answer to a frame says UNKNOWN_SERVER_ERROR. Every answer can be decoded, to its last byte."""
+    if not answer:
+        return
+    api_key, version, correlation_id = struct.unpack_from(">hhi", data, 4)
+    (length,) = struct.unpack_from(">i", answer)
+    body = memoryview(answer)[4 : 4 + length]
+    if api_key == ApiKey.API_VERSIONS and not 0 <= version <= SERVED[api_key].max_version:
+        version = 0  # a version that is not served is answered in the first one (KIP-511)
+    echoed, message, end = decode_response(api_key, version, response_class(api_key), body)
+    assert (echoed, end) == (correlation_id, length)
+    yield from _unknown_in(message, type(message).__name__)
+
+
+def _unknown_in(value: Any, where: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _unknown_in(item, where)
+    elif isinstance(value, Struct):
+        for field in value.FIELDS:
+            yield from _unknown_in(getattr(value, field.name), f"{where}.{field.name}")
+    elif where.endswith("error_code") and value == ErrorCode.UNKNOWN_SERVER_ERROR:
+        yield where
 
 
 async def _is_served(port: int) -> bool:

@@ -19,7 +19,7 @@ from barnabas.groups.group import Group
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step, coordinator_error
+from barnabas.groups.step import Step, commit_error, coordinator_error
 from barnabas.groups.topics import Topics
 from barnabas.records.control import EndTransactionMarker
 
@@ -107,13 +107,15 @@ class GroupCoordinator:
             done(error.code)
             return
 
+        translate = coordinator_error if producer is None else commit_error
+
         def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
             step = Step()
             act(shard, step)
             return step.records, None
 
         def finished(outcome: KafkaError | None) -> None:
-            done(ErrorCode.NONE if outcome is None else coordinator_error(outcome.code))
+            done(ErrorCode.NONE if outcome is None else translate(outcome.code))
 
         self.runtime.write(index, handle, finished, producer=producer)
 
@@ -126,7 +128,7 @@ class GroupCoordinator:
         """Commit offsets, together with others that are committed in this turn of the loop."""
 
         def finished(outcome: KafkaError | None) -> None:
-            done(ErrorCode.NONE if outcome is None else coordinator_error(outcome.code))
+            done(ErrorCode.NONE if outcome is None else commit_error(outcome.code))
 
         try:
             index = self.shard_index(group_id)

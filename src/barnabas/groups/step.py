@@ -51,8 +51,17 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
         return ErrorCode.NOT_COORDINATOR
     if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return (
+            ErrorCode.GROUP_MAX_SIZE_REACHED
+        )  # Kafka: UNKNOWN_SERVER_ERROR, from which nobody learns anything
     return error
+
+
+def commit_error(error: ErrorCode) -> ErrorCode:
+    """The same for a commit of offsets."""
+    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return coordinator_error(error)
 
 
 def _as_error(response: Any, error: ErrorCode) -> Any:

@@ -147,7 +147,7 @@ def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:
     """What a follower checks of a batch that its leader sent."""
     if header.base_offset < log_end:
         raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
+            ErrorCode.OFFSET_OUT_OF_RANGE,
             f"the leader sent offset {header.base_offset} to a log that already ends at {log_end}",
         )
     if not crc_is_right(batch, 0, header.size):
