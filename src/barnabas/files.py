@@ -12,6 +12,11 @@ from typing import Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
+# Records are for those whom the broker gives them to, not for every account of the machine. What is there already (a
+# data folder of Apache Kafka, or one whose rights somebody has changed) keeps its rights.
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
 
 class File(Protocol):
     """An open file. Its size is known without asking the disk, because only we write to it."""
@@ -115,10 +120,14 @@ class LocalFile:
         self.close()
 
 
+def _open_privately(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
 class LocalFileSystem:
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return LocalFile(path, os.open(path, flags, 0o644))
+        return LocalFile(path, os.open(path, flags, FILE_MODE))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -136,7 +145,7 @@ class LocalFileSystem:
         return os.path.isdir(path)
 
     def make_folders(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)  # only the last folder is made private
 
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -144,7 +153,7 @@ class LocalFileSystem:
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=_open_privately) as file:
             file.write(data)
             file.flush()
             if sync:

@@ -44,13 +44,20 @@ class RawBroker:
         return answer
 
 
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    # Files take time to create.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+}
+
+
 @asynccontextmanager
 async def raw_broker(folder: Path, **settings: str) -> AsyncIterator[RawBroker]:
     """Names of settings with `_` in place of dots."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    broker = Broker(
-        BrokerConfig.load({"log.dirs": str(folder), "listeners": "PLAINTEXT://127.0.0.1:0", **given})
-    )
+    broker = Broker(BrokerConfig.load({**SETTINGS, "log.dirs": str(folder), **given}))
     await broker.start()
     raw = RawBroker(broker)
     try:

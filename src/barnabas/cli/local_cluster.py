@@ -14,6 +14,7 @@ from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.files import FOLDER_MODE
 
 READY = "Barnabas is ready on "
 START_SECONDS = 60.0
@@ -98,7 +99,7 @@ class LocalCluster:
         self._settings = {**_replicated(brokers), **settings}
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         try:
             self.zookeeper.start()
             self.brokers = [self._start(node_id) for node_id in range(1, self._count + 1)]

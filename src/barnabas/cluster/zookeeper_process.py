@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.cluster.ports import lasting_port
+from barnabas.files import FOLDER_MODE
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"
@@ -116,7 +117,7 @@ class ZooKeeperProcess:
     def launch(self) -> None:
         """Start the process without waiting for it."""
         java, jars = find_java(), find_jars()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         command = [
             java,
             *JAVA_FLAGS,

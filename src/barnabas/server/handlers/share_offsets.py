@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LATEST = -1
 UNKNOWN_LAG = -1
+MAX_LONG = (1 << 63) - 1
 
 
 async def _answer(ask: Callable[[Callable[[Any], None]], None]) -> Any:
@@ -160,7 +161,8 @@ async def _described(broker: Broker, key: ShareKey) -> DescribeShareGroupOffsets
     if stored.start_offset != NO_OFFSET and stored.finished_count != UNKNOWN_COUNT:
         try:
             end = await _end_offset(broker, key)
-            answer.lag = end - stored.start_offset - stored.finished_count
+            lag = end - stored.start_offset - stored.finished_count
+            answer.lag = min(max(lag, 0), MAX_LONG)  # a start offset is whatever somebody has set
         except KafkaError as error:
             return DescribeShareGroupOffsetsResponsePartition(
                 partition_index=key.partition, error_code=error.code, error_message=error.message
