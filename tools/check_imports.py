@@ -44,6 +44,7 @@ SERVING = (
     "server", "groups", "transactions", "queues", "controller", "coordination", "replication", "cluster", "log",
     "worker",
 )  # fmt: skip
+OURS = ("barnabas", "pyspark_barnabas")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
 # Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.patterns). These have patterns
 # of their own, which take time linear in the text.
@@ -61,6 +62,26 @@ MUST_NOT_CALL = {
         SERVED,
         ("barnabas.server.loggers", "barnabas.cluster.zookeeper"),  # levels of loggers; kazoo's logger
     ),
+    # No setting names code. These import what they have a list of, or run what they have generated.
+    **dict.fromkeys(
+        ("importlib.import_module", "import_module", "importlib.__import__", "__import__"),
+        (
+            OURS,
+            (
+                "barnabas.protocol.api",  # messages, by the family in the table of APIs
+                "barnabas.pipelines.definitions.templates",  # the library that comes with Barnabas
+                "barnabas.records.columnar.__main__",
+            ),
+        ),
+    ),
+    **dict.fromkeys(
+        ("exec", "builtins.exec"), (OURS, ("barnabas.protocol.codec", "barnabas.protocol.schema"))
+    ),
+    **dict.fromkeys(("eval", "builtins.eval", "runpy.run_path", "runpy.run_module"), (OURS, ())),
+    # Files of a pipeline's definitions are programs: their author's, in the folder that a command names.
+    "importlib.util.spec_from_file_location": (OURS, ("barnabas.pipelines.definitions.loading",)),
+    # A pickle is a program, too. Spark's workers unpickle by themselves.
+    **dict.fromkeys(("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ())),
 }
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from barnabas.cli import command_config
 from barnabas.cli.main import app
+from barnabas.client.security.settings import Secret
 from tests.cli.conftest import Cli
 from tests.kafka_jars import requires_java
 from tests.secured_kafka import SCRAM_LOGIN, SecuredKafka
@@ -93,3 +95,16 @@ def _commands(group: object) -> Iterator[tuple[str, object]]:
             yield from _commands(command)
         else:
             yield name, command
+
+
+def test_a_secret_may_stand_in_the_environment_instead_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=me\n"
+    file.write_text(login + "sasl.password=${env:THE_PASSWORD}\n")
+    monkeypatch.setenv("THE_PASSWORD", "hush")
+    monkeypatch.setattr(command_config, "command_config", lambda: file)
+    security = command_config.command_security()
+    assert security.sasl is not None
+    assert security.sasl.password == Secret("hush")

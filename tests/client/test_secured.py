@@ -179,13 +179,15 @@ def oauth(kafka: SecuredKafka, **login: str) -> dict[str, str]:
 
 
 def test_a_token_is_taken_from_settings_a_file_or_a_coroutine(
-    secured_kafka: SecuredKafka, new_name: NewName, tmp_path: Path
+    secured_kafka: SecuredKafka, new_name: NewName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fresh() -> str:
         return token()
 
     (tmp_path / "token").write_text(token() + "\n")
-    file = oauth(secured_kafka, sasl_oauthbearer_token_endpoint_url=(tmp_path / "token").as_uri())
+    uri = (tmp_path / "token").as_uri()
+    monkeypatch.setenv("BARNABAS_OAUTHBEARER_ALLOWED_URLS", uri)
+    file = oauth(secured_kafka, sasl_oauthbearer_token_endpoint_url=uri)
     address = secured_kafka.address("SECURE")
 
     for security in (

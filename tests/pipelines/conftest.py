@@ -1,5 +1,6 @@
 """One Spark session and one embedded broker for all tests of pipelines: a session takes seconds to start."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]`, with Spark's own Kafka connector and Iceberg on its class path where their jars are there."""
     from barnabas.pipelines.session import session_builder
 
+    os.environ["BARNABAS_REFERENCES"] = "env,file"  # as the runner of pipelines does before it starts Spark
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.memory": "1g",

@@ -82,6 +82,20 @@ def test_a_wrong_setting_of_security_is_named(name: str, value: str, text: str) 
     assert "hush" not in str(caught.value)
 
 
+def test_an_option_does_not_give_the_drivers_environment_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes options, in SQL perhaps, need not be who may read the driver's files and environment."""
+    monkeypatch.delenv("BARNABAS_REFERENCES", raising=False)
+    monkeypatch.setenv("CLOUD_SECRET", "hush")
+    referring = {
+        **LOGIN,
+        "kafka.sasl.jaas.config": LOGIN["kafka.sasl.jaas.config"].replace("hush", "${env:CLOUD_SECRET}"),
+    }
+    with pytest.raises(ClientSettingError, match="BARNABAS_REFERENCES=env,file in the environment"):
+        settings(**referring)
+    monkeypatch.setenv("BARNABAS_REFERENCES", "env")
+    assert settings(**referring).client.link["security"].sasl.password.text == "hush"
+
+
 def test_security_without_its_protocol_is_said_and_not_ignored() -> None:
     with pytest.raises(ClientSettingError, match=r"has no effect unless security\.protocol says"):
         settings(**{"kafka.ssl.truststore.location": "/ca.pem"})

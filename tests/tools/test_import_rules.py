@@ -54,5 +54,14 @@ def test_patterns_of_clients_are_not_for_pythons_re(src: Path) -> None:
     assert not complaints(src, "barnabas.cli.lines", "import re\n")
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["importlib.import_module(name)", "__import__(name)", "eval(name)", "exec(name)", "pickle.loads(name)"],
+)
+def test_code_that_a_value_names_is_not_run(src: Path, call: str) -> None:
+    (found,) = complaints(src, "barnabas.config.setting", f"def read(name):\n    return {call}\n")
+    assert "must not call" in found
+
+
 def test_the_rules_are_kept_by_the_source_as_it_is() -> None:
     assert check_imports.main() == 0

@@ -46,7 +46,7 @@ def command_security() -> Security:
     from barnabas.client.security.references import read_properties
 
     file = command_config()
-    return parse_security({} if file is None else read_properties(OPTION, file))
+    return parse_security({} if file is None else read_properties(OPTION, file), references=True)
 
 
 def _option() -> TyperOption:

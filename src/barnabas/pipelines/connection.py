@@ -8,7 +8,7 @@ configuration:
   barnabas.sasl.password: ${env:KAFKA_PASSWORD}
 
 Spark is given `${env:...}` as it stands, so the password is in no plan, no checkpoint and no web page of Spark's: the
-source and the sink look it up in the driver, when they connect.
+source and the sink look it up in the driver, when they connect. The runner allows them to (BARNABAS_REFERENCES).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def connection_options(configuration: Mapping[str, str]) -> dict[str, str]:
 def security_of(configuration: Mapping[str, str]) -> Security:
     """For what the runner itself asks the brokers."""
     try:
-        return parse_security(_settings(configuration))
+        return parse_security(_settings(configuration), references=True)
     except SecuritySettingError as error:
         raise PipelineError(f"{PREFIX}{error}.") from None
 

@@ -142,9 +142,12 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
             "'tokenauth', which is not supported",
         ),
         ({**JAVAS, "sasl.login.callback.handler.class": "my.Handler"}, "Java class"),
-        ({**JAVAS, "sasl.password": "${env:NOT_SET_HERE}"}, "variable NOT_SET_HERE, which is not set"),
+        (
+            {**JAVAS, "sasl.password": "${env:NOT_SET_HERE}"},
+            "which is not looked up for settings from a program",
+        ),
         (OAUTH, "sasl.oauthbearer.token must be given"),
-        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "id/token"}, "http, https or file address"),
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "id/token"}, "must be an https address"),
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "https://id"}, "client.id is missing"),
     ],
 )
@@ -171,12 +174,32 @@ def test_values_may_stand_in_the_environment_or_in_a_file(
     )
     of_file = {**JAVAS, "sasl.jaas.config": JAAS.replace("hush", "${env:KAFKA_PASSWORD}")}
 
-    assert parse_security(of_file) == parse_security(JAVAS)
+    assert parse_security(of_file, references=True) == parse_security(JAVAS)
     referred = {**LIBRDKAFKAS, "sasl.password": "${file:" + str(tmp_path / "client.properties") + ":pw}"}
     with pytest.raises(SecuritySettingError, match="no such setting"):
-        parse_security(referred)
+        parse_security(referred, references=True)
     (tmp_path / "client.properties").write_text("pw=hush\n")
-    assert parse_security(referred) == parse_security(LIBRDKAFKAS)
+    assert parse_security(referred, references=True) == parse_security(LIBRDKAFKAS)
+
+
+@pytest.mark.parametrize("allowed", [None, "file"])
+def test_a_program_that_takes_settings_from_others_gives_its_environment_away_to_nobody(
+    allowed: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hush")
+    if allowed:
+        monkeypatch.setenv("BARNABAS_REFERENCES", allowed)
+    with pytest.raises(SecuritySettingError, match=r"refers to .*, which is not looked up") as refusal:
+        parse_security({**LIBRDKAFKAS, "sasl.password": "${env:KAFKA_PASSWORD}"})
+    assert "hush" not in str(refusal.value)
+
+
+def test_the_owner_of_a_process_may_allow_references(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hush")
+    monkeypatch.setenv("BARNABAS_REFERENCES", "file, env")
+    assert parse_security({**LIBRDKAFKAS, "sasl.password": "${env:KAFKA_PASSWORD}"}) == parse_security(
+        LIBRDKAFKAS
+    )
 
 
 def test_secrets_do_not_show() -> None:

@@ -36,7 +36,7 @@ UNDERSTOOD = {
     "sasl.password": "The password, for PLAIN and SCRAM, without JAAS.",
     "sasl.oauthbearer.token": "A token, for OAUTHBEARER.",
     "sasl.oauthbearer.token.endpoint.url": (
-        "Where a client id and its secret are exchanged for a token; or a `file:` address that holds one."
+        "Where a client id and its secret are exchanged for a token; https, or http to this machine."
     ),
     "sasl.oauthbearer.client.id": "The client id for it (librdkafka's name).",
     "sasl.oauthbearer.client.secret": "The client's secret for it (librdkafka's name).",

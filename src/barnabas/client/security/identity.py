@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.client.security.endpoints import problem_with
 from barnabas.client.security.jaas import SETTING as JAAS
 from barnabas.client.security.jaas import parse_jaas
 from barnabas.client.security.settings import (
@@ -85,10 +86,8 @@ def _token(settings: Mapping[str, str]) -> Secret | TokenEndpoint:
     if settings.get(_TOKEN):
         return Secret(settings[_TOKEN])
     url = settings.get(_ENDPOINT, "").strip()
-    if not url.startswith(("https://", "http://", "file:")):
-        problem = (
-            "must be an http, https or file address" if url else f"or {_TOKEN} must be given for OAUTHBEARER"
-        )
+    problem = problem_with(url) if url else f"or {_TOKEN} must be given for OAUTHBEARER"
+    if problem is not None:
         raise SecuritySettingError(_ENDPOINT, problem)
     name = _client_setting(settings, "id")
     secret = _client_setting(settings, "secret")

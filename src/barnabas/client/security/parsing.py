@@ -29,12 +29,17 @@ def is_security_setting(name: str) -> bool:
     return name == PROTOCOL or name in UNDERSTOOD or name.startswith(PREFIXES)
 
 
-def parse_security(given: Mapping[str, str], token: TokenProvider | None = None) -> Security:
-    """The security that settings ask for; other settings are left alone. `token` is for OAUTHBEARER."""
+def parse_security(
+    given: Mapping[str, str], token: TokenProvider | None = None, *, references: bool = False
+) -> Security:
+    """The security that settings ask for; other settings are left alone. `token` is for OAUTHBEARER.
+
+    `references`: look up `${env:...}` and `${file:...}`. Not for settings that somebody else may have written.
+    """
     asked = {name: value for name, value in given.items() if is_security_setting(name)}
     for name in asked:
         check_security_setting(name)
-    settings = {name: resolve(name, value) for name, value in asked.items()}
+    settings = {name: resolve(name, value, trusted=references) for name, value in asked.items()}
     protocol = _protocol(settings)
     tls = parse_tls(settings) if protocol.has_tls else Tls()
     sasl = parse_sasl(settings, token) if protocol.has_sasl else None

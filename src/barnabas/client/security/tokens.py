@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import http.client
 import time
 import urllib.error
 import urllib.parse
@@ -13,13 +14,14 @@ from pathlib import Path
 import msgspec
 
 from barnabas.client.errors import AuthenticationError, CannotConnectError
+from barnabas.client.security.endpoints import problem_with
+from barnabas.client.security.fetching import post
 from barnabas.client.security.settings import Secret, TokenEndpoint, TokenProvider
 
 ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
 REFRESH_FACTOR = (
     0.8  # of a token's life, after which a new one is fetched: Kafka's sasl.login.refresh.window.factor
 )
-LARGEST_ANSWER = 1024 * 1024
 
 Source = Secret | TokenEndpoint | TokenProvider
 
@@ -51,21 +53,28 @@ class Tokens:
 
 def fetch_token(endpoint: TokenEndpoint) -> _Answer:
     """Blocks: for a thread."""
+    problem = problem_with(endpoint.url)
+    if problem is not None:
+        raise AuthenticationError(f"no token is fetched from {endpoint.url}: the address {problem}")
     if endpoint.url.startswith("file:"):
         return _Answer(_read(endpoint.url))
     try:
-        with urllib.request.urlopen(_request(endpoint), timeout=ENDPOINT_TIMEOUT) as response:
-            return msgspec.json.decode(response.read(LARGEST_ANSWER), type=_Answer)
+        return msgspec.json.decode(post(_request(endpoint), ENDPOINT_TIMEOUT), type=_Answer)
     except urllib.error.HTTPError as error:
         _refuse(endpoint, error.code)
         raise CannotConnectError(endpoint.url, f"the token endpoint answers {error.code}") from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (OSError, http.client.HTTPException) as error:
         raise CannotConnectError(endpoint.url, f"no token: {getattr(error, 'reason', error)}") from None
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise AuthenticationError(f"{endpoint.url} answers without an access_token") from None
 
 
 def _refuse(endpoint: TokenEndpoint, status: int) -> None:
+    if 300 <= status < 400:
+        raise AuthenticationError(
+            f"{endpoint.url} sends us elsewhere (HTTP {status}), and the client's secret is not taken there: give the "
+            "address that answers itself"
+        )
     if 400 <= status < 500 and status not in (408, 429):  # those two may pass
         raise AuthenticationError(
             f"{endpoint.url} refuses a token to {endpoint.client_id!r} (HTTP {status}): id, secret or scope is wrong"

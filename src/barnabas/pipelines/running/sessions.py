@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from barnabas.client.security.references import VARIABLE as REFERENCES
 from barnabas.pipelines.session import session_builder
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
@@ -33,6 +35,7 @@ def pipeline_session(
     java_options: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
     """A session with the pipeline's settings, for as long as the `with` block runs."""
+    os.environ.setdefault(REFERENCES, "env,file")  # the author of the pipeline's files may read them anyway
     catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
     settings = {
         **{key: value for key, value in configuration.items() if _for_session(key)},
