@@ -62,12 +62,14 @@ def test_no_setting_of_a_broker_imports_what_it_names(value: str) -> None:
 def test_what_would_be_a_plugin_of_kafka_is_refused_or_said_to_have_no_effect() -> None:
     """Or is one of a few words, which are compared and not looked up."""
     for name in CLASS_LIKE:
-        try:
-            warnings = BrokerConfig.load({name: VALUES[1]}).warnings
-        except ConfigError as error:
-            assert name in str(error)
-        else:
-            assert any(name in warning for warning in warnings), name
+        assert name in _words_about(name)
+
+
+def _words_about(name: str) -> str:
+    try:
+        return str(BrokerConfig.load({name: VALUES[1]}).warnings)
+    except ConfigError as error:
+        return str(error)
 
 
 @scenario

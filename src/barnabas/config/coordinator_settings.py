@@ -46,7 +46,7 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             "Members that a consumer group may have.", AtLeast(1)),
     Setting("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000",
             "How often subscriptions by pattern are matched again.", AtLeast(10000), internal=True),
-    Setting("group.share.assignors", Kind.LIST, "simple", "Assignors of share groups."),
+    Setting("group.share.assignors", Kind.LIST, "simple", "Assignors of share groups: simple.", ListOf("simple")),
     Setting("group.share.max.size", Kind.INT, "200", "Members a share group may have.", Between(1, 1000)),
     Setting("group.share.initialize.retry.interval.ms", Kind.INT, "30000",
             "How long creating the state of share partitions may take before it is begun again.", AtLeast(1),

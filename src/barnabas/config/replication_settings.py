@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.config.checks import AtLeast
+from barnabas.config.checks import AtLeast, OneOf
 from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
+
+# Kafka loads any class that is named. Here the names of Kafka's own two stand for what they do.
+LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 REPLICATION_SETTINGS: tuple[Setting, ...] = (
     Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, "true",
@@ -31,7 +35,8 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
             "A follower that has not caught up for this long leaves the in-sync replicas."),
     Setting("replica.selector.class", Kind.STRING, None,
             "How a consumer's replica is chosen: unset for the leader, "
-            "org.apache.kafka.common.replica.RackAwareReplicaSelector for the nearest in sync."),
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector for the nearest in sync.",
+            OneOf(RACK_AWARE, LEADER_ONLY, "")),
     Setting("replica.socket.receive.buffer.bytes", Kind.INT, "65536",
             "SO_RCVBUF of a follower's connection."),
     Setting("replica.socket.timeout.ms", Kind.INT, "30000",

@@ -18,6 +18,7 @@ from barnabas.cluster.membership import Coordination, LocalMembership
 from barnabas.cluster.peers import LocalPeers, NetworkPeers, Peers
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.replication_settings import RACK_AWARE
 from barnabas.config.topic import LogConfig
 from barnabas.controller.controller import Controller
 from barnabas.errors import ErrorCode, KafkaError
@@ -412,7 +413,7 @@ class Broker:
         self.leader_throttle.rate = self.config["leader.replication.throttled.rate"]
         self.follower_throttle.rate = self.config["follower.replication.throttled.rate"]
         self.moves.throttle.rate = self.config["replica.alter.log.dirs.io.max.bytes.per.second"]
-        self.reads_from_followers = bool(self.config["replica.selector.class"])
+        self.reads_from_followers = self.config["replica.selector.class"] == RACK_AWARE
 
     def _expected_log(self, place: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
         """The config of a log that belongs here; None for a folder of a topic that is not in the image."""
