@@ -45,6 +45,11 @@ class ProducerSettings:
         return CODEC_BY_NAME[self.compression]
 
 
+def _frozen(given: bytes | None) -> bytes | None:
+    """A caller may go on writing into a bytearray, and the batch is encoded later. Bytes are taken as they are."""
+    return given if given is None or type(given) is bytes else bytes(given)
+
+
 class Producer:
     """`send` waits for the broker; `enqueue` only for room in the buffer, and gives a promise."""
 
@@ -104,7 +109,7 @@ class Producer:
         if self._closed:
             raise ClientError("the producer is closed")
         now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
-        record = Record(0, now, key, value, tuple(headers))
+        record = Record(0, now, _frozen(key), _frozen(value), tuple(headers))
         size = largest_encoded_size(record)
         while self._buffered and self._buffered + size > self.settings.buffer_bytes:
             await self._next_change()
