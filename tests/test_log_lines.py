@@ -97,6 +97,14 @@ def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixtu
     assert line_limit.total_left_out - before == 990
 
 
+def test_a_flood_of_warnings_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    logger = limited_logger("barnabas.test.levels")
+    for _ in range(100):
+        logger.log(logging.WARNING, "closed: %s", "garbage")
+    logger.log(logging.ERROR, "closed: %s", "our own mistake")
+    assert caplog.records[-1].getMessage() == "closed: our own mistake"
+
+
 def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     limit = LineLimit(clock.monotonic)

@@ -5,8 +5,8 @@ and marks that turn the direction of writing. A line with such characters is wri
 very long is cut in the middle. A filter on our own loggers does that, so it holds where a broker is embedded, too.
 `barnabas serve` puts the same filter on its handler, for what libraries write.
 
-A logger from `limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger and the text
-before names are filled in.
+A logger from `limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger, a level
+and the text before names are filled in.
 """
 
 from __future__ import annotations
@@ -74,10 +74,9 @@ class PlainLines(logging.Filter):
 class _Kind:
     """One kind of line: how many were written in this period, and how many not."""
 
-    __slots__ = ("left_out", "logger", "period_ends", "written")
+    __slots__ = ("left_out", "period_ends", "written")
 
-    def __init__(self, logger: str) -> None:
-        self.logger = logger
+    def __init__(self) -> None:
         self.period_ends = 0.0
         self.written = 0
         self.left_out = 0
@@ -90,7 +89,7 @@ class LineLimit(logging.Filter):
         super().__init__()
         self.total_left_out = 0
         self._now = monotonic
-        self._kinds: dict[tuple[str, str], _Kind] = {}  # as many as there are such lines in the source
+        self._kinds: dict[tuple[str, int, str], _Kind] = {}  # as many as there are such lines in the source
         self._next_look = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -99,8 +98,8 @@ class LineLimit(logging.Filter):
         now = self._now()
         if now >= self._next_look:
             self.tell()
-        key = record.name, str(record.msg)
-        kind = self._kinds.get(key) or self._kinds.setdefault(key, _Kind(record.name))
+        key = record.name, record.levelno, str(record.msg)  # by level: warnings must not hide errors
+        kind = self._kinds.get(key) or self._kinds.setdefault(key, _Kind())
         if now >= kind.period_ends:
             kind.period_ends, kind.written = now + PERIOD_SECONDS, 0
         if kind.written < LINES_IN_A_PERIOD:
@@ -114,7 +113,7 @@ class LineLimit(logging.Filter):
         """Say of kinds whose period is over how many lines were left out."""
         now = self._now()
         self._next_look = now + PERIOD_SECONDS
-        for (name, text), kind in list(self._kinds.items()):
+        for (name, _, text), kind in list(self._kinds.items()):
             if kind.left_out and (at_once or now >= kind.period_ends):
                 count, kind.left_out = kind.left_out, 0
                 logging.getLogger(name).warning(LEFT_OUT, count, text)
