@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +18,6 @@ from barnabas.log_lines import (
     escaped,
     limited_logger,
     line_limit,
-    plain_lines,
     safe_logger,
     tell_left_out,
 )
@@ -119,12 +120,12 @@ def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.Lo
     assert lines == ["5 more lines like this were left out: again", "something else", "again"]
 
 
-def test_a_handler_with_the_filter_mends_what_libraries_say() -> None:
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.addFilter(plain_lines)
-    logger = logging.getLogger("a.library")
-    logger.addHandler(handler)
-    logger.error("Task exception was never retrieved: %s", FORGED)
-    logger.removeHandler(handler)
-    assert len(stream.getvalue().splitlines()) == 1
+def test_what_libraries_say_is_mended_in_the_log_of_barnabas_serve() -> None:
+    """asyncio quotes exceptions, and those quote clients."""
+    program = (
+        "import logging; from barnabas.cli.serve import _log_to_stderr; _log_to_stderr(False); "
+        f"logging.getLogger('asyncio').error('Task exception was never retrieved: %s', {FORGED!r})"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    (line,) = ended.stderr.splitlines()
+    assert "asyncio: Task exception was never retrieved: t\\n2026" in line
