@@ -156,7 +156,7 @@ async def test_requests_that_announce_much_and_do_not_come_hold_nobody_up() -> N
             await client.send(data[1000:])
         for client in clients:
             assert await client.correlation_ids(1) == [7]
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 5.0  # not 27 minutes; see test_frames for how quickly
         assert server.server.memory.waiting == 0
 
 
