@@ -14,6 +14,12 @@ import pytest
 
 from barnabas.errors import ErrorCode
 from barnabas.protocol import decode_response
+from barnabas.protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -140,7 +146,7 @@ def many_headers(headers: int) -> bytearray:
 
 
 def smallest_records(number: int) -> bytearray:
-    """As many records as the bound on decompressed bytes allows, in a kilobyte."""
+    """Records of which a million take less than a megabyte."""
     record = Record(0, 0, b"", None)
     data = b"".join(encode_record(delta, 0, record) for delta in range(number))
     return signed(batch_of(compress(Codec.ZSTD, data), number, Codec.ZSTD))
@@ -199,6 +205,25 @@ def test_millions_of_records_are_walked_through_while_others_are_served(
     assert pings.longest < LONGEST_PING
     assert broker.memory_peak - before < MEMORY
     assert send(connection, topic, smallest_records(1)).base_offset == 1_000_000
+
+
+def test_looking_up_a_time_does_not_walk_through_a_repeated_record(
+    broker: BrokerProcess, connection: RawConnection
+) -> None:
+    topic, number = new_topic(connection), 4_000_000
+    data = encode_record(0, 0, Record(0, 0, None, None)) * number
+    batch = signed(batch_of(compress(Codec.ZSTD, data), number, Codec.ZSTD))
+    later = now() + 1000
+    assert send(connection, topic, with_header(batch, max_timestamp=later)).error_code == 0
+    wanted = ListOffsetsTopic(
+        name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=later)]
+    )
+    with Pings(broker.port) as pings:
+        answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7)
+    assert isinstance(answer, ListOffsetsResponse)
+    found = answer.topics[0].partitions[0]
+    assert (found.error_code, found.offset, found.timestamp) == (0, 0, later)
+    assert pings.longest < LONGEST_PING
 
 
 def test_a_batch_that_is_looked_into_is_not_overtaken(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from barnabas.errors import KafkaError
 from barnabas.files import File
 from barnabas.log.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
-from barnabas.records.record import iterate_times
+from barnabas.records.record import InvalidRecords, iterate_times
+
+RECORDS_BETWEEN_BREATHS = 500
+BREATH_SECONDS = 0.0001
 
 _base_offset = attrgetter("base_offset")
 
@@ -49,13 +52,22 @@ def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> Found
     for position, header in _batches_from(segment, start):
         if header.max_timestamp < timestamp:
             continue
-        try:
-            for offset, time in _times(segment, position, header):
-                if time >= timestamp and offset >= log_start:
-                    return FoundRecord(offset, time, header.leader_epoch)
-        except KafkaError:
-            # Its records cannot be read. The batch says that one of them is as late; nothing else is known of them.
-            return FoundRecord(max(header.base_offset, log_start), header.max_timestamp, header.leader_epoch)
+        found = _first_in_batch(segment, position, header, timestamp, log_start)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
+) -> FoundRecord | None:
+    try:
+        for offset, found in _times(segment, position, header):
+            if found >= timestamp and offset >= log_start:
+                return FoundRecord(offset, found, header.leader_epoch)
+    except InvalidRecords:
+        # Nobody can read it, so nobody knows better than its header. Looking for others must go on working.
+        return FoundRecord(max(header.base_offset, log_start), header.max_timestamp, header.leader_epoch)
     return None
 
 
@@ -66,10 +78,8 @@ def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
     if timestamp == NO_TIMESTAMP:
         return None
     for position, header in _batches_from(best, last_offset):
-        for offset, time in _times(best, position, header):
-            if time == timestamp and offset >= log_start:
-                return FoundRecord(offset, timestamp, header.leader_epoch)
-        break  # the index named the batch; a lower record must have been deleted
+        # The index named the batch; a lower record must have been deleted.
+        return _first_in_batch(best, position, header, timestamp, log_start)
     return None
 
 
@@ -81,7 +91,11 @@ def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHea
 
 
 def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    return iterate_times(segment.file.read(header.size, position), header)
+    """As `iterate_times`, with a short breath now and then: threads that look up would keep the GIL from the loop."""
+    for number, found in enumerate(iterate_times(segment.file.read(header.size, position), header), 1):
+        yield found
+        if not number % RECORDS_BETWEEN_BREATHS:
+            time.sleep(BREATH_SECONDS)
 
 
 def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterator[tuple[int, int]]:

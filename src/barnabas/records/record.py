@@ -92,11 +92,15 @@ def check_end(data: Buffer, position: int, header: BatchHeader) -> None:
 def iterate_times(
     batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
 ) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of the records of one batch; nothing else of them is read or checked."""
+    """(offset, timestamp) of the records of one batch; nothing else of them is read.
+
+    Offsets must rise: a batch that repeats one record a million times would fit into a kilobyte.
+    """
     data = unpacked_data(batch, header, limit)
     append_time = header.max_timestamp if header.is_log_append_time else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     position = index = 0
+    last = -1
     try:
         while index < header.record_count:
             length, position = read_varint(data, position)
@@ -105,6 +109,9 @@ def iterate_times(
                 raise ValueError(f"its length of {length} bytes does not fit into the batch")
             timestamp, position = read_varint(data, position + 1)
             offset, position = read_varint(data, position)
+            if offset <= last:
+                raise ValueError(f"its offset {base_offset + offset} is not above the one before")
+            last = offset
             yield base_offset + offset, base_timestamp + timestamp if append_time is None else append_time
             position = end
             index += 1
