@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.inspection import largest_data
 from barnabas.log.log import FileSlice, Log
-from barnabas.records.batch import iterate_headers
-from barnabas.records.record import Record, iterate_records
+from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.record import InvalidRecords, Record, iterate_records
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
 READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the loop waiting
+MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
+RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
+
+logger = logging.getLogger(__name__)
 
 
 async def read_records(broker: Broker, log: Log, first: int, last: int) -> tuple[list[Record], int]:
@@ -24,21 +31,47 @@ async def read_records(broker: Broker, log: Log, first: int, last: int) -> tuple
     data = log.read(first, READ_BYTES, log.high_watermark)
     if not isinstance(data, FileSlice):
         return [], last  # nothing of it is left
-    found, seen = await broker.in_thread(lambda: _decode(data, first, last))
+    largest = largest_data(log.config)
+    found, seen = await broker.in_thread(lambda: _decode(data, first, last, largest))
     if seen < first:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.topic_partition} cannot be read at {first}")
     return found, seen
 
 
-def _decode(data: FileSlice, first: int, last: int) -> tuple[list[Record], int]:
+def _decode(data: FileSlice, first: int, last: int, largest: int) -> tuple[list[Record], int]:
     found: list[Record] = []
     seen = first - 1
+    weight = 0
     buffer = memoryview(data.read())
     for position, header in iterate_headers(buffer):
         if header.base_offset > last:
             return found, last
         if not header.is_control and header.last_offset >= first:
-            batch = buffer[position : position + header.size]
-            found += [record for record in iterate_records(batch, header) if first <= record.offset <= last]
+            for record in _readable(buffer[position : position + header.size], header, largest):
+                if first <= record.offset <= last:
+                    if weight > MOST_DECODED:
+                        return found, seen
+                    found.append(record)
+                    seen = record.offset
+                    weight += _weight(record)
         seen = min(header.last_offset, last)
     return found, seen
+
+
+def _readable(batch: memoryview, header: BatchHeader, largest: int) -> Iterator[Record]:
+    """The records of a batch, up to the first that is none: a stranger may have written it."""
+    offset = -1
+    try:
+        for record in iterate_records(batch, header, largest):
+            if record.offset <= offset:
+                raise InvalidRecords(f"offset {record.offset} comes after {offset}")
+            offset = record.offset
+            yield record
+    except InvalidRecords as error:
+        logger.warning("records from offset %d on are left out: %s", header.base_offset, error.message)
+
+
+def _weight(record: Record) -> int:
+    """About what a record takes in memory."""
+    contents = len(record.key or b"") + len(record.value or b"")
+    return RECORD_BYTES + contents + HEADER_BYTES * len(record.headers)
