@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.errors import ErrorCode
 from barnabas.protocol import decode_response
@@ -39,6 +40,7 @@ from barnabas.records.record import Record
 from barnabas.records.varints import varint
 from tests.apache_kafka import free_port
 from tests.broker_process import BrokerProcess
+from tests.clients.conftest import consume
 from tests.clients.raw import RawConnection, frame_of
 from tests.records.examples import batch_of, with_header
 
@@ -384,3 +386,36 @@ def test_what_was_refused_or_looked_into_is_counted(tmp_path: Path) -> None:
     assert 'barnabas_batches_refused_total{error="INVALID_RECORD"} 2' in lines
     assert 'barnabas_batches_refused_total{error="INVALID_TIMESTAMP"} 1' in lines
     assert "barnabas_batches_inspected_total 1" in lines
+
+
+# ---- honest producers whose batches take long to look into -------------------------------------------
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["idempotent", "in transactions"])
+def test_long_batches_of_a_real_producer_arrive_once_and_in_order(
+    broker: BrokerProcess, connection: RawConnection, transactional: bool
+) -> None:
+    """Long ones and short ones by turns, several requests in flight."""
+    topic = new_topic(connection, cleanup_policy="compact", max_compaction_lag_ms="9223372036854775807")
+    settings: dict[str, str | int | bool] = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "enable.idempotence": True,
+        "linger.ms": 0,
+        "batch.num.messages": 1,
+        "compression.type": "lz4",
+    }
+    if transactional:
+        settings["transactional.id"] = topic
+    producer = Producer(settings)
+    expected = [bytes(300_000) if number % 3 == 0 else b"%d" % number for number in range(60)]
+    if transactional:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for number, value in enumerate(expected):
+        producer.produce(topic, value, b"%d" % number, partition=0)
+    if transactional:
+        producer.commit_transaction(30)
+    assert producer.flush(30) == 0
+    found = consume(broker.bootstrap_servers, topic, len(expected), isolation_level="read_committed")
+    assert [message.value() for message in found] == expected
+    assert [message.offset() for message in found] == list(range(60))

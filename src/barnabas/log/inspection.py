@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
-from barnabas.log.checks import check_create_time, too_far_ahead
+from barnabas.log.checks import check_create_time, too_far_ahead, too_large
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.records.delays import check_delays
@@ -97,6 +97,8 @@ def inspect(
         has_end = config.deletes and config.retention_ms >= 0
         check_delays(data, header, now_ms, config.retention_ms if has_end else None, breathe)
     if codec is not None:
+        if codec is Codec.NONE and len(data) + HEADER_SIZE > config.max_message_bytes:
+            raise too_large(len(data) + HEADER_SIZE, config)  # before there are two of them
         batch = memoryview(repack(data, header, codec, _level(config, codec)))
         header = read_header(batch)
     return Inspected(batch, header, config)
