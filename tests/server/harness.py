@@ -15,7 +15,8 @@ from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.schema import Message
 from barnabas.server.connections import Brokers
-from barnabas.server.dispatch import Dispatcher, Handler, Request
+from barnabas.server.dispatch import DEFAULT_BUDGET, Dispatcher, Handler, Request
+from barnabas.server.heavy import Budget
 from barnabas.server.limits import Limits
 from barnabas.server.listener import Listener
 from barnabas.server.socket_server import SocketServer
@@ -130,6 +131,7 @@ async def serving(
     brokers: Brokers = frozenset(),
     listener_of_brokers: Listener | None = None,
     slow_request_seconds: float = 0.0,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> AsyncIterator[Harness]:
     registry = Registry()
     monotonic = (clock or SystemClock()).monotonic
@@ -138,6 +140,7 @@ async def serving(
         handlers,
         RequestMetrics(registry),
         slow_request_seconds=slow_request_seconds,
+        budget=budget,
         monotonic=monotonic,
     )
     server = SocketServer(
