@@ -2,9 +2,12 @@
 
 import pytest
 
+from barnabas.clock import ManualClock
+from barnabas.config.topic import LogConfig
 from barnabas.errors import KafkaError
 from barnabas.log.gate import CHECK_EVERY_MS, Gate
 from barnabas.testing.files import FaultyFileSystem
+from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed
 
 
 def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -20,3 +23,26 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFix
     gate.check(10 * CHECK_EVERY_MS)
     gate.check(20 * CHECK_EVERY_MS)
     assert [record.message for record in caplog.records][1:] == ["/data has room again"]
+
+
+def test_a_clock_that_is_set_back_does_not_keep_an_append_from_looking_at_the_disk() -> None:
+    disk, clock = FaultyFileSystem(), ManualClock(NOW)
+    logs = managed(disk, clock=clock, settings={"barnabas.disk.reserve.bytes": "500"})
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(log, batch(b"a"))
+    disk.space = 100
+    set_back = NOW - 3 * 3_600_000
+    append(log, batch(b"a", timestamp=1), set_back)
+    logs.housekeeping(set_back)
+    with pytest.raises(KafkaError, match="free some space"):
+        append(log, batch(b"a", timestamp=1), set_back)
+
+
+def test_while_the_clock_goes_on_housekeeping_makes_no_append_look_more_often() -> None:
+    disk = FaultyFileSystem()
+    disk.make_folders("/data")
+    gate = Gate(disk, "/data", reserve_bytes=1)
+    gate.check(NOW)
+    before = gate.check_at_ms
+    gate.notice(NOW + 1)
+    assert gate.check_at_ms == before > NOW

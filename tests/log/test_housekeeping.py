@@ -125,3 +125,27 @@ def test_producers_with_open_transactions_do_not_hold_up_a_round() -> None:
     steps = logs.housekeeping_steps(NOW + HOUR)
     assert sum(1 for _ in steps) < 20
     assert len(log.producers) == 3 * PRODUCERS_AT_ONCE
+
+
+def test_files_are_removed_in_time_when_the_clock_was_set_back() -> None:
+    fs = FaultyFileSystem()
+    logs = managed(fs, settings=AT_ONCE)
+    logs.create(PARTITION, TOPIC_ID, LogConfig(file_delete_delay_ms=60_000))
+    logs.delete(PARTITION)
+    logs.housekeeping(NOW)
+    set_back = NOW - 3 * HOUR
+    logs.housekeeping(set_back)
+    assert any("-delete" in path for path in fs.list("/data"))
+    logs.housekeeping(set_back + 60_000)
+    assert not any("-delete" in path for path in fs.list("/data"))
+
+
+def test_flush_ms_is_counted_from_the_last_flush_and_from_when_the_clock_was_set_back() -> None:
+    fs = FaultyFileSystem()
+    fs.now_ms = NOW
+    logs = managed(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig(flush_ms=5000))
+    append(log, batch(b"a"))
+    assert [second for second in range(12) if logs.housekeeping(NOW + 1000 * second)] == [5, 10]
+    set_back = NOW - 3 * HOUR
+    assert [second for second in range(12) if logs.housekeeping(set_back + 1000 * second)] == [5, 10]

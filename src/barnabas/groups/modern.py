@@ -191,4 +191,5 @@ def check_member_epoch(kind: str, member: ModernMember, received: int, *, may_re
 
 def may_assign(group: ModernGroup[M, A], interval_ms: int, now_ms: int) -> bool:
     """Is the last assignment long enough ago? Members that come together are then assigned together."""
-    return group.assigned_at_ms == NO_ASSIGNMENT_YET or now_ms >= group.assigned_at_ms + interval_ms
+    # By the clock of who was the coordinator then; ours may be behind, or have been set back since.
+    return group.assigned_at_ms == NO_ASSIGNMENT_YET or not 0 <= now_ms - group.assigned_at_ms < interval_ms

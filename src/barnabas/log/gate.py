@@ -37,6 +37,12 @@ class Gate:
         if self._refusal is not None:
             raise self._refusal
 
+    def notice(self, now_ms: int) -> None:
+        """Called about once a second: if somebody has set the clock back, the hot path must not wait until it has
+        caught up."""
+        if self.check_at_ms - now_ms > CHECK_EVERY_MS:
+            self.check_at_ms = 0
+
     def _look(self, now_ms: int) -> None:
         self.check_at_ms = self._look_at_ms = now_ms + CHECK_EVERY_MS
         before, self._refusal = self._refusal, None

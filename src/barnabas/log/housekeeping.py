@@ -72,11 +72,13 @@ class Housekeeping:
             ),
             delay_ms,
         )
+        self._last_ms = 0
         self._removals: list[tuple[int, str]] = []
         self._wanting_flush: dict[Log, None] = {}
 
     def steps(self, now_ms: int) -> Iterator[list[Log]]:
         """Everything that is due; each step gives the logs that want a flush now, mostly none."""
+        self._notice_clock(now_ms)
         if self._retention.is_due(now_ms):
             for log in self._each():
                 yield from self._retain(log, now_ms)
@@ -90,6 +92,14 @@ class Housekeeping:
                 self.background(partial(_write_if_there_is_room, job))
                 yield []
         yield from self._to_flush(now_ms)
+
+    def _notice_clock(self, now_ms: int) -> None:
+        """A clock that was set back by hours must not put off by hours what was due in a minute."""
+        for log_dir in self._logs.dirs:
+            log_dir.gate.notice(now_ms)
+        set_back, self._last_ms = self._last_ms - now_ms, now_ms
+        if set_back > 0:
+            self._removals = [(when - set_back, path) for when, path in self._removals]
 
     def _each(self) -> Iterator[Log]:
         """All logs of this moment, without those that are gone when it is their turn."""
@@ -177,6 +187,7 @@ class Housekeeping:
         wanted, self._wanting_flush = self._wanting_flush, {}
         for count, log in enumerate(self._each(), 1):
             if log.flush_is_due(now_ms):
+                log.last_flush_ms = now_ms
                 wanted[log] = None
             if count % LOGS_AT_ONCE == 0:
                 yield [log for log in wanted if self._is_ours(log)]

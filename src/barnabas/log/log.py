@@ -142,6 +142,7 @@ class Log:
         self.generation = 0
         """Grows whenever bytes are cut: flushes and compactions that were prepared before are void."""
         self.last_flush_ms = 0
+        """When flush.ms was last counted from."""
         self.on_flush_wanted: Callable[[Log], None] | None = None
         """Told when a segment was sealed or flush.messages is reached: a good moment for a flush."""
         self.before_truncation: Callable[[Log, int], None] | None = None
@@ -484,9 +485,8 @@ class Log:
         with self.disk():
             return flush_job(self)
 
-    def complete_flush(self, job: FlushJob, now_ms: int = 0) -> None:
+    def complete_flush(self, job: FlushJob) -> None:
         """The job has been run: move the recovery point, unless the log was cut meanwhile."""
-        self.last_flush_ms = now_ms
         if job.generation == self.generation:
             self.recovery_point = max(self.recovery_point, job.upto)
 
@@ -502,6 +502,7 @@ class Log:
         unflushed = self.log_end_offset - self.recovery_point
         if not unflushed:
             return False
+        self.last_flush_ms = min(self.last_flush_ms, now_ms)  # the clock may have been set back since
         return unflushed >= self.config.flush_messages or now_ms - self.last_flush_ms >= self.config.flush_ms
 
     def prepare_close(self) -> FlushJob:

@@ -118,7 +118,8 @@ class Cleaning:
     def _forgive(self, now_ms: int) -> None:
         """Forget failures that are long ago, and those of logs that are gone."""
         for log, failure in list(self.uncleanable.items()):
-            if now_ms >= failure.retry_ms or self._logs.get(log.topic_partition) is not log:
+            is_soon = 0 < failure.retry_ms - now_ms <= RETRY_MS  # not if the clock was set back
+            if not is_soon or self._logs.get(log.topic_partition) is not log:
                 del self.uncleanable[log]
 
     def _give_up(self, log: Log, error: Exception) -> None:

@@ -117,6 +117,14 @@ def test_members_that_come_together_are_assigned_together(simulation: ConsumerSi
     assert simulation.consumer_group.assignment_epoch == simulation.consumer_group.epoch == 4
 
 
+def test_a_clock_that_was_set_back_does_not_put_off_an_assignment(simulation: ConsumerSimulation) -> None:
+    simulation.overrides["consumer.assignment.interval.ms"] = "1000"
+    simulation.joins("a", "orders")
+    simulation.clock._start_ms -= 3 * 3_600_000
+    simulation.joins("b", "orders")
+    assert simulation.consumer_group.assignment_epoch == simulation.consumer_group.epoch == 3
+
+
 def test_a_member_that_missed_an_answer_may_ask_again(simulation: ConsumerSimulation) -> None:
     simulation.joins("a", "orders")
     simulation.joins("b", "bills")

@@ -63,6 +63,8 @@ class Resolving:
             return True
         oldest = min((group.resolved[pattern] for pattern in patterns), key=lambda one: one.resolved_ms)
         age_ms = self._context.clock.now_ms() - oldest.resolved_ms
+        if age_ms < 0:
+            return True  # the clock was set back, or was another one
         if oldest.version < self._context.topics.names_version and age_ms > REFRESH_AT_MOST_EVERY_MS:
             return True
         return age_ms > self._context.settings.regex_refresh_ms
