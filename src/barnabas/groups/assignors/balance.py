@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
-from barnabas.groups.assignors.spec import MemberSpec
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_by_topic
 from barnabas.groups.modern import Assignment
 from barnabas.types import Uuid
 
@@ -15,10 +15,11 @@ MOST_ROUNDS = 16
 
 class Balance:
     def __init__(self, members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> None:
-        self._subscribers: dict[Uuid, list[str]] = {}
-        for member_id, member in members.items():
-            for topic in member.topics:
-                self._subscribers.setdefault(topic, []).append(member_id)
+        self._subscribers = subscribers_by_topic(members)
+        self._idlest: dict[int, list[tuple[int, str]]] = {}
+        """Heaps for lists of subscribers, each of which many topics have."""
+        self._smallest: dict[int, int] = {}
+        """The smallest load among such subscribers, until somebody's changes."""
         self._counts = counts
         self._load = dict.fromkeys(members, 0)
         self._owners: dict[Uuid, dict[int, str]] = {topic: {} for topic in self._subscribers}
@@ -38,6 +39,7 @@ class Balance:
             self._load[before] -= 1
         self._owners[topic][index] = member_id
         self._load[member_id] += 1
+        self._smallest.clear()
 
     def run(self) -> dict[str, Assignment]:
         topics = sorted(self._subscribers, key=self._urgency)
@@ -58,15 +60,24 @@ class Balance:
     def _hand_out(self, topic: Uuid) -> None:
         """What nobody has goes to the subscriber that has least."""
         free = [index for index in range(self._counts[topic]) if index not in self._owners[topic]]
-        idlest = [(self._load[member_id], member_id) for member_id in self._subscribers[topic]]
-        heapq.heapify(idlest)
+        idlest = self._idlest_of(self._subscribers[topic])
         for index in free:
-            load, member_id = idlest[0]
-            self._give(topic, index, member_id)
-            heapq.heapreplace(idlest, (load + 1, member_id))
+            self._give(topic, index, self._top(idlest, 1))
+
+    def _idlest_of(self, subscribers: list[str]) -> list[tuple[int, str]]:
+        """Who has least is on top; loads only grow while partitions are handed out, so `_top` keeps that true."""
+        heap = self._idlest.get(id(subscribers))
+        if heap is None:
+            heap = self._idlest[id(subscribers)] = [
+                (self._load[member_id], member_id) for member_id in subscribers
+            ]
+            heapq.heapify(heap)
+        return heap
 
     def _even_out(self, topic: Uuid) -> bool:
         """Move partitions of this topic from the busiest to the idlest, as long as they are two or more apart."""
+        if self._is_even(topic):
+            return False
         held: dict[str, list[int]] = {}
         for index, owner in sorted(self._owners[topic].items()):
             held.setdefault(owner, []).append(index)
@@ -84,6 +95,15 @@ class Balance:
             if not held[giver]:
                 heapq.heappop(busiest)
         return moved
+
+    def _is_even(self, topic: Uuid) -> bool:
+        subscribers = self._subscribers[topic]
+        smallest = self._smallest.get(id(subscribers))
+        if smallest is None:
+            smallest = min(map(self._load.__getitem__, subscribers))
+            self._smallest[id(subscribers)] = smallest
+        largest = max(map(self._load.__getitem__, self._owners[topic].values()), default=0)
+        return largest - smallest <= 1
 
     def _top(self, heap: list[tuple[int, str]], sign: int) -> str:
         """Loads change under the heap; whoever is on top with an old one is put back with the new."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from barnabas.groups.assignors.spec import MemberSpec
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_by_topic
 from barnabas.groups.modern import Assignment
 from barnabas.types import Uuid
 
@@ -16,11 +16,11 @@ from barnabas.types import Uuid
 def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
     ordered = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
     shares: dict[str, dict[Uuid, Set[int]]] = {member_id: {} for member_id in ordered}
+    subscribers_of = subscribers_by_topic({member_id: members[member_id] for member_id in ordered})
     for topic_id, partitions in counts.items():
-        subscribers = [member_id for member_id in ordered if topic_id in members[member_id].topics]
+        subscribers = subscribers_of.get(topic_id, [])[:partitions]  # nothing is left for those behind
         for member_id, run in zip(subscribers, _runs(partitions, len(subscribers)), strict=True):
-            if run:
-                shares[member_id][topic_id] = frozenset(run)
+            shares[member_id][topic_id] = frozenset(run)
     return {**shares}
 
 

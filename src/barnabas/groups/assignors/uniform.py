@@ -7,7 +7,7 @@ no move helps. Racks are not looked at, as in Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from barnabas.groups.assignors.balance import Balance
 from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike
@@ -45,12 +45,13 @@ def _share_evenly(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int])
     return {member_id: _by_topic(shares[member_id]) for member_id in members}
 
 
-def _owned(member: MemberSpec, topics: Iterable[Uuid], counts: Mapping[Uuid, int]) -> list[Place]:
+def _owned(member: MemberSpec, topics: Set[Uuid], counts: Mapping[Uuid, int]) -> list[Place]:
     """What it has of topics and partitions that still exist, always in the same order."""
     return [
         (topic, index)
-        for topic in sorted(topics)
-        for index in sorted(member.assigned.get(topic, ()))
+        for topic in sorted(member.assigned)
+        if topic in topics
+        for index in sorted(member.assigned[topic])
         if index < counts[topic]
     ]
 

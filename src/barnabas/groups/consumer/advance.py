@@ -59,7 +59,7 @@ class Advance:
         if not reason and not group.topics_may_have_changed:
             return
         members = self._members()
-        subscribed = {topic for member in members.values() for topic in group.topics_of(member)}
+        subscribed = group.topics_of_all(members.values())
         metadata_hash = self._context.topics.hash_of(subscribed)
         if not reason and metadata_hash != group.metadata_hash:
             reason = "the subscribed topics have changed"
@@ -96,9 +96,8 @@ class Advance:
         members = self._members()
         name = preferred_assignor(members.values(), assignors)
         specs = self._specs(members)
-        counts = self._context.topics.partition_counts(
-            {topic for spec in specs.values() for topic in spec.topics}
-        )
+        distinct = {id(spec.topics): spec.topics for spec in specs.values()}
+        counts = self._context.topics.partition_counts(set().union(*distinct.values()))
         targets = CONSUMER_ASSIGNORS[name](specs, counts)
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:

@@ -48,6 +48,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         by_pattern = self.resolved.get(member.pattern, NOT_RESOLVED).topics
         return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
 
+    def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
+        """Of those who subscribe alike only one is asked: a thousand may subscribe to thousands of topics."""
+        distinct = {(member.subscribed_topic_names, member.pattern): member for member in members}
+        return set().union(*map(self.topics_of, distinct.values()))
+
     def target(self, member: ConsumerMember) -> Assignment:
         """Of the member, or of the one whose place it takes."""
         holder = self.static_members.get(member.instance_id or "", member.member_id)

@@ -48,6 +48,6 @@ class Leaving:
             step.records += member_tombstones(group.group_id, member.member_id)
         unused = sorted({member.pattern for member in members} - {member.pattern for member in left} - {""})
         step.records += [pattern_tombstone(group.group_id, pattern) for pattern in unused]
-        subscribed = {topic for member in left for topic in group.topics_of(member)}
+        subscribed = group.topics_of_all(left)
         metadata_hash = self._kind.context.topics.hash_of(subscribed)
         step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))

@@ -6,6 +6,7 @@ member has it keeps as long as that leaves the balance as it is.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Set
 from typing import Any
 
@@ -24,8 +25,14 @@ def assign(
     members = sorted(subscriptions)
     had = {member: _places(present.get(member, {})) for member in members}
     given: dict[str, set[Place]] = {member: set() for member in members}
-    topics = [frozenset(subscriptions[member] & partitions.keys()) for member in members]
-    if len(set(topics)) <= 1:
+    served: dict[int, frozenset[Uuid]] = {}  # members with the same subscription share it
+    topics = []
+    for member in members:
+        wanted = subscriptions[member]
+        if id(wanted) not in served:
+            served[id(wanted)] = frozenset(wanted & partitions.keys())
+        topics.append(served[id(wanted)])
+    if all(mine is topics[0] or mine == topics[0] for mine in topics):
         every = [place for topic in sorted(topics[0]) for place in _all(topic, partitions)] if topics else []
         _spread(members, every, had, given)
     else:
@@ -71,16 +78,16 @@ def _matched(
             larger -= 1
             load[one] += 1
             matched[other] = one
-    free = [other for other in many if other not in matched]
+    free = deque(other for other in many if other not in matched)
     for one in few:
         while load[one] < least and free:
-            matched[free.pop(0)] = one
+            matched[free.popleft()] = one
             load[one] += 1
     for one in few:
         if not free:
             break
         if load[one] == least:
-            matched[free.pop(0)] = one
+            matched[free.popleft()] = one
             load[one] += 1
     return [(one, other) for other, one in matched.items()]
 

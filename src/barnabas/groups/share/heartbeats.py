@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.kind import GroupKind
@@ -150,10 +149,11 @@ class Heartbeats:
         return member
 
     def _without_state(self, group: ShareGroup, names: frozenset[str]) -> Partitions:
-        oldest = self._context.clock.now_ms() - self._context.settings.share_initialize_retry_ms
+        now_ms = self._context.clock.now_ms()
+        oldest = now_ms - self._context.settings.share_initialize_retry_ms
 
-        def is_begun(topic: Uuid) -> bool:
-            return self.begun_ms.get((group.group_id, topic), oldest) > oldest
+        def is_begun(topic: Uuid) -> bool:  # and not later than now, before the clock was set back
+            return oldest < self.begun_ms.get((group.group_id, topic), oldest) <= now_ms
 
         return group.without_state(self._context.topics, names, is_begun)
 
@@ -192,10 +192,9 @@ class Heartbeats:
         if epoch <= group.assignment_epoch or nothing_yet or not may_assign(group, interval_ms, now_ms):
             return group.assignment_epoch, present
         members = {**group.members, member.member_id: member}
-        subscriptions = {
-            one.member_id: self._context.topics.ids(one.subscribed_topic_names) for one in members.values()
-        }
-        names = frozenset(name for one in members.values() for name in one.subscribed_topic_names)
+        ids = {names: self._context.topics.ids(names) for names in _subscriptions(members.values())}
+        subscriptions = {one.member_id: ids[one.subscribed_topic_names] for one in members.values()}
+        names: frozenset[str] = frozenset().union(*ids)
         targets = assign(subscriptions, group.assignable(names), group.targets)
         step.records += [
             target_record(group.group_id, member_id, target)
@@ -263,13 +262,13 @@ def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> f
     """All topics that members subscribe to, once one of them has changed."""
     if before.subscribed_topic_names == after.subscribed_topic_names:
         return frozenset(group.subscribed_topics())
-    counts = Counter(
-        name
-        for member in group.members.values()
-        if member.member_id != after.member_id
-        for name in member.subscribed_topic_names
-    )
-    return frozenset(counts) | after.subscribed_topic_names
+    others = (member for member in group.members.values() if member.member_id != after.member_id)
+    return after.subscribed_topic_names.union(*_subscriptions(others))
+
+
+def _subscriptions(members: Iterable[ShareMember]) -> set[frozenset[str]]:
+    """All that are different: most members of a group subscribe alike, perhaps to thousands of topics."""
+    return {member.subscribed_topic_names for member in members}
 
 
 def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:

@@ -44,17 +44,15 @@ def assign(
 
 
 class _Member:
-    __slots__ = ("active", "member_id", "process", "standby")
+    __slots__ = ("active", "count", "member_id", "process", "standby")
 
     def __init__(self, member_id: str, process: _Process) -> None:
         self.member_id = member_id
         self.process = process
         self.active: set[Task] = set()
         self.standby: set[Task] = set()
-
-    @property
-    def count(self) -> int:
-        return len(self.active) + len(self.standby)
+        self.count = 0
+        """Of tasks in both roles."""
 
     @property
     def standing(self) -> tuple[float, int, str]:
@@ -63,19 +61,28 @@ class _Member:
 
 
 class _Process:
-    __slots__ = ("members", "process_id", "tasks")
+    __slots__ = ("_by_count", "members", "process_id", "tasks")
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         self.members: list[_Member] = []
         self.tasks: set[Task] = set()
+        self._by_count: list[tuple[int, str, _Member]] = []
 
     @property
     def load(self) -> float:
         return len(self.tasks) / len(self.members)
 
     def least_loaded(self) -> _Member:
-        return min(self.members, key=lambda member: (member.count, member.member_id))
+        """Counts only grow: whoever is on top of the heap with an old one is put back with the new."""
+        heap = self._by_count
+        if not heap:
+            heap += [(member.count, member.member_id, member) for member in self.members]
+            heapq.heapify(heap)
+        while heap[0][0] != heap[0][2].count:
+            member = heap[0][2]
+            heapq.heapreplace(heap, (member.count, member.member_id, member))
+        return heap[0][2]
 
 
 class _Share:
@@ -168,6 +175,7 @@ class _Assignment:
 
     def _give_active(self, member: _Member, task: Task) -> None:
         member.active.add(task)
+        member.count += 1
         member.process.tasks.add(task)
         self._active_share.reached(member.count)
         self._share.reached(member.count)
@@ -215,6 +223,7 @@ class _Assignment:
 
     def _give_standby(self, member: _Member, task: Task) -> None:
         member.standby.add(task)
+        member.count += 1
         member.process.tasks.add(task)
         self._share.reached(member.count)
 
