@@ -32,10 +32,11 @@ GATE  ?=
 HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate check format docs chaos bench gate hostile java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +89,9 @@ test: bytecode kernels java-if-possible  ## everything CI runs (TEST="tests/log 
 
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
+
+fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --seed 7 --corpus DIR")
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
 	$(BIN)/ruff format --check .

@@ -1,0 +1,61 @@
+"""`python -m tests.fuzz --frames 1000000 --seed 7 [--minutes 60] [--corpus DIR]`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz.running import Findings, Run, summary
+
+PROGRESS_SECONDS = 10.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after that much time")
+    parser.add_argument(
+        "--corpus", type=Path, help="where frames that fail are kept; sent first by the next run"
+    )
+    parser.add_argument("--no-replay", action="store_true", help="leave out what has failed before")
+    asked = parser.parse_args()
+    _tell(f"seed {asked.seed}")
+    run = Run(asked.seed, asked.corpus, _tell)
+    run.progress = _Progress(asked.frames, run.findings).tell
+    try:
+        run.run(asked.frames, asked.minutes * 60, replay=not asked.no_replay)
+    except KeyboardInterrupt:
+        _tell("interrupted")
+    finally:
+        run.close()
+    for line in summary(run.findings):
+        sys.stdout.write(f"{line}\n")
+    return 1 if run.findings.unexpected else 0
+
+
+class _Progress:
+    def __init__(self, frames: int, findings: Findings) -> None:
+        self._frames = frames
+        self._findings = findings
+        self._told = time.monotonic()
+
+    def tell(self) -> None:
+        if time.monotonic() - self._told < PROGRESS_SECONDS:
+            return
+        self._told = time.monotonic()
+        done, rate = self._findings.frames, self._findings.rate
+        left = (self._frames - done) / rate / 60
+        _tell(
+            f"{done:,} frames ({rate:,.0f}/s), {len(self._findings.failures)} failures, about {left:,.0f} minutes left"
+        )
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The fuzzer's side of the broker: starting and killing it, sending frames, reading answers, asking for the cost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 30.0
+HUNG_SECONDS = 20.0  # a broker that does not answer its control socket for so long is killed
+# Without an answer for so long although the loop has nothing else to do, it is a long poll and not waited for.
+QUIET_SECONDS = 0.004
+SEND_SECONDS = 20.0
+RECEIVED_AT_ONCE = 1 << 20
+
+
+class Hung(Exception):  # noqa: N818  (a finding, not a mistake)
+    """The broker did not answer, or has ended."""
+
+
+@dataclass
+class Cost:
+    """What the frames since the last question have cost."""
+
+    seconds: float
+    culprit: int | None
+    peak: int  # bytes of memory, more than before
+    pool: int
+    lines: int
+    complaints: list[tuple[int | None, str]]  # each with the correlation id of the latest request
+    by_api: dict[str, float]  # by API key
+
+
+@dataclass
+class Talk:
+    """One connection's frames and what came back."""
+
+    frames: Sequence[bytes]
+    answers: list[bytes] = field(default_factory=list)
+    closed: bool = False
+
+
+class Target:
+    """A broker process with a folder of its own, which `stop` removes."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="barnabas-fuzz-")
+        ours, theirs = socket.socketpair()
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.target", self._folder, str(theirs.fileno()), *arguments],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            cwd=ROOT,
+        )
+        theirs.close()
+        self._control = ours
+        self._control.settimeout(START_SECONDS)
+        self.port = int(self._line())
+        self._control.settimeout(HUNG_SECONDS)
+        self._floor = 0
+        self.settle()
+
+    def stop(self) -> None:
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def files(self) -> tuple[int, int]:
+        """How many files the broker has, and their bytes on the disk."""
+        count = size = 0
+        for folder, _, names in os.walk(self._folder):
+            for name in names:
+                count += 1
+                with contextlib.suppress(FileNotFoundError):
+                    size += os.stat(os.path.join(folder, name)).st_blocks * 512
+        return count, size
+
+    # -- what it costs ------------------------------------------------------------------------------
+
+    def cost(self) -> Cost:
+        """Ask and begin anew. The peak is that since `settle`: it says who was over only after a second look."""
+        stats = self._ask(b"stats\n")
+        return Cost(
+            stats["longest"],
+            stats["culprit"],
+            stats["peak"] - self._floor,
+            stats["pool"],
+            stats["lines"],
+            stats["complaints"],
+            stats["by_api"],
+        )
+
+    def settle(self) -> dict[str, Any]:
+        """From here on memory is measured; returns what was before."""
+        before = self._ask(b"stats\n")
+        self._floor = self._ask(b"reset\n")["rss"]
+        return before
+
+    def pool_in_use(self) -> int:
+        """Bytes that the broker holds for requests when nobody is connected."""
+        deadline = time.monotonic() + HUNG_SECONDS
+        while True:
+            stats = self._ask(b"stats\n")
+            if not stats["connections"] or time.monotonic() > deadline:
+                return int(stats["pool"])
+
+    def _ask(self, question: bytes) -> dict[str, Any]:
+        try:
+            self._control.sendall(question)
+            answer: dict[str, Any] = json.loads(self._line())
+        except (OSError, ValueError) as error:
+            raise Hung(f"the broker does not answer: {error!r}, exit code {self._process.poll()}") from error
+        return answer
+
+    def _line(self) -> bytes:
+        received = b""
+        while not received.endswith(b"\n"):
+            chunk = self._control.recv(65536)
+            if not chunk:
+                raise Hung(f"the broker has ended with code {self._process.wait()}")
+            received += chunk
+        return received
+
+    # -- frames -------------------------------------------------------------------------------------
+
+    def exchange(
+        self, frames: Sequence[bytes], expected: int | None = None, quiet: float = QUIET_SECONDS
+    ) -> Talk:
+        """Send frames on one connection; read until all answers are there, or the broker closes or says no more."""
+        talk = Talk(frames)
+        expected = len(frames) if expected is None else expected
+        with socket.socket() as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )  # no port stays in TIME_WAIT
+            try:
+                client.connect(("127.0.0.1", self.port))
+                client.setblocking(False)
+                self._converse(client, b"".join(frames), talk, expected, quiet)
+            except ConnectionError:
+                talk.closed = True
+            except TimeoutError as error:
+                raise Hung(str(error)) from error
+        return talk
+
+    def _converse(
+        self, client: socket.socket, output: bytes, talk: Talk, expected: int, quiet: float
+    ) -> None:
+        rest, received, is_idle = memoryview(output), bytearray(), False
+        poll = select.poll()
+        poll.register(client, select.POLLIN | select.POLLOUT)
+        while len(talk.answers) < expected or rest:
+            events = poll.poll((SEND_SECONDS if rest else quiet) * 1000)
+            if not events:
+                if rest:
+                    raise TimeoutError("the broker does not read what it is sent")
+                if is_idle:
+                    return
+                self._ask(b"ping\n")  # answered when the loop has done what it was sent
+                is_idle = True
+                continue
+            is_idle = False
+            if events[0][1] & select.POLLOUT and rest:
+                rest = rest[client.send(rest) :]
+                if not rest:
+                    poll.modify(client, select.POLLIN)
+            if events[0][1] & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                chunk = client.recv(RECEIVED_AT_ONCE)
+                if not chunk:
+                    talk.closed = True
+                    return
+                received += chunk
+                _take_answers(received, talk)
+
+
+def _take_answers(received: bytearray, talk: Talk) -> None:
+    position = 0
+    while len(received) - position >= 4:
+        (length,) = struct.unpack_from(">i", received, position)
+        if len(received) - position - 4 < length:
+            break
+        talk.answers.append(bytes(memoryview(received)[position + 4 : position + 4 + length]))
+        position += 4 + length
+    del received[:position]

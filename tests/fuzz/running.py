@@ -1,0 +1,356 @@
+"""The long run: frames by the thousand, a look at the cost after every few, a closer look at what was too much."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from barnabas.protocol.api import APIS
+from barnabas.protocol.schema import Message
+from barnabas.server.handlers import HANDLERS
+from tests.fuzz import corpus as corpus_files
+from tests.fuzz.batches import Batches
+from tests.fuzz.damaging import damaged
+from tests.fuzz.driving import Cost, Hung, Talk, Target
+from tests.fuzz.generating import Generator
+from tests.fuzz.judging import (
+    Failure,
+    alone,
+    api_of,
+    confirmed,
+    correlation_id,
+    expects_no_answer,
+    is_suspect,
+    name_of,
+    over,
+    read_answers,
+)
+from tests.fuzz.known import is_known, reason
+from tests.fuzz.seeds import seeds
+from tests.fuzz.stage import prepare, refresh
+from tests.fuzz.world import World
+
+LOOK_AFTER_FRAMES = 128  # the cost is asked for once in so many frames
+LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
+REFRESH_FRAMES = 2_000
+LONGEST_SERIES = 12  # frames on one connection
+MUTATED_SHARE = 0.3
+STATEFUL_SHARE = 0.3
+OTHER_SUSPECTS = 10  # frames that are tried alone, besides those that the broker names
+SPLICED = 200  # recent frames to cut pieces from
+FILES, DISK_BYTES = 60_000, 8 << 30  # at the end of a broker's life
+MEMORY_AT_END = 400 << 20
+FAMILIES = [
+    [row for row in HANDLERS if row.request_class.__name__.removesuffix("Request") in names]
+    for names in (
+        {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "DescribeGroups"},
+        {"ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch", "ConsumerGroupDescribe", "JoinGroup", "OffsetDelete"},
+        {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge", "ShareGroupDescribe", "AlterShareGroupOffsets",
+         "DeleteShareGroupOffsets", "DescribeShareGroupOffsets"},
+        {"StreamsGroupHeartbeat", "StreamsGroupDescribe", "OffsetCommit"},
+        {"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Produce",
+         "DescribeTransactions", "ListTransactions", "DescribeProducers"},
+        {"Fetch", "ListOffsets", "Produce", "DeleteRecords", "OffsetForLeaderEpoch"},
+    )
+]  # fmt: skip
+
+
+@dataclass
+class Findings:
+    """What a run has found, and how fast it was."""
+
+    frames: int = 0
+    answers: int = 0
+    unanswered: int = 0
+    closed: int = 0
+    began: float = field(default_factory=time.monotonic)
+    slowest: dict[str, float] = field(default_factory=dict)
+    largest_peak: int = 0
+    largest_files: tuple[int, int] = (0, 0)
+    largest_rss: int = 0
+    noise: Counter[str] = field(default_factory=Counter)
+    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        return self.frames / max(time.monotonic() - self.began, 1e-9)
+
+    def add(self, failure: Failure) -> bool:
+        """Is it new?"""
+        self.times[failure.key] += 1
+        if failure.key in self.failures:
+            return False
+        self.failures[failure.key] = failure
+        return True
+
+    @property
+    def unexpected(self) -> list[Failure]:
+        return [failure for failure in self.failures.values() if not is_known(failure)]
+
+
+class Run:
+    def __init__(
+        self, seed: int, folder: Path | None = None, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.findings = Findings()
+        self._source = Random(seed)
+        self._world = World()
+        self._generator = Generator(self._source, self._world, Batches(self._source, int(time.time() * 1000)))
+        self._folder = folder
+        self._tell = tell
+        self.progress: Callable[[], None] = lambda: None
+        self._numbers = 0
+        self._recent: list[bytes] = []
+        self._unjudged: list[bytes] = []
+        self._lived = self._refreshed = 0
+        self._target: Target | None = None
+
+    # -- a broker's life ----------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Target:
+        if self._target is None:
+            self._target = Target()
+            self._lived = self._refreshed = 0
+            prepare(self._target, self._world)
+            self._target.settle()
+        return self._target
+
+    def close(self) -> None:
+        if self._target is not None:
+            self._target.stop()
+            self._target = None
+
+    def end_life(self) -> None:
+        """See what is left when everybody has gone, and let the next broker begin with nothing."""
+        target = self._target
+        if target is None:
+            return
+        try:
+            held = target.pool_in_use()
+            if held:
+                self._report(
+                    Failure("all", "pool", f"{held:,} bytes are held for requests when nobody is connected")
+                )
+            count, size = target.files()
+            self.findings.largest_files = max(self.findings.largest_files, (count, size))
+            if count > FILES or size > DISK_BYTES:
+                self._report(Failure("all", "files", f"{count:,} files, {size >> 20:,} MB"))
+            rss = int(target.settle()["rss"])
+            self.findings.largest_rss = max(self.findings.largest_rss, rss)
+            if rss > MEMORY_AT_END:
+                self._report(Failure("all", "growth", f"{rss >> 20:,} MB after {self._lived:,} frames"))
+        except Hung as hung:
+            self._report(Failure("all", "hung", str(hung)))
+        self.close()
+
+    # -- frames -------------------------------------------------------------------------------------
+
+    def run(self, frames: int, seconds: float = float("inf"), *, replay: bool = True) -> Findings:
+        """What is known first, each alone; then whatever the seed says."""
+        deadline = time.monotonic() + seconds
+        if replay:
+            self.replay()
+        while self.findings.frames < frames and time.monotonic() < deadline:
+            self.step()
+            self.progress()
+        self.judge()
+        self.end_life()
+        return self.findings
+
+    def replay(self) -> None:
+        """Send the seeds and the corpus, each frame alone."""
+        kept = [*seeds(), *corpus_files.load(), *(corpus_files.load(self._folder) if self._folder else ())]
+        for _, frame in kept:
+            self.try_alone(frame)
+        self._recent = [frame for _, frame in kept if len(frame) < 100_000]
+
+    def try_alone(self, frame: bytes) -> list[Failure]:
+        found = confirmed(self.target, frame)
+        self.findings.frames += 1
+        for failure in found:
+            self._report(failure)
+        if any(failure.kind == "hung" for failure in found):
+            self.close()
+        return found
+
+    def step(self) -> None:
+        """One connection's frames."""
+        how = self._source.random()
+        if how < MUTATED_SHARE:
+            self._converse([damaged(self._new_frame(), self._recent, self._source)])
+        elif how < MUTATED_SHARE + STATEFUL_SHARE:
+            self._converse_step_by_step()
+        else:
+            self._converse([self._new_frame() for _ in range(self._source.randint(1, LONGEST_SERIES))])
+        if len(self._unjudged) >= LOOK_AFTER_FRAMES:
+            self.judge()
+        if self._lived >= LIFETIME_FRAMES:
+            self.judge()
+            self.end_life()
+        elif self._lived - self._refreshed >= REFRESH_FRAMES:
+            self._refreshed = self._lived
+            self._safely(lambda target: refresh(target, self._world))
+
+    def _new_frame(self, family: int | None = None) -> bytes:
+        self._numbers += 1
+        handler = None if family is None else self._source.choice(FAMILIES[family])
+        frame = self._generator.frame(self._numbers, handler)
+        if len(frame) < 20_000:
+            self._recent[self._numbers % SPLICED : self._numbers % SPLICED + 1] = [frame]
+        return frame
+
+    def _converse_step_by_step(self) -> None:
+        """Each frame knows what the answers before have said: who joined can sync, a session goes on."""
+        family = self._source.randrange(len(FAMILIES))
+        for _ in range(self._source.randint(2, LONGEST_SERIES)):
+            self._converse([self._new_frame(family)])
+
+    def _converse(self, frames: list[bytes]) -> None:
+        expected = len(frames) - sum(map(expects_no_answer, frames))
+        self._unjudged += frames
+        self._lived += len(frames)
+        self.findings.frames += len(frames)
+        talk = self._safely(lambda target: target.exchange(frames, expected))
+        if talk is None:
+            return
+        self.findings.answers += len(talk.answers)
+        self.findings.closed += talk.closed
+        self.findings.unanswered += expected - len(talk.answers)
+        self._read(talk)
+
+    def _read(self, talk: Talk) -> None:
+        for _, answer in read_answers(talk.frames, talk.answers):
+            if isinstance(answer, Message):
+                self._world.learn(answer)
+            elif (
+                len(talk.frames) > 1 or answer.api != "unknown API"
+            ):  # a damaged frame may have lost its number
+                self._report(answer)
+
+    def _safely(self, work: Callable[[Target], Talk | None]) -> Talk | None:
+        """Do something with the broker; one that hangs is judged and replaced."""
+        try:
+            return work(self.target)
+        except Hung as hung:
+            self._find_who_hangs(hung)
+            return None
+
+    # -- judging ------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Ask what the frames since the last time have cost, and look closer if it was too much."""
+        if not self._unjudged:
+            return
+        try:
+            cost = self.target.cost()
+        except Hung as hung:
+            self._find_who_hangs(hung)
+            return
+        self._note(cost)
+        if is_suspect(cost, max(map(len, self._unjudged))):
+            self._look_closer(cost)
+            if self._target is not None:
+                self._target.settle()
+        elif cost.peak > 16 << 20:
+            self.target.settle()
+        self._unjudged.clear()
+
+    def _note(self, cost: Cost) -> None:
+        slowest = self.findings.slowest
+        for key, seconds in cost.by_api.items():
+            name = APIS[int(key)].name if int(key) in APIS else f"API {key}"
+            slowest[name] = max(slowest.get(name, 0.0), seconds)
+        self.findings.largest_peak = max(self.findings.largest_peak, cost.peak)
+
+    def _look_closer(self, cost: Cost) -> None:
+        """Who was it? The frames that the broker names first, then the largest."""
+        named = {cost.culprit, *(number for number, _ in cost.complaints)}
+        suspects = sorted(self._unjudged, key=lambda frame: (correlation_id(frame) not in named, -len(frame)))
+        for frame in suspects[: len(named) + OTHER_SUSPECTS]:
+            found = over(self._cost_alone(frame), frame)
+            if found and (self._is_old(found) or self.try_alone(frame)):
+                return
+            if self._target is None:
+                return
+        self.findings.noise["; ".join(failure.kind for failure in over(cost, b""))] += 1
+        for number, text in cost.complaints:  # it takes more than one frame, and a traceback is never right
+            culprit = next((frame for frame in suspects if correlation_id(frame) == number), b"")
+            self._report(Failure(name_of(culprit), "log", text, culprit))
+
+    def _is_old(self, found: list[Failure]) -> bool:
+        """Everything that this frame does has been reported."""
+        if all(failure.key in self.findings.failures for failure in found):
+            self.findings.times.update(failure.key for failure in found)
+            return True
+        return False
+
+    def _cost_alone(self, frame: bytes) -> Cost:
+        try:
+            self.target.settle()
+            self.target.exchange([frame], quiet=0.02)
+            return self.target.cost()
+        except Hung:
+            return Cost(float("inf"), None, 0, 0, 0, [], {})
+
+    def _find_who_hangs(self, hung: Hung) -> None:
+        """A fresh broker for each of the last frames, until one hangs again."""
+        suspects, self._unjudged = self._unjudged, []
+        self.close()
+        for frame in reversed(suspects):
+            found = [failure for failure in alone(self.target, frame) if failure.kind == "hung"]
+            if found:
+                self._report(found[0])
+                self.close()
+                return
+        self._report(Failure("several", "hung", str(hung), b"".join(suspects[-3:])))
+
+    def _report(self, failure: Failure) -> None:
+        if not self.findings.add(failure):
+            return
+        known = reason(failure)
+        self._tell(f"{'known (' + known + ')' if known else 'FAILURE'}: {failure}")
+        if self._folder is not None and failure.frame and known is None:
+            self._keep(failure)
+
+    def _keep(self, failure: Failure) -> None:
+        frame = failure.frame
+        if (
+            failure.kind in ("loop", "memory", "log", "flood")
+            and api_of(frame) is not None
+            and self._target is not None
+        ):
+            frame = corpus_files.minimised(
+                frame,
+                lambda smaller: failure.kind in {each.kind for each in confirmed(self.target, smaller, 2)},
+            )
+        assert self._folder is not None
+        path = corpus_files.keep(self._folder, Failure(failure.api, failure.kind, failure.told, frame))
+        self._tell(f"  kept in {path}" if path else f"  too large to be kept: {len(frame):,} bytes")
+
+
+def summary(findings: Findings) -> Iterator[str]:
+    yield (
+        f"{findings.frames:,} frames in {time.monotonic() - findings.began:,.0f} s ({findings.rate:,.0f}/s): "
+        f"{findings.answers:,} answered, {findings.unanswered:,} not, {findings.closed:,} connections closed"
+    )
+    slowest = sorted(findings.slowest.items(), key=lambda each: -each[1])[:10]
+    yield "slowest: " + ", ".join(f"{name} {seconds * 1000:.1f} ms" for name, seconds in slowest)
+    count, size = findings.largest_files
+    yield (
+        f"largest: {findings.largest_peak >> 20} MB above the rest within a turn, "
+        f"{findings.largest_rss >> 20} MB at the end of a broker's life, {count:,} files, {size >> 20:,} MB on the disk"
+    )
+    if findings.noise:
+        yield "seen once and not again: " + ", ".join(
+            f"{kind} {times}" for kind, times in findings.noise.items()
+        )
+    for key, failure in findings.failures.items():
+        known = reason(failure)
+        yield f"{'known: ' + known if known else 'FAILURE'} ({findings.times[key]} times): {failure}"
+    yield f"{len(findings.unexpected)} failures" if findings.unexpected else "no failures"
