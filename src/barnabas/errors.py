@@ -145,10 +145,16 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+LONGEST_TEXT = 2_000  # characters of an error; one that quotes a name of 32 KB would fit into no answer
+_KEPT_AT_THE_END = 500  # where the advice is
+
+
 class KafkaError(Exception):
     """An error with a wire code; its text tells the user what to do next."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > LONGEST_TEXT:
+            message = f"{message[: LONGEST_TEXT - _KEPT_AT_THE_END]} ... {message[-_KEPT_AT_THE_END:]}"
         super().__init__(message or code.name)
         self.code = code
         self.message = message

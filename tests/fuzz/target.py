@@ -77,7 +77,7 @@ class Stopwatch:
 
 
 class Complaints(logging.Handler):
-    """What the broker logs: errors, tracebacks, and lines that a client has written."""
+    """What the broker logs: tracebacks, and lines that a client has written."""
 
     def __init__(self, watch: Stopwatch) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Complaints(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines += 1
         text = record.getMessage()
-        if record.exc_info or record.levelno >= logging.ERROR:
+        if record.exc_info:
             self._keep("error", logging.Formatter().format(record)[-3000:])
         elif _CONTROL_CHARACTER.search(text):
             self._keep("forged", repr(text[:200]))

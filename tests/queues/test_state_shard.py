@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.queues.changes import Stored
 from barnabas.queues.state_shard import ShareStateShard, StateWrite
 from barnabas.queues.stored_state import ShareKey, StoredState, drop_below, lay_over
@@ -92,3 +94,10 @@ def test_a_replay_gives_what_was_in_memory(turns: list[list[tuple[ShareKey, list
     for record in log[needed:]:
         short.replay(record, None)
     assert [facts(short.get(key)) for key in KEYS] == [facts(shard.get(key)) for key in KEYS]
+
+
+def test_an_offset_that_cannot_be_is_refused() -> None:
+    shard = ShareStateShard(lambda key: True, lambda: 0, 500)
+    with pytest.raises(KafkaError) as refusal:
+        shard.initialize(KEYS[0], 0, -(2**63))
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST

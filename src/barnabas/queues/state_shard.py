@@ -73,6 +73,7 @@ class ShareStateShard:
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
         """Begin (again) at an offset; -1 leaves that to the first leader."""
         self._check_partition(key)
+        _check_offset(start_offset)
         known = self._states.get(key)
         if known is not None and state_epoch != NO_EPOCH and state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
@@ -104,6 +105,7 @@ class ShareStateShard:
 
     def write(self, key: ShareKey, wanted: StateWrite) -> Records:
         known = self._initialized(key, "Write")
+        _check_offset(wanted.start_offset)
         _check_leader(known, wanted.leader_epoch)
         if wanted.state_epoch != NO_EPOCH and wanted.state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
@@ -224,6 +226,12 @@ class ShareStateShard:
 
     def unloaded(self) -> None:
         """Nobody waits here."""
+
+
+def _check_offset(start_offset: int) -> None:
+    """Or the lag that is computed from it would fit into no answer."""
+    if start_offset < NO_OFFSET:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no offset {start_offset}: -1 leaves it open.")
 
 
 def _check_leader(known: StoredState, leader_epoch: int) -> None:
