@@ -152,3 +152,35 @@ def test_those_that_got_data_go_to_the_back(sessions: FetchSessions) -> None:
     first = next(iter(session.ready))
     session.rotate([first])
     assert [entry.index for entry in session.ready] == [1, 2, 0]
+
+
+def test_a_session_is_not_opened_for_more_partitions_than_there_is_room_for(clock: ManualClock) -> None:
+    sessions = FetchSessions(10, clock, most_partitions=5)
+    assert sessions.open(wanting(0, 1, 2), BY_NAME).id > 0
+    refused = sessions.open(wanting(0, 1, 2), BY_NAME)
+    assert (refused.id, len(refused.entries)) == (0, 3)  # the fetch itself is served
+    assert (sessions.partition_count, sessions.refused) == (3, 1)
+
+
+def test_a_session_that_outgrows_the_room_ends_and_gives_it_back(clock: ManualClock) -> None:
+    sessions = FetchSessions(10, clock, most_partitions=5)
+    session = sessions.open(wanting(0, 1, 2), BY_NAME)
+    with pytest.raises(KafkaError) as refusal:
+        sessions.open(wanting(*range(3, 9), session=session.id, epoch=1), BY_NAME)
+    assert refusal.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partition_count) == (0, 0)
+    assert sessions.open(wanting(0, 1, 2), BY_NAME).id > 0
+
+
+def test_forgotten_partitions_make_room_for_others(clock: ManualClock) -> None:
+    sessions = FetchSessions(10, clock, most_partitions=3)
+    session = sessions.open(wanting(0, 1, 2), BY_NAME)
+    sessions.open(wanting(session=session.id, epoch=1, forget=(0, 1)), BY_NAME)
+    assert sessions.partition_count == 1
+    sessions.open(wanting(3, 4, session=session.id, epoch=2), BY_NAME)
+    assert sessions.partition_count == 3
+
+
+def test_a_follower_has_its_session_however_many_partitions_it_follows(clock: ManualClock) -> None:
+    sessions = FetchSessions(10, clock, most_partitions=2)
+    assert sessions.open(wanting(0, 1, 2, replica=2), BY_NAME).id > 0

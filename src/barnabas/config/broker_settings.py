@@ -165,6 +165,14 @@ TOPIC_MANAGEMENT_SETTINGS: tuple[Setting, ...] = (
             "The most that one fetch is answered with, whatever the client asks for.", AtLeast(1024)),
     Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "1000",
             "Fetch sessions that are kept.", AtLeast(0)),
+    # Kafka bounds the sessions and not what is in them. An entry takes about 400 bytes.
+    Setting("barnabas.fetch.session.max.partitions", Kind.INT, "200000",
+            "Partitions that the fetch sessions of all consumers may have together, and those of share groups too. "
+            "Beyond that consumers fetch without a session.", AtLeast(0)),
+    Setting("barnabas.producer.ids.max", Kind.INT, "200000",
+            "Producer ids that all partitions of a broker remember together, each counted in every partition. "
+            "Beyond that the longest silent ones are forgotten: no longer recognised when they send a batch twice.",
+            AtLeast(1)),
     Setting("max.request.partition.size.limit", Kind.INT, "2000",
             "Partitions that one DescribeTopicPartitions request is answered with.", AtLeast(1)),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from barnabas.log.log import Log
 from barnabas.log.log_dir import CheckpointJob, LogDir
 from barnabas.log.moves import Moves
 from barnabas.log.open_segments import OpenSegments, sensible_limit
+from barnabas.log.producer_budget import ProducerBudget
 from barnabas.log.properties import (
     MetaProperties,
     MetaPropertiesError,
@@ -71,6 +72,9 @@ class LogManager:
         self._prepared: dict[TopicPartition, LogDir] = {}
         self._incomplete = False
         self._preferred: dict[TopicPartition, LogDir] = {}
+        self.producers = ProducerBudget(
+            config["barnabas.producer.ids.max"], lambda: [log.producers for log in self._logs.values()]
+        )
         self._housekeeping = Housekeeping(self, config)
         self.moves = Moves(
             self, self._dir_of, self._open_segments, self._housekeeping.remove_later, self._storage_error
@@ -202,6 +206,7 @@ class LogManager:
     def _adopt(self, log: Log) -> Log:
         self._logs[log.topic_partition] = log
         log.before_truncation = self._before_truncation
+        self.producers.watch(log.producers)
         log.on_flush_wanted = self._housekeeping.flush_wanted
         log.last_flush_ms = self.clock.now_ms()
         return log

@@ -28,7 +28,7 @@ last batch, to within a second, so that those who have been silent longest are f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -132,6 +132,10 @@ class Producer:
             self.next_sequence = 0
 
 
+def _nobody_counts() -> None:
+    """For a log that belongs to no broker."""
+
+
 class ProducerStates:
     """All producers of one partition."""
 
@@ -144,6 +148,8 @@ class ProducerStates:
         self._decided: deque[CompletedTransaction] | None = None
         self.loaded_ms: int | None = None
         """When this was read from files."""
+        self.on_new: Callable[[], None] = _nobody_counts
+        """Called before a new producer is remembered: all partitions share a bound (`producer_budget`)."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -240,14 +246,15 @@ class ProducerStates:
 
     def _new(self, producer_id: int) -> Producer:
         if len(self._producers) >= self._limit:
-            self._evict()
+            self.forget_oldest(max(self._limit // EVICTED_SHARE, 1))
+        self.on_new()
         producer = self._producers[producer_id] = Producer(producer_id)
         return producer
 
-    def _evict(self) -> None:
-        """Forget the hundredth that has been silent longest: rarely, so that a flood of ids costs little for each."""
+    def forget_oldest(self, count: int) -> None:
+        """Forget those that have been silent longest: rarely and many, so that a flood of ids costs little for each."""
         idle = (producer for producer in self._producers.values() if producer.transaction_start is None)
-        for producer in list(islice(idle, max(self._limit // EVICTED_SHARE, 1))):
+        for producer in list(islice(idle, count)):
             del self._producers[producer.producer_id]
 
     def end_transaction(

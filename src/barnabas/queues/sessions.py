@@ -16,6 +16,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 LEASE_PREFIX = "lease-"
 """Members whose ids begin so keep what they hold when their connection ends: ours alone, Kafka knows no such thing."""
+UNBOUNDED = 2**31 - 1
 _LAST_EPOCH = 2**31 - 1
 
 
@@ -58,8 +59,11 @@ class ShareSession:
 class ShareSessions:
     """All sessions of a broker. None makes room for another: a member without one does not get records."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_partitions: int = UNBOUNDED) -> None:
         self._most = most
+        self.most_partitions = most_partitions
+        self.partition_count = 0
+        self.refused = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._members: dict[str, int] = {}
 
@@ -73,13 +77,34 @@ class ShareSessions:
         """A new session in place of any older one of this member."""
         if key not in self._sessions:
             if len(self._sessions) >= self._most:
+                self.refused += 1
                 raise KafkaError(
                     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
                     "this broker has as many share sessions as group.share.max.share.sessions permits",
                 )
             self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
+        else:
+            self.partition_count -= len(self._sessions[key].places)
         session = self._sessions[key] = ShareSession(key, connection)
         return session
+
+    def update(self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place] = ()) -> None:
+        """Change what a session reads; one that outgrows the room for all reads nothing any more."""
+        before = len(session.places)
+        session.update(added, forgotten)
+        self.partition_count += len(session.places) - before
+        if self.partition_count > self.most_partitions and len(session.places) > before:
+            self.refused += 1
+            self.partition_count -= len(session.places)
+            session.places.clear()
+            raise KafkaError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+                "the share sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
+                "allows",
+            )
+
+    def peek(self, key: SessionKey) -> ShareSession | None:
+        return self._sessions.get(key)
 
     def find(self, key: SessionKey) -> ShareSession:
         session = self._sessions.get(key)
@@ -92,6 +117,7 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return False
         del self._sessions[session.key]
+        self.partition_count -= len(session.places)
         group_id = session.key.group_id
         self._members[group_id] -= 1
         if not self._members[group_id]:

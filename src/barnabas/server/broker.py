@@ -113,7 +113,11 @@ class Broker:
         self.topic_metrics = TopicMetrics(self.metrics)
         self.inspections = Inspections(self.metrics)
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
-        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.clock)
+        self.fetch_sessions = FetchSessions(
+            config["max.incremental.fetch.session.cache.slots"],
+            self.clock,
+            config["barnabas.fetch.session.max.partitions"],
+        )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.dispatcher = Dispatcher(
             self,

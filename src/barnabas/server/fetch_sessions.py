@@ -4,7 +4,8 @@ A session remembers its partitions between requests and keeps a *ready* set. A p
 when a fetch may have something to say about it; one that had nothing new is watched and leaves
 the set until its partition changes. A fetch therefore costs what has changed, not what is subscribed.
 
-A fetch without a session is a session that lives for one request.
+A fetch without a session is a session that lives for one request. So is one of a consumer for whose partitions there
+is no room any more: a client may name partitions that do not exist, and each that is remembered takes memory.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LONGEST_WAIT_MS = 600_000  # a client may ask for weeks; its connection would be
 EXPECTATION_S = 1.0
 EXPECTANT_WAIT_MS = 25
 EVICTION_AGE_S = 120.0  # a session used within this time is not evicted for another (Kafka's own constant)
+UNBOUNDED = 2**31 - 1
 _LAST_EPOCH = 2**31 - 1
 
 EntryKey: TypeAlias = tuple[str | Uuid, int]
@@ -109,8 +111,9 @@ class FetchSession:
         self.ready: dict[FetchEntry, None] = {}
         self.on_ready: Callable[[], None] | None = None
 
-    def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as the request says."""
+    def update(self, request: FetchRequest) -> int:
+        """Add, change and forget partitions as the request says; by how many there are more now."""
+        before = len(self.entries)
         for topic in request.topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if self.uses_topic_ids else topic.topic, wanted.partition)
@@ -123,6 +126,7 @@ class FetchSession:
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 self._forget((forgotten.topic_id if self.uses_topic_ids else forgotten.topic, index))
+        return len(self.entries) - before
 
     def _forget(self, key: EntryKey) -> None:
         entry = self.entries.pop(key, None)
@@ -152,13 +156,16 @@ class FetchSession:
 class FetchSessions:
     """All sessions of a broker; bounded, the longest unused one of a consumer makes room for a new one."""
 
-    def __init__(self, slots: int, clock: Clock) -> None:
+    def __init__(self, slots: int, clock: Clock, most_partitions: int = UNBOUNDED) -> None:
         self._slots = slots
+        self.most_partitions = most_partitions
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}  # in order of last use
         self._followers: dict[int, FetchSession] = {}  # the latest of each replica
         self._expectant_until: dict[int, float] = {}  # by replica
         self.evicted = 0
+        self.refused = 0  # sessions that were not opened, or ended, because of their partitions
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -166,23 +173,34 @@ class FetchSessions:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
 
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.entries) for session in self._sessions.values())
-
     def open(self, request: FetchRequest, version: int) -> FetchSession:
         """The session that serves this request; KafkaError when the client's idea of it is wrong."""
         uses_topic_ids, replica = version >= TOPIC_IDS_SINCE, request.replica_state.replica_id
         if request.session_epoch == INITIAL_EPOCH:
             self._close(request.session_id)
-            session = self._create(uses_topic_ids, replica)
+            session = self._create(request, uses_topic_ids, replica)
         elif request.session_epoch == FINAL_EPOCH:
             self._close(request.session_id)
             session = self._single_use(uses_topic_ids)
         else:
             session = self._continue(request, uses_topic_ids)
-        session.update(request)
+        added = session.update(request)
+        if added and session.id != NO_SESSION:
+            self._count(session, added, replica)
         return session
+
+    def _count(self, session: FetchSession, added: int, replica: int) -> None:
+        """A session that outgrows the room for all ends; its client fetches without one, as Kafka's do when slots are
+        missing."""
+        self.partition_count += added
+        if self.partition_count > self.most_partitions and replica == NO_REPLICA and added > 0:
+            self.refused += 1
+            self._close(session.id)
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                "the fetch sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
+                "allows",
+            )
 
     # -- followers ----------------------------------------------------------------------------------
 
@@ -206,16 +224,23 @@ class FetchSessions:
     def _single_use(self, uses_topic_ids: bool) -> FetchSession:
         return FetchSession(NO_SESSION, uses_topic_ids, 0.0)
 
-    def _create(self, uses_topic_ids: bool, replica: int) -> FetchSession:
+    def _create(self, request: FetchRequest, uses_topic_ids: bool, replica: int) -> FetchSession:
         """A follower always gets one, and only one: without it, it would name a thousand partitions in every fetch."""
         now, follows = self._clock.monotonic(), replica != NO_REPLICA
         if (former := self._followers.pop(replica, None)) is not None:
             self._close(former.id)
         if len(self._sessions) >= self._slots and not self._evict(now, even_if_used=follows) and not follows:
             return self._single_use(uses_topic_ids)
+        if not follows and not self._has_room(request):
+            self.refused += 1
+            return self._single_use(uses_topic_ids)
         session = FetchSession(self._new_id(), uses_topic_ids, now)
         self._sessions[session.id] = session
         return session
+
+    def _has_room(self, request: FetchRequest) -> bool:
+        wanted = sum(len(topic.partitions) for topic in request.topics)
+        return self.partition_count + wanted <= self.most_partitions
 
     def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -244,6 +269,7 @@ class FetchSessions:
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self.partition_count -= len(session.entries)
             session.close()
 
     def _new_id(self) -> int:

@@ -23,7 +23,10 @@ class SharePartitions:
         self.broker = broker
         self.persister = SharePersister(broker)
         self.dead_letters = DeadLetters(broker)
-        self.sessions = ShareSessions(broker.config["group.share.max.share.sessions"])
+        self.sessions = ShareSessions(
+            broker.config["group.share.max.share.sessions"],
+            broker.config["barnabas.fetch.session.max.partitions"],
+        )
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._by_connection: dict[Connection, set[ShareSession]] = {}
 
@@ -77,7 +80,10 @@ class SharePartitions:
 
     def begin_session(self, key: SessionKey, connection: Connection) -> ShareSession:
         """A session lives no longer than its connection, unless it is a lease."""
+        former = self.sessions.peek(key)
         session = self.sessions.open(key, connection)
+        if former is not None and isinstance(former.connection, Connection):
+            self._by_connection.get(former.connection, set()).discard(former)
         if connection not in self._by_connection:
             self._by_connection[connection] = set()
             connection.when_closed(lambda: self._connection_closed(connection))

@@ -78,11 +78,12 @@ def _session(broker: Broker, request: Request, message: ShareFetchRequest) -> Sh
                 ErrorCode.INVALID_REQUEST, "a session cannot begin with acknowledgements: nothing is acquired"
             )
         session = broker.coordinators.share_partitions.begin_session(key, request.connection)
-        session.update(places, ())
+        sessions.update(session, places)
         return session
     session = sessions.find(key)
     session.pass_epoch(message.share_session_epoch)
-    session.update(
+    sessions.update(
+        session,
         places,
         [
             Place(topic.topic_id, index)
