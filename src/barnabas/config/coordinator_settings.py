@@ -37,6 +37,15 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("group.max.session.timeout.ms", Kind.INT, "1800000",
             "The longest session timeout that a classic member may ask for."),
     Setting("group.max.size", Kind.INT, str(MAX_INT), "Members that a classic group may have.", AtLeast(1)),
+    # Kafka has none of these three: what anybody may invent is bounded for all groups of a broker together.
+    Setting("barnabas.groups.max", Kind.INT, "100000",
+            "Groups of every type that a broker may coordinate.", AtLeast(1)),
+    Setting("barnabas.groups.max.members", Kind.INT, "100000",
+            "Members that all groups of a broker may have together, those included that are about to join.",
+            AtLeast(1)),
+    Setting("barnabas.groups.max.bytes", Kind.LONG, "536870912",
+            "Memory for what members of all groups have said (metadata, assignments, subscriptions, topologies), "
+            "and, counted by itself, for committed offsets.", AtLeast(1)),
     Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
             "Assignors of consumer groups on this side; the first is the default.", ListOf("uniform", "range")),
     Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",

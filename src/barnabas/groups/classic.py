@@ -20,6 +20,7 @@ from enum import Enum
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
+from barnabas.groups.ledger import MEMBER_BYTES, Weight
 from barnabas.groups.members import Member, Protocol, Timeouts
 from barnabas.groups.step import Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL, subscribed_topics
@@ -268,6 +269,11 @@ class ClassicGroup(Group):
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Anybody may read: members of this protocol do not say who they are."""
+
+    def weight(self) -> Weight:
+        pending = len(self.pending_joins)
+        size = sum(member.weight for member in self.members.values()) + pending * MEMBER_BYTES
+        return Weight(len(self.members) + pending, size)
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return [CoordinatorRecord(encode_key(GroupMetadataKey(group=self.group_id)), None)]

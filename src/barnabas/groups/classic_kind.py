@@ -45,7 +45,10 @@ class ClassicGroups(GroupKind[ClassicGroup]):
         if not isinstance(group, ClassicGroup):
             if request.member_id != UNKNOWN_MEMBER:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
+            self.context.ledger.check_group(request.group_id in self.context.groups)
             group = self.new_group(request.group_id)
+        if request.member_id not in group.members and request.member_id not in group.pending_joins:
+            self.context.ledger.check_member(is_known=False)
         self._membership.join(group, joining, step)
         self.context.groups[group.group_id] = group
 

@@ -17,6 +17,7 @@ from barnabas.groups.awaited import Deadline
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.group import Group
 from barnabas.groups.kind import ShardContext
+from barnabas.groups.ledger import Ledger
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step, commit_error, coordinator_error
@@ -43,6 +44,7 @@ class GroupCoordinator:
         self.settings = settings
         self.topics = topics or Topics()
         self.configs = configs or GroupConfigs()
+        self.ledger = Ledger(settings.bounds)
         self._machine = machine
         self._partitions = partitions
         self.runtime = Coordinator(CONSUMER_OFFSETS, self._make_shard, machine, settings.commit_timeout_ms)
@@ -69,7 +71,9 @@ class GroupCoordinator:
 
         clock = self._machine.clock
         deadlines = Deadlines(clock, self._machine.timers, reached)
-        return GroupShard(ShardContext(self.settings, clock, deadlines, self.topics, self.configs, soon))
+        return GroupShard(
+            ShardContext(self.settings, clock, deadlines, self.topics, self.configs, soon, self.ledger)
+        )
 
     def shard_index(self, group_id: str) -> int:
         partitions = self._partitions()
@@ -90,7 +94,13 @@ class GroupCoordinator:
         except KafkaError as error:
             explain(error)
             return
-        self._perform(index, act, explain)
+
+        def weighed(shard: GroupShard, step: Step) -> None:
+            act(shard, step)
+            if step.records:
+                self.ledger.changed(shard.groups, group_id)
+
+        self._perform(index, weighed, explain)
 
     def perform_simple(
         self,
@@ -112,6 +122,7 @@ class GroupCoordinator:
         def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
             step = Step()
             act(shard, step)
+            self.ledger.changed(shard.groups, group_id)
             return step.records, None
 
         def finished(outcome: KafkaError | None) -> None:
@@ -211,6 +222,7 @@ class GroupCoordinator:
         """One batch for each group, so that none grows beyond what the log takes."""
         for index, shard in self.runtime.shards():
             for group_id in list(shard.groups):
+                self.ledger.changed(shard.groups, group_id)
                 self._perform(index, partial(act, group_id), _nobody_asked)
 
 

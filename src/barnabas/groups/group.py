@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.ledger import Weight
 from barnabas.groups.offsets import Committed
 from barnabas.types import TopicPartition, Uuid
 
@@ -85,6 +86,10 @@ class Group(ABC):
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
         """What takes every record of the group (not of its offsets) out of the log."""
+
+    @abstractmethod
+    def weight(self) -> Weight:
+        """How many members it has, and how much memory they take."""
 
     @property
     def expires(self) -> bool:

@@ -13,6 +13,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.awaited import Awaited, Deadline
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck
+from barnabas.groups.ledger import Ledger
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import OffsetStore
 from barnabas.groups.settings import GroupSettings
@@ -38,10 +39,23 @@ class ShardContext:
     topics: Topics
     configs: GroupConfigs
     soon: Callable[[Act], None]
+    ledger: Ledger = field(default_factory=Ledger)
     groups: dict[str, Group] = field(default_factory=dict)
-    offsets: OffsetStore = field(default_factory=OffsetStore)
+    offsets: OffsetStore = field(init=False)
     is_live: bool = False
     """The log has been replayed: what is replayed from now on was decided here."""
+
+    def __post_init__(self) -> None:
+        self.offsets = OffsetStore(self.ledger)
+
+
+def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], member_id: str) -> None:
+    """Is there room on this broker for a member, and for its group if that is new?"""
+    ledger, is_known = context.ledger, member_id in group.members
+    ledger.check_group(is_known or group.group_id in context.groups)
+    ledger.check_member(is_known)
+    if not is_known:
+        ledger.check_bytes(0)
 
 
 G = TypeVar("G", bound=Group)

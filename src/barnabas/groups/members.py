@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from barnabas.groups.ledger import MEMBER_BYTES
 from barnabas.groups.step import Respond
 
 
@@ -20,6 +21,10 @@ class Protocol(NamedTuple):
 
     name: str
     metadata: bytes
+
+
+def protocol_bytes(protocols: Iterable[Protocol]) -> int:
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
 
 
 class Timeouts(NamedTuple):
@@ -68,6 +73,11 @@ class Member:
     def keeps_quiet(self) -> bool:
         """A member whose request we hold back cannot send heartbeats; a new one is not waited for forever."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, about."""
+        return MEMBER_BYTES + len(self.assignment) + protocol_bytes(self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((known.metadata for known in self.protocols if known.name == protocol), b"")

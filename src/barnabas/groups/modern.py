@@ -22,6 +22,7 @@ from typing import Generic, Protocol, TypeVar
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Age, Group, commit_time
+from barnabas.groups.ledger import MEMBER_BYTES, Weight, text_bytes
 from barnabas.types import Uuid
 
 JOINING = 0
@@ -140,6 +141,10 @@ class ModernGroup(Group, Generic[M, A]):
     def static_member(self, instance_id: str | None) -> M | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
+
+    def weight(self) -> Weight:
+        names = sum(text_bytes(member.subscribed_topic_names) for member in self.members.values())
+        return Weight(len(self.members), len(self.members) * MEMBER_BYTES + names)
 
     # -- replays ------------------------------------------------------------------------------------
 

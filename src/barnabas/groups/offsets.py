@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.coordination.shard import Producer
+from barnabas.groups.ledger import OFFSET_BYTES, Ledger
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY = -1
@@ -27,7 +28,9 @@ Offsets = dict[TopicPartition, Committed]
 
 
 class OffsetStore:
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger or Ledger()
+        self._held = 0
         self._by_group: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then by group
 
@@ -62,22 +65,24 @@ class OffsetStore:
     def store(
         self, group_id: str, place: TopicPartition, committed: Committed, producer: Producer | None
     ) -> None:
-        if producer is None:
-            self._by_group.setdefault(group_id, {})[place] = committed
-        else:
-            groups = self._pending.setdefault(producer.producer_id, {})
-            groups.setdefault(group_id, {})[place] = committed
+        groups = self._by_group if producer is None else self._pending.setdefault(producer.producer_id, {})
+        offsets = groups.setdefault(group_id, {})
+        self._weigh(offsets.get(place), committed)
+        offsets[place] = committed
 
     def remove(self, group_id: str, place: TopicPartition) -> None:
         """A tombstone: the offset is gone, and so are commits of it that are still pending."""
-        _take_out(self._by_group, group_id, place)
+        self._weigh(_take_out(self._by_group, group_id, place), None)
         for producer_id, groups in list(self._pending.items()):
-            _take_out(groups, group_id, place)
+            self._weigh(_take_out(groups, group_id, place), None)
             if not groups:
                 del self._pending[producer_id]
 
     def complete(self, producer: Producer, *, committed: bool) -> None:
         groups = self._pending.pop(producer.producer_id, {})
+        for pending in groups.values():
+            for offset in pending.values():
+                self._weigh(offset, None)
         if not committed:
             return
         for group_id, offsets in groups.items():
@@ -85,12 +90,31 @@ class OffsetStore:
             for place, offset in offsets.items():
                 # A plain commit that came after this one has the last word.
                 if place not in known or known[place].log_offset < offset.log_offset:
+                    self._weigh(known.get(place), offset)
                     known[place] = offset
 
+    # -- memory -------------------------------------------------------------------------------------
 
-def _take_out(groups: dict[str, Offsets], group_id: str, place: TopicPartition) -> None:
+    def _weigh(self, before: Committed | None, after: Committed | None) -> None:
+        more = weight_of(after) - weight_of(before)
+        self._held += more
+        self._ledger.offset_bytes += more
+
+    def unload(self) -> None:
+        """Somebody else keeps these offsets from now on."""
+        self._ledger.offset_bytes -= self._held
+        self._held = 0
+
+
+def weight_of(committed: Committed | None) -> int:
+    return 0 if committed is None else OFFSET_BYTES + len(committed.metadata)
+
+
+def _take_out(groups: dict[str, Offsets], group_id: str, place: TopicPartition) -> Committed | None:
     offsets = groups.get(group_id)
-    if offsets is not None:
-        offsets.pop(place, None)
-        if not offsets:
-            del groups[group_id]
+    if offsets is None:
+        return None
+    taken = offsets.pop(place, None)
+    if not offsets:
+        del groups[group_id]
+    return taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.groups.ledger import Bounds
 
 # Kafka's own constant: a join of a new member that nobody answers is forgotten after five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
@@ -29,6 +30,7 @@ class GroupSettings:
     regex_refresh_ms: int = 600_000
     share_max_size: int = 200
     share_initialize_retry_ms: int = 30_000
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -48,4 +50,9 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],
         share_max_size=config["group.share.max.size"],
         share_initialize_retry_ms=config["group.share.initialize.retry.interval.ms"],
+        bounds=Bounds(
+            config["barnabas.groups.max"],
+            config["barnabas.groups.max.members"],
+            config["barnabas.groups.max.bytes"],
+        ),
     )

@@ -20,8 +20,10 @@ from barnabas.groups.consumer.kind import ConsumerGroups
 from barnabas.groups.expiry import expired_offsets
 from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck, any_place
 from barnabas.groups.kind import GroupKind, ShardContext
+from barnabas.groups.ledger import OFFSET_BYTES
+from barnabas.groups.members import protocol_bytes
 from barnabas.groups.membership import Joining
-from barnabas.groups.offsets import Committed, Offsets
+from barnabas.groups.offsets import Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.share.kind import ShareGroups
 from barnabas.groups.step import Respond, Step
@@ -69,6 +71,7 @@ class GroupShard:
     def join(self, joining: Joining, step: Step) -> None:
         """A consumer group takes members of either protocol; an empty group of another type becomes a classic one."""
         group = self.groups.get(joining.request.group_id)
+        self.context.ledger.check_bytes(protocol_bytes(joining.protocols))
         if isinstance(group, ConsumerGroup) and group.members:
             self.consumer.classic_members.join(group, joining, step)
         elif group is None or isinstance(group, ClassicGroup):
@@ -79,6 +82,7 @@ class GroupShard:
             )
         else:
             self._join_in_place_of(group, joining, step)
+        self.context.ledger.changed(self.groups, joining.request.group_id)
 
     def _join_in_place_of(self, group: Group, joining: Joining, step: Step) -> None:
         self.classic.join(joining, step)
@@ -91,6 +95,9 @@ class GroupShard:
 
     def sync(self, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
         group = self._joined(request.group_id)
+        if request.assignments:
+            self.context.ledger.check_bytes(sum(len(one.assignment) for one in request.assignments))
+            self.context.ledger.changed(self.groups, request.group_id)
         if isinstance(group, ConsumerGroup):
             self.consumer.classic_members.sync(group, request, respond, step)
         else:
@@ -104,6 +111,7 @@ class GroupShard:
 
     def leave(self, group_id: str, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
         group = self._joined(group_id)
+        self.context.ledger.changed(self.groups, group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.classic_members.leave(group, leavers, step)
         return self.classic.leave(group, leavers, step)
@@ -121,6 +129,7 @@ class GroupShard:
         group = self.groups.get(deadline.group_id)
         if group is not None:
             self._kind(group).deadline_reached(group, deadline, step)
+            self.context.ledger.changed(self.groups, deadline.group_id)
 
     def topics_changed(self, changed: Set[str], deleted: Set[str]) -> None:
         """These topics were created, deleted (then they are in both), or have other partitions or racks."""
@@ -148,10 +157,22 @@ class GroupShard:
         self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]]
     ) -> list[CoordinatorRecord]:
         """The records of a commit; `check_commit` comes first."""
+        offsets = list(offsets)
+        self._check_room(group_id, offsets)
         return [
             offset_record(group_id, place, committed, partial(self._store, group_id, place, committed))
             for place, committed in offsets
         ]
+
+    def _check_room(self, group_id: str, offsets: list[tuple[TopicPartition, Committed]]) -> None:
+        """May these offsets be kept? Those in the place of others always may."""
+        ledger = self.context.ledger
+        ledger.check_group(group_id in self.groups)
+        longest = OFFSET_BYTES + self.settings.offset_metadata_max_bytes
+        if ledger.offset_bytes + len(offsets) * longest > ledger.bounds.size:
+            known = self.offsets.of_group(group_id)
+            more = (weight_of(committed) - weight_of(known.get(place)) for place, committed in offsets)
+            ledger.check_offsets(sum(each for each in more if each > 0))
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self.groups.get(group_id)
@@ -234,6 +255,7 @@ class GroupShard:
     ) -> None:
         if group_id not in self.groups:
             self.groups[group_id] = self.classic.new_group(group_id)
+            self.context.ledger.changed(self.groups, group_id)
         self.offsets.store(group_id, place, committed._replace(log_offset=log_offset), producer)
 
     def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
@@ -241,11 +263,14 @@ class GroupShard:
 
     def loaded(self) -> None:
         self.context.is_live = True
+        self.context.ledger.changed(self.groups, *self.groups)
         for group in self.groups.values():
             self._kind(group).loaded(group)
 
     def unloaded(self) -> None:
         self.context.deadlines.clear()
+        self.context.ledger.changed(self.groups, *self.groups)
+        self.offsets.unload()
         for group in self.groups.values():
             self._kind(group).unloaded(group)
         self.groups.clear()

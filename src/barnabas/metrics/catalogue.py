@@ -148,6 +148,20 @@ CONSUMER_GROUPS = _gauge(
 SHARE_GROUPS = _gauge(f"{_COORDINATOR}share_group_count", "Share groups in each state.", "state")
 STREAMS_GROUPS = _gauge(f"{_COORDINATOR}streams_group_count", "Streams groups in each state.", "state")
 
+# What clients can make grow, and how far
+BOUNDED_STATE = _gauge(
+    "barnabas_bounded_state",
+    "What clients can make grow and a setting bounds: groups, members, member and offset bytes, partitions of "
+    "sessions, producer ids.",
+    "what",
+)
+STATE_BOUNDS = _gauge("barnabas_bounded_state_limit", "How far it may grow.", "what")
+STATE_REFUSED = _counter(
+    "barnabas_bounded_state_refused_total",
+    "How often a client was refused for that, or something was forgotten in its favour.",
+    "what",
+)
+
 # Compaction
 MAX_DIRTY_PERCENT = _gauge(
     "kafka_log_logcleanermanager_max_dirty_percent",

@@ -20,6 +20,7 @@ from barnabas.metrics import catalogue
 from barnabas.metrics.catalogue import Metric
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.replication.partition import Partition
+from barnabas.server.bounds import declare_bounds_metrics
 from barnabas.server.group_metrics import declare_group_metrics
 from barnabas.server.http import MonitoringServer
 from barnabas.server.loop import LoopMonitor
@@ -44,6 +45,7 @@ class Monitoring:
         declare_replica_metrics(registry, broker)
         declare_group_metrics(registry, broker)
         declare_transaction_metrics(registry, broker)
+        declare_bounds_metrics(registry, broker)
         declare_network_metrics(registry, broker)
         declare_process_metrics(registry, broker)
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()

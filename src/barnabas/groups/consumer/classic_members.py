@@ -27,7 +27,7 @@ from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import UNKNOWN_MEMBER
-from barnabas.groups.kind import GroupKind
+from barnabas.groups.kind import GroupKind, check_room_for_all
 from barnabas.groups.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
 from barnabas.groups.step import Respond, Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
@@ -89,6 +89,7 @@ class ClassicMembers:
                 f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
                 "migration is disabled.",
             )
+        check_room_for_all(self._context, group, member_id)
         if len(group.members) >= settings.consumer_max_size and member_id not in group.members:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(request.protocol_type, [one.name for one in request.protocols]):

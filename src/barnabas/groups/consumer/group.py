@@ -11,6 +11,8 @@ from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.consumer.records import group_tombstones
 from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.ledger import Weight
+from barnabas.groups.members import protocol_bytes
 from barnabas.groups.modern import Assignment, ModernGroup
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
 from barnabas.types import TopicPartition, Uuid
@@ -42,6 +44,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         if not self.resolved:
             return names
         return names | {topic for resolved in self.resolved.values() for topic in resolved.topics}
+
+    def weight(self) -> Weight:
+        members, size = super().weight()
+        said = (len(member.pattern) for member in self.members.values())
+        classic = (
+            protocol_bytes(member.classic.protocols) for member in self.members.values() if member.classic
+        )
+        return Weight(members, size + sum(said) + sum(classic))
 
     def topics_of(self, member: ConsumerMember) -> Set[str]:
         """By name and by pattern."""

@@ -11,7 +11,7 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.kind import GroupKind
+from barnabas.groups.kind import GroupKind, check_room_for_all
 from barnabas.groups.members import Client
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, check_member_epoch
 from barnabas.groups.step import Respond, Step
@@ -74,6 +74,7 @@ class Heartbeats:
         step.answer(respond, self._response(request, before, after))
 
     def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        check_room_for_all(self._context, group, member_id)
         largest = self._context.settings.consumer_max_size
         if len(group.members) >= largest and member_id not in group.members:
             raise KafkaError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.kind import GroupKind
+from barnabas.groups.kind import GroupKind, check_room_for_all
 from barnabas.groups.members import Client
 from barnabas.groups.modern import JOINING, LEAVING, Assignment, may_assign
 from barnabas.groups.share.assignor import assign
@@ -121,6 +121,7 @@ class Heartbeats:
         return self._kind.find(group_id)
 
     def _check_room(self, group: ShareGroup, member_id: str) -> None:
+        check_room_for_all(self._context, group, member_id)
         largest = self._context.settings.share_max_size
         if len(group.members) >= largest and member_id not in group.members:
             raise KafkaError(

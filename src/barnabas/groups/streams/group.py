@@ -7,6 +7,7 @@ from collections.abc import Mapping, Set
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import GroupState, ModernGroup
 from barnabas.groups.streams.configured import ConfiguredTopology
 from barnabas.groups.streams.members import StreamsMember
@@ -51,6 +52,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     def subscribed_topics(self) -> Set[str]:
         return frozenset() if self.topology is None else self.topology.required_topics
+
+    def weight(self) -> Weight:
+        members, size = super().weight()
+        return Weight(members, size + (0 if self.topology is None else self.topology.size))
 
     def consumes(self, topic: str) -> bool:
         """Offsets of an empty group may expire and be deleted."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.awaited import Awaited, Deadline
 from barnabas.groups.group import Committer, GroupType, PlaceCheck
-from barnabas.groups.kind import GroupKind, Replay
+from barnabas.groups.kind import GroupKind, Replay, check_room_for_all
 from barnabas.groups.members import Client
 from barnabas.groups.modern import JOINING, LEAVING, may_assign
 from barnabas.groups.step import Step
@@ -76,6 +76,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         return group
 
     def _check_room(self, group: StreamsGroup, member_id: str) -> None:
+        check_room_for_all(self.context, group, member_id)
         most = self.context.settings.streams_max_size
         if len(group.members) >= most and member_id not in group.members:
             raise KafkaError(

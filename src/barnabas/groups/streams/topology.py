@@ -44,6 +44,11 @@ class Topology:
         )
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of memory, about: as many as it takes to say."""
+        return len(repr(self.subtopologies))
+
+    @cached_property
     def readers(self) -> dict[str, str]:
         """Which subtopology reads a topic: its commits are about that topic."""
         return {

@@ -1,0 +1,123 @@
+"""How much all groups of a broker hold in memory, and how much they may.
+
+Anybody may invent groups, members, and things that members say of themselves, so these have bounds for all together:
+groups and members by their number (`barnabas.groups.max`, `barnabas.groups.max.members`), what they have said and
+committed by its bytes (`barnabas.groups.max.bytes`). Groups are weighed where their members change, and not before
+somebody new asks for room: a heartbeat costs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+
+MEMBER_BYTES = 1000  # what a member takes in memory that has said nothing
+OFFSET_BYTES = 350  # an offset without metadata
+UNBOUNDED = 2**63 - 1
+
+
+class Weight(NamedTuple):
+    """Members include those who were given an id and have not come back with it (KIP-394)."""
+
+    members: int
+    size: int
+
+
+NOTHING = Weight(0, 0)
+
+
+class Weighed(Protocol):
+    def weight(self) -> Weight: ...
+
+
+class Bounds(NamedTuple):
+    groups: int = UNBOUNDED
+    members: int = UNBOUNDED
+    size: int = UNBOUNDED
+
+
+class Ledger:
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
+        self.offset_bytes = 0
+        """Moved by the offset stores."""
+        self.refused: Counter[str] = Counter()
+        self._members = self._member_bytes = 0
+        self._weights: dict[str, Weight] = {}
+        self._changed: dict[str, Mapping[str, Weighed]] = {}
+
+    def changed(self, groups: Mapping[str, Weighed], *group_ids: str) -> None:
+        """These groups have other members, or what they say has changed; `groups` knows them if they still exist."""
+        for group_id in group_ids:
+            self._changed[group_id] = groups
+
+    # -- totals -------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> int:
+        self._weigh()
+        return len(self._weights)
+
+    @property
+    def members(self) -> int:
+        self._weigh()
+        return self._members
+
+    @property
+    def member_bytes(self) -> int:
+        self._weigh()
+        return self._member_bytes
+
+    def _weigh(self) -> None:
+        while self._changed:
+            group_id, groups = self._changed.popitem()
+            group = groups.get(group_id)
+            before = self._weights.pop(group_id, NOTHING)
+            after = NOTHING if group is None else group.weight()
+            if group is not None:
+                self._weights[group_id] = after
+            self._members += after.members - before.members
+            self._member_bytes += after.size - before.size
+
+    # -- room ---------------------------------------------------------------------------------------
+
+    def check_group(self, is_known: bool) -> None:
+        if not is_known and self.groups >= self.bounds.groups:
+            raise self._full("groups", f"as many groups as barnabas.groups.max allows ({self.bounds.groups})")
+
+    def check_member(self, is_known: bool) -> None:
+        """May somebody join? Who is in already always may."""
+        if not is_known and self.members >= self.bounds.members:
+            most = self.bounds.members
+            raise self._full(
+                "members", f"as many members of groups as barnabas.groups.max.members allows ({most})"
+            )
+
+    def check_bytes(self, wanted: int) -> None:
+        """May members say so much more?"""
+        if self.member_bytes + wanted > self.bounds.size:
+            most = self.bounds.size
+            raise self._full(
+                "bytes", f"as much of its groups in memory as barnabas.groups.max.bytes allows ({most})"
+            )
+
+    def check_offsets(self, wanted: int) -> None:
+        if wanted and self.offset_bytes + wanted > self.bounds.size:
+            refusal = self._full(
+                "offsets", f"as many offsets as barnabas.groups.max.bytes allows ({self.bounds.size})"
+            )
+            raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, refusal.message)
+
+    def _full(self, what: str, text: str) -> KafkaError:
+        self.refused[what] += 1
+        return KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"this broker has {text}: delete groups that nobody uses, or raise the setting",
+        )
+
+
+def text_bytes(texts: Iterable[str | None]) -> int:
+    return sum(len(text) for text in texts if text)
