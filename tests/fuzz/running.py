@@ -81,9 +81,10 @@ class Findings:
         return self.frames / max(time.monotonic() - self.began, 1e-9)
 
     def add(self, failure: Failure) -> bool:
-        """Is it new?"""
+        """Is it new? One that is not known takes the place of one that is."""
         self.times[failure.key] += 1
-        if failure.key in self.failures:
+        before = self.failures.get(failure.key)
+        if before is not None and (is_known(failure) or not is_known(before)):
             return False
         self.failures[failure.key] = failure
         return True
@@ -285,7 +286,7 @@ class Run:
 
     def _is_old(self, found: list[Failure]) -> bool:
         """Everything that this frame does has been reported."""
-        if all(failure.key in self.findings.failures for failure in found):
+        if all(failure.key in self.findings.failures and is_known(failure) for failure in found):
             self.findings.times.update(failure.key for failure in found)
             return True
         return False

@@ -147,6 +147,7 @@ def _nothing_known(index: int) -> DescribeShareGroupOffsetsResponsePartition:
 
 
 async def _described(broker: Broker, key: ShareKey) -> DescribeShareGroupOffsetsResponsePartition:
+    await asyncio.sleep(0)  # an answer from memory would not let others have their turn
     persister = broker.coordinators.share_partitions.persister
     try:
         stored: StoredState = await _answer(lambda done: persister.summary(key, done))
@@ -219,7 +220,7 @@ async def alter_share_group_offsets(
 def _known_partitions(
     broker: Broker, message: AlterShareGroupOffsetsRequest
 ) -> tuple[Partitions, dict[ShareKey, int]]:
-    partitions: dict[Uuid, NamedPartitions] = {}
+    indexes: dict[str, set[int]] = {}  # by the name of a topic, which may come more than once
     offsets: dict[ShareKey, int] = {}
     for wanted in message.topics:
         topic = broker.image.topics.get(wanted.topic_name)
@@ -227,10 +228,12 @@ def _known_partitions(
             continue
         for each in wanted.partitions:
             if topic.partition(each.partition_index) is not None:
+                indexes.setdefault(topic.name, set()).add(each.partition_index)
                 offsets[ShareKey(message.group_id, topic.topic_id, each.partition_index)] = each.start_offset
-        known = frozenset(key.partition for key in offsets if key.topic_id == topic.topic_id)
-        if known:
-            partitions[topic.topic_id] = NamedPartitions(topic.name, known)
+    partitions: dict[Uuid, NamedPartitions] = {
+        broker.image.topics[name].topic_id: NamedPartitions(name, frozenset(known))
+        for name, known in indexes.items()
+    }
     return partitions, offsets
 
 
