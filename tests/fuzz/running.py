@@ -18,6 +18,7 @@ from tests.fuzz.damaging import damaged
 from tests.fuzz.driving import Cost, Hung, Talk, Target
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import (
+    TRIES,
     Failure,
     alone,
     api_of,
@@ -154,9 +155,9 @@ class Run:
 
     def run(self, frames: int, seconds: float = float("inf"), *, replay: bool = True) -> Findings:
         """What is known first, each alone; then whatever the seed says."""
-        deadline = time.monotonic() + seconds
         if replay:
             self.replay()
+        deadline = time.monotonic() + seconds
         while self.findings.frames < frames and time.monotonic() < deadline:
             self.step()
             self.progress()
@@ -172,13 +173,22 @@ class Run:
         self._recent = [frame for _, frame in kept if len(frame) < 100_000]
 
     def try_alone(self, frame: bytes) -> list[Failure]:
-        found = confirmed(self.target, frame)
+        found = alone(self.target, frame)
+        if not all(map(is_known, found)):
+            found = self._confirmed(frame, found)
         self.findings.frames += 1
         for failure in found:
             self._report(failure)
         if any(failure.kind == "hung" for failure in found):
             self.close()
         return found
+
+    def _confirmed(self, frame: bytes, first: list[Failure]) -> list[Failure]:
+        """A broker that has hung is gone, and once is enough; anything else must happen every time."""
+        if any(failure.kind == "hung" for failure in first):
+            return first
+        again = confirmed(self.target, frame, TRIES - 1)
+        return [failure for failure in again if failure.kind in {each.kind for each in first}]
 
     def step(self) -> None:
         """One connection's frames."""
@@ -272,6 +282,9 @@ class Run:
     def _look_closer(self, cost: Cost) -> None:
         """Who was it? The frames that the broker names first, then the largest."""
         named = {cost.culprit, *(number for number, _ in cost.complaints)}
+        culprit = next((frame for frame in self._unjudged if correlation_id(frame) == cost.culprit), None)
+        if culprit is not None and self._is_old(over(cost, culprit)):
+            return
         suspects = sorted(self._unjudged, key=lambda frame: (correlation_id(frame) not in named, -len(frame)))
         for frame in suspects[: len(named) + OTHER_SUSPECTS]:
             found = over(self._cost_alone(frame), frame)
@@ -281,12 +294,12 @@ class Run:
                 return
         self.findings.noise["; ".join(failure.kind for failure in over(cost, b""))] += 1
         for number, text in cost.complaints:  # it takes more than one frame, and a traceback is never right
-            culprit = next((frame for frame in suspects if correlation_id(frame) == number), b"")
-            self._report(Failure(name_of(culprit), "log", text, culprit))
+            latest = next((frame for frame in suspects if correlation_id(frame) == number), b"")
+            self._report(Failure(name_of(latest), "log", text, latest))
 
     def _is_old(self, found: list[Failure]) -> bool:
         """Everything that this frame does has been reported."""
-        if all(failure.key in self.findings.failures and is_known(failure) for failure in found):
+        if found and all(failure.key in self.findings.failures and is_known(failure) for failure in found):
             self.findings.times.update(failure.key for failure in found)
             return True
         return False

@@ -31,6 +31,7 @@ from tests.fuzz.world import BROKER_ID
 
 BROKER = 4  # the resource type
 MEGABYTE = 1_000_000
+LONG_ARRAY = 100_000
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
@@ -82,11 +83,12 @@ def _produce(records: bytes, topic: str = "known") -> bytes:
 
 
 def _empty_topics(size: int) -> bytes:
+    """In arrays that are not too long by themselves."""
     topic = AddPartitionsToTxnTopic(name="", partitions=[])
     transaction = AddPartitionsToTxnTransaction(
-        transactional_id="payments", producer_id=1, producer_epoch=0, topics=[topic] * (size // 3)
+        transactional_id="payments", producer_id=1, producer_epoch=0, topics=[topic] * LONG_ARRAY
     )
-    return frame(AddPartitionsToTxnRequest(transactions=[transaction]), 4)
+    return frame(AddPartitionsToTxnRequest(transactions=[transaction] * (size // 3 // LONG_ARRAY)), 4)
 
 
 def _forged_lines() -> bytes:

@@ -50,6 +50,7 @@ def mutant() -> Iterator[Target]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
     run = Run(SEED)
     try:
@@ -61,6 +62,7 @@ def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.randoms(use_true_random=False), st.sampled_from(HANDLERS))
 def test_any_valid_message_costs_what_it_weighs(
