@@ -51,6 +51,7 @@ SERVED = tuple(f"barnabas.{package}" for package in SERVING)
 MAY_IMPORT_RE = (
     "barnabas.server.handlers.versions",  # names of clients' software
     "barnabas.server.share_reset",  # durations
+    "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
     "barnabas.config.checks", "barnabas.config.listeners", "barnabas.config.properties", "barnabas.config.setting",
     "barnabas.log.compaction.alike",  # records that look alike, without a choice in the pattern

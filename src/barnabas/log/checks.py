@@ -60,25 +60,27 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
         raise _invalid(
             f"the batch says it has {count} records, and offsets for {header.last_offset_delta + 1}"
         )
-    codec = header.attributes & COMPRESSION_MASK
-    least = count * SMALLEST_RECORD
-    if (
-        least > (size - HEADER_SIZE) * _RATIOS[codec]
-        or least > largest_data
-        or (codec and batch[HEADER_SIZE:_BEGINNING_END] != _BEGINNINGS[codec])
-    ):
-        _check_data(batch, header, largest_data)
+    if codec := header.attributes & COMPRESSION_MASK:
+        least = count * SMALLEST_RECORD
+        if (
+            least > (size - HEADER_SIZE) * _RATIOS[codec]
+            or least > largest_data
+            or batch[HEADER_SIZE:_BEGINNING_END] != _BEGINNINGS[codec]
+        ):
+            _check_compressed(batch, header, largest_data)
+    elif count * SMALLEST_RECORD > size - HEADER_SIZE:
+        raise _too_many_records(header, size - HEADER_SIZE)
     return header
 
 
-def _check_data(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
+def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
     """Neither garbage with the name of a codec, nor more records than can come out."""
     codec = header.compression
     data = batch[HEADER_SIZE:]
-    if codec and not begins_like(codec, data):
+    if not begins_like(codec, data):
         name = Codec(codec).name.lower() if codec in HIGHEST_RATIO else f"codec {codec}, which there is not"
         raise _invalid(f"the records of the batch are not compressed with {name}, as its attributes say")
-    most = min(len(data) * HIGHEST_RATIO[codec], largest_data) if codec else len(data)
+    most = min(len(data) * HIGHEST_RATIO[codec], largest_data)
     if header.record_count * SMALLEST_RECORD > most:
         raise _too_many_records(header, most)
 

@@ -10,7 +10,6 @@ and needs no GIL. numba takes a second and 100 MB to load, so the compiled walk 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -165,7 +164,9 @@ def load_compiled() -> bool:
     global _tried
     _tried = True
     if find_spec("numba") is not None:
-        set_compiled(import_module("barnabas.records.columnar.walk_kernels").walk_compiled)
+        from barnabas.records.columnar.walk_kernels import walk_compiled  # what imports numba is an extra
+
+        set_compiled(walk_compiled)
     return _compiled is not None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
 from barnabas.groups.topics import Topics
+from barnabas.log_lines import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.server.forwarding import create_topics
 from barnabas.server.internal_topics import internal_topic
@@ -28,7 +28,7 @@ from barnabas.server.transaction_coordinator import TransactionCoordinator
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
 
 
 class _Led(NamedTuple):

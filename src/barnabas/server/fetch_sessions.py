@@ -96,7 +96,8 @@ class FetchEntry:
 
 class FetchSession:
     __slots__ = (
-        "ends_now", "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica", "uses_topic_ids",
+        "counted", "ends_now", "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica",
+        "uses_topic_ids",
     )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
@@ -108,12 +109,12 @@ class FetchSession:
         self.ends_now = False  # what waits is answered even if there is nothing new
         self.full = True  # the next answer names every partition, not only those with news
         self.entries: dict[EntryKey, FetchEntry] = {}
+        self.counted = 0  # of its partitions, in the sum of all sessions
         self.ready: dict[FetchEntry, None] = {}
         self.on_ready: Callable[[], None] | None = None
 
-    def update(self, request: FetchRequest) -> int:
-        """Add, change and forget partitions as the request says; by how many there are more now."""
-        before = len(self.entries)
+    def update(self, request: FetchRequest) -> None:
+        """Add, change and forget partitions as the request says."""
         for topic in request.topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if self.uses_topic_ids else topic.topic, wanted.partition)
@@ -126,7 +127,6 @@ class FetchSession:
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 self._forget((forgotten.topic_id if self.uses_topic_ids else forgotten.topic, index))
-        return len(self.entries) - before
 
     def _forget(self, key: EntryKey) -> None:
         entry = self.entries.pop(key, None)
@@ -184,14 +184,18 @@ class FetchSessions:
             session = self._single_use(uses_topic_ids)
         else:
             session = self._continue(request, uses_topic_ids)
-        added = session.update(request)
-        if added and session.id != NO_SESSION:
-            self._count(session, added, replica)
+        session.update(request)
+        if session.id != NO_SESSION:
+            self.count(session, replica)
         return session
 
-    def _count(self, session: FetchSession, added: int, replica: int) -> None:
-        """A session that outgrows the room for all ends; its client fetches without one, as Kafka's do when slots are
-        missing."""
+    def count(self, session: FetchSession, replica: int) -> None:
+        """Take account of a session's partitions. One that outgrows the room for all ends; its client fetches without
+        one, as Kafka's do when slots are missing."""
+        added = len(session.entries) - session.counted
+        if not added or session.id not in self._sessions:
+            return
+        session.counted += added
         self.partition_count += added
         if self.partition_count > self.most_partitions and replica == NO_REPLICA and added > 0:
             self.refused += 1
@@ -269,7 +273,7 @@ class FetchSessions:
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.partition_count -= len(session.entries)
+            self.partition_count -= session.counted
             session.close()
 
     def _new_id(self) -> int:

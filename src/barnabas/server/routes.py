@@ -86,7 +86,10 @@ class Route:
         start = bytearray(self.response_start)
         parts: list[Part] = []
         rest = encode(response, start, parts)
-        return self._framed(correlation_id, start, parts, rest)
+        if parts:
+            return self._framed(correlation_id, start, parts, rest)
+        _RESPONSE_START.pack_into(start, 0, len(start) - 4, correlation_id)
+        return (start,)
 
     def write_in_steps(self, correlation_id: int, response: Message) -> Generator[None, None, Sequence[Part]]:
         """The same for a response of many elements."""

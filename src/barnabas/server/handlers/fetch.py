@@ -103,6 +103,10 @@ async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest
         message.max_wait_ms = min(message.max_wait_ms, wait_ms)
     for part in parts_of(message):
         session.update(part)
+        try:
+            broker.fetch_sessions.count(session, replica)
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code)
         if replica >= 0:
             _note_progress(broker, session, part, epoch)
         if turn.is_over:

@@ -109,7 +109,9 @@ def _append_all(
     responses = [batch.append_topic(topic) for topic in message.topic_data]
     if batch.held:
         return _append_held(batch, message, responses)
-    return _answer(batch, message, responses)
+    if batch.unsafe or batch.acks == NO_ACKNOWLEDGEMENT:
+        return _answer(batch, message, responses)
+    return ProduceResponse(responses)
 
 
 async def _append_held(
