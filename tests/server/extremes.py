@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from barnabas.protocol.schema import Field, Message, StructType
+from barnabas.protocol.schema import Field, StructType
+from barnabas.server import collector
 from barnabas.server.handlers import HANDLERS
 from barnabas.server.routes import ELEMENTS_OF_ONE_TURN, Handler
 from barnabas.types import Uuid
@@ -117,6 +120,19 @@ def _element(field: Field, version: int, values: dict[str, Any], known: bool) ->
     return 0
 
 
+@contextmanager
+def sparing() -> Iterator[None]:
+    """The collector as it is in a process that is a broker."""
+    before = gc.get_threshold()
+    collector.collect_rarely()
+    collector.keep_all()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
 class Steps:
     """The longest step of the loop's thread since `restart`, in seconds of its CPU."""
 
@@ -157,7 +173,3 @@ def _receive(connection: socket.socket, count: int) -> bytes:
             return b""
         received += some
     return bytes(received)
-
-
-def message_of(extreme: Extreme) -> type[Message]:
-    return extreme.handler.request_class

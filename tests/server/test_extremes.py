@@ -6,51 +6,34 @@ is tested here without anybody's doing.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.server import collector
 from barnabas.server.heavy import Budget
 from barnabas.server.routes import ELEMENTS_AT_ONCE
 from barnabas.testing import EmbeddedBroker
-from tests.server.extremes import Extreme, Steps, ask, extremes
+from tests.server.extremes import Extreme, Steps, ask, extremes, sparing
 
 LONGEST_STEP = 0.050
 LARGE = 3_000
 TRANSACTION_MARKERS = "WriteTxnMarkers"  # each is written to a log: of as many as may be, in fifteen seconds
 
 
-@pytest.fixture
-def sparing() -> Iterator[None]:
-    """The collector as it is in a process that is a broker."""
-    before = gc.get_threshold()
-    collector.collect_rarely()
-    collector.keep_all()
-    yield
-    gc.set_threshold(*before)
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("sparing")
 def test_no_array_of_any_request_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [extreme for extreme in extremes() if TRANSACTION_MARKERS not in extreme.label]
     assert _long_steps(chosen, LARGE, monkeypatch) == []
 
 
 @pytest.mark.extended
-@pytest.mark.usefixtures("sparing")
 def test_no_array_of_the_largest_requests_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _long_steps(list(extremes()), Budget().elements, monkeypatch) == []
 
 
 def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch) -> list[str]:
     found = []
-    with EmbeddedBroker() as broker:
+    with sparing(), EmbeddedBroker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic("known", 2, 1)])["known"].result(30)
         topic_id = _topic_id(admin)

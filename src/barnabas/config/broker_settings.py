@@ -131,7 +131,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             "Requests that take longer than this, besides the time they asked to wait, are logged. 0 logs "
             "none.",
             AtLeast(0), mode=_CLUSTER_WIDE),
-    Setting("barnabas.request.max.elements", Kind.INT, "100000",
+    Setting("barnabas.request.max.elements", Kind.INT, "150000",
             "The elements that all arrays of one request may have together; enough to create 5,000 topics with "
             "their settings, or to commit 50,000 offsets. Requests that cannot be served in parts (joining a "
             "group, say) may have 10,000.", AtLeast(10_000), mode=_CLUSTER_WIDE),

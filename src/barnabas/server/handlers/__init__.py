@@ -226,7 +226,7 @@ HANDLERS: tuple[Handler, ...] = (
         7,
         by_controller(topics.create_topics),
         cut_at(("topics", "topics", ("name",)), repeats=TWICE),
-        of=100,
+        of=50,
     ),
     _in_slices(
         DeleteTopicsRequest,
@@ -341,7 +341,15 @@ HANDLERS: tuple[Handler, ...] = (
         cut_at(("topics", "responses", ("name",)), _OF_PARTITIONS, repeats=ALL),
         of=200,
     ),
-    Handler(ListPartitionReassignmentsRequest, 0, 0, cluster.list_partition_reassignments),
+    # Kafka's tool names every partition when it describes topics.
+    _in_slices(
+        ListPartitionReassignmentsRequest,
+        0,
+        0,
+        cluster.list_partition_reassignments,
+        cut_at(_OF_TOPICS, ("partition_indexes", "partitions")),
+        of=ELEMENTS_AT_ONCE,
+    ),
     _in_slices(
         AlterPartitionRequest,
         2,

@@ -57,8 +57,9 @@ async def create_topics(
         )
     except KafkaError as error:
         results = {topic.name: error for topic in message.topics}
+    shared: _Rows = {}
     return CreateTopicsResponse(
-        topics=[_creation_result(broker, name, result) for name, result in results.items()]
+        topics=[_creation_result(broker, name, result, shared) for name, result in results.items()]
     )
 
 
@@ -72,7 +73,12 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _creation_result(broker: Broker, name: str, result: CreatedTopic | KafkaError) -> CreatableTopicResult:
+_Rows = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
+
+
+def _creation_result(
+    broker: Broker, name: str, result: CreatedTopic | KafkaError, shared: _Rows
+) -> CreatableTopicResult:
     if isinstance(result, KafkaError):
         return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message or None)
     return CreatableTopicResult(
@@ -81,11 +87,19 @@ def _creation_result(broker: Broker, name: str, result: CreatedTopic | KafkaErro
         error_message=None,
         num_partitions=len(result.state.partitions),
         replication_factor=result.replication_factor,
-        configs=_configs(broker, result),
+        configs=_configs(broker, result, shared),
     )
 
 
-def _configs(broker: Broker, created: CreatedTopic) -> list[CreatableTopicConfigs]:
+def _configs(broker: Broker, created: CreatedTopic, shared: _Rows) -> list[CreatableTopicConfigs]:
+    """All settings of a topic; topics with the same ones of their own share them."""
+    key = tuple(created.configs.items())
+    if key not in shared:
+        shared[key] = _rows(broker, created)
+    return shared[key]
+
+
+def _rows(broker: Broker, created: CreatedTopic) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name,

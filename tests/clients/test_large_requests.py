@@ -1,0 +1,84 @@
+"""What honest administrators ask of large clusters: Metadata of 50,000 partitions, CreateTopics of 5,000."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.cluster.image import PartitionState, TopicState
+from barnabas.testing import EmbeddedBroker
+from barnabas.types import new_uuid
+from tests.apache_kafka import run_tool
+from tests.kafka_jars import requires_java
+from tests.server.extremes import Steps, sparing
+
+TOPICS = 5_000
+PARTITIONS_OF_EACH = 10
+LONGEST_STEP = 0.050
+TIMEOUT = 100
+TOOL = "org.apache.kafka.tools.TopicCommand"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with sparing(), EmbeddedBroker() as broker:
+        yield broker
+
+
+def give_topics(broker: EmbeddedBroker) -> None:
+    """Topics of a broker that is not there: in the metadata, without a file anywhere."""
+    partition = PartitionState((2,), (2,), 2, 0, 0)
+    topics = [
+        TopicState(f"topic-{number}", new_uuid(), (partition,) * PARTITIONS_OF_EACH)
+        for number in range(TOPICS)
+    ]
+    running = broker._running_broker()
+    running.image = msgspec.structs.replace(
+        running.image,
+        topics={topic.name: topic for topic in topics},
+        topic_names_by_id={topic.topic_id: topic.name for topic in topics},
+    )
+
+
+@pytest.mark.slow
+def test_clients_see_the_metadata_of_fifty_thousand_partitions(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.list_topics(timeout=TIMEOUT)
+    give_topics(broker)
+    admin.list_topics(timeout=TIMEOUT)  # compiles what it needs
+    steps = Steps(monkeypatch)
+    found = admin.list_topics(timeout=TIMEOUT).topics
+    assert sum(len(topic.partitions) for topic in found.values()) == TOPICS * PARTITIONS_OF_EACH
+    assert steps.longest < LONGEST_STEP, f"{steps.longest * 1000:.0f} ms in {steps.what}"
+
+
+@pytest.mark.slow
+@requires_java
+def test_kafkas_admin_lists_and_describes_fifty_thousand_partitions(broker: EmbeddedBroker) -> None:
+    give_topics(broker)
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    assert len(run_tool(TOOL, *server, "--list", timeout=TIMEOUT).check().stdout.split()) == TOPICS
+    described = run_tool(TOOL, *server, "--describe", timeout=TIMEOUT).check().stdout
+    assert described.count("\tPartition: ") == TOPICS * PARTITIONS_OF_EACH
+
+
+@pytest.mark.slow
+def test_five_thousand_topics_are_created_by_one_request(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    configs = {"retention.ms": "1000000", "cleanup.policy": "delete", "segment.bytes": "1048576"}
+    wanted = [NewTopic(f"topic-{number}", 10, 1, config=configs) for number in range(TOPICS)]
+    admin.create_topics(wanted[:200], validate_only=True)["topic-0"].result(TIMEOUT)  # compiles what it needs
+    steps = Steps(monkeypatch)
+    created = admin.create_topics(wanted, validate_only=True, request_timeout=TIMEOUT)
+    for future in created.values():
+        future.result(TIMEOUT)
+    assert len(created) == TOPICS
+    assert steps.longest < LONGEST_STEP, f"{steps.longest * 1000:.0f} ms in {steps.what}"
