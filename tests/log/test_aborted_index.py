@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
@@ -43,6 +43,7 @@ def one_by_one(entries: list[AbortedTransaction], start: int, end: int) -> list[
     ]
 
 
+@settings(deadline=None)
 @given(histories(), st.integers(0, 90), st.integers(0, 90))
 def test_a_search_finds_what_looking_at_all_finds(
     entries: list[AbortedTransaction], start: int, end: int
@@ -55,6 +56,7 @@ def test_a_search_finds_what_looking_at_all_finds(
     assert list(index.ended_by(start)) == [entry for entry in entries if entry.last_offset <= start]
 
 
+@settings(deadline=None)
 @given(histories(), st.randoms(), st.integers(0, 90), st.integers(0, 90))
 def test_the_order_in_a_file_does_not_matter(
     entries: list[AbortedTransaction], chance: object, start: int, end: int
@@ -64,6 +66,7 @@ def test_the_order_in_a_file_does_not_matter(
     assert set(index.between(start, end)) == set(one_by_one(entries, start, end))
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(AbortedTransaction, LONGS, LONGS, LONGS, LONGS), max_size=20), LONGS, LONGS)
 def test_any_numbers_are_written_as_kafka_does_and_only_what_overlaps_is_found(
     entries: list[AbortedTransaction], start: int, end: int

@@ -56,8 +56,9 @@ def test_a_time_index_holds_timestamp_and_relative_offset() -> None:
 
 def test_a_producer_snapshot_has_version_1_and_a_checksum() -> None:
     producer = Producer(7, 2)
-    producer.remember(2, RememberedBatch(last_sequence=41, last_offset=99, offset_delta=9, timestamp=1234))
-    producer.last_append_ms = 1250
+    producer.remember(
+        2, RememberedBatch(last_sequence=41, last_offset=99, offset_delta=9, timestamp=1234), 1250
+    )
     producer.coordinator_epoch = 3
     producer.transaction_start = 90
     data = encode_snapshot([producer])

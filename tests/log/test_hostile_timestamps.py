@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
@@ -56,6 +56,7 @@ def in_memory(config: LogConfig | None = None) -> Log:
 # -- retention ------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=8))
 def test_a_segment_written_just_now_goes_only_if_its_latest_record_is_old(
     times: list[tuple[int, int]],
@@ -69,6 +70,7 @@ def test_a_segment_written_just_now_goes_only_if_its_latest_record_is_old(
     assert log.log_end_offset == len(times)
 
 
+@settings(deadline=None)
 @given(st.lists(timestamps, min_size=1, max_size=8))
 def test_no_segment_stays_for_ever(times: list[int]) -> None:
     log = in_memory(LogConfig(retention_ms=7 * DAY))
@@ -125,6 +127,7 @@ def test_timestamps_that_jump_make_no_file_for_each_batch() -> None:
     assert len(log.segments) == SEGMENTS_BY_RECORD_TIME + 1
 
 
+@settings(deadline=None)
 @given(st.lists(timestamps, max_size=50))
 def test_whatever_the_timestamps_are_each_record_can_be_read(times: list[int]) -> None:
     log = in_memory(LogConfig(segment_ms=1000))
@@ -159,6 +162,7 @@ def test_a_start_does_not_roll_what_has_no_time() -> None:
 # -- searches -------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=8), timestamps)
 def test_every_search_ends_with_a_record_that_can_be_told(times: list[tuple[int, int]], wanted: int) -> None:
     log = in_memory(LogConfig(index_interval_bytes=0, segment_bytes=4 * (HEADER_SIZE + 20)))
@@ -180,6 +184,7 @@ def test_a_batch_that_cannot_be_read_is_found_by_what_it_says() -> None:
     assert log.offset_for_timestamp(NOW - 1) == (1, NOW, 0)
 
 
+@settings(deadline=None)
 @given(timestamps, st.lists(timestamps, min_size=1, max_size=6))
 def test_indexes_with_any_timestamps_are_the_same_after_a_start(first: int, times: list[int]) -> None:
     fs = FaultyFileSystem()
@@ -199,6 +204,7 @@ def test_indexes_with_any_timestamps_are_the_same_after_a_start(first: int, time
 # -- producers ------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(timestamps, min_size=1, max_size=5))
 def test_producers_are_remembered_and_forgotten_whatever_their_records_say(times: list[int]) -> None:
     log = in_memory()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
@@ -164,6 +164,7 @@ def test_a_snapshot_keeps_when_a_producer_was_last_heard_of() -> None:
     assert [producer.last_append_ms for producer in get(logs).producers] == [NOW - 1000]
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_snapshot_with_any_time_in_it_counts_as_no_later_than_the_file(timestamp: int) -> None:
     producer = Producer(7, 0)

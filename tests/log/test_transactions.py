@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
@@ -188,6 +188,7 @@ happenings = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(happenings)
 def test_the_first_unstable_offset_is_that_of_the_earliest_transaction_that_matters(
     story: list[tuple[str, int]],

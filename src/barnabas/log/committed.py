@@ -34,7 +34,7 @@ def read_committed(
 ) -> tuple[Slice, list[tuple[int, int]]]:
     """As `Log.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
     data = read_slice(log, offset, max_bytes, upper_offset, at_least_one)
-    if not isinstance(data, FileSlice):
+    if not isinstance(data, FileSlice) or (offset >= log.tail.start and log.active.aborts_nothing):
         return data, []
     with log.disk():
         found = list(islice(_aborted(log, offset, upper_offset), MOST_LISTED + 1))

@@ -78,10 +78,10 @@ class Producer:
         "coordinator_epoch",
         "epoch",
         "last_append_ms",
-        "last_timestamp",
         "marker_offset",
+        "marker_timestamp",
+        "move_at_ms",
         "next_sequence",
-        "ordered_ms",
         "producer_id",
         "transaction_start",
     )
@@ -92,14 +92,14 @@ class Producer:
         self.batches: deque[RememberedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
-        self.last_timestamp = NO_TIMESTAMP
         self.last_append_ms = 0
         """By our clock; from a file, as near as is known."""
-        self.ordered_ms = 0
-        """When it was last moved behind all others."""
+        self.move_at_ms = 0
+        """From then on the next batch moves it behind all others."""
         self.transaction_start: int | None = None
         self.marker_offset = NO_MARKER
         """Of the last marker since the start: who waited to join a transaction sees that it is over."""
+        self.marker_timestamp = NO_TIMESTAMP
 
     @property
     def last_sequence(self) -> int:
@@ -108,6 +108,13 @@ class Producer:
     @property
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
+
+    @property
+    def last_timestamp(self) -> int:
+        """Of its last batch or marker; what a client says it is, if it was a batch."""
+        if self.batches and self.last_offset > self.marker_offset:
+            return self.batches[-1].timestamp
+        return self.marker_timestamp
 
     def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
         for batch in self.batches:
@@ -118,12 +125,12 @@ class Producer:
                 return batch
         return None
 
-    def remember(self, epoch: int, batch: RememberedBatch) -> None:
+    def remember(self, epoch: int, batch: RememberedBatch, now_ms: int) -> None:
         if epoch != self.epoch:
             self.bump_epoch(epoch)
         self.batches.append(batch)
         self.next_sequence = (batch[0] + 1) & _SEQUENCE_MASK
-        self.last_timestamp = batch[3]
+        self.last_append_ms = now_ms
 
     def bump_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
@@ -232,16 +239,16 @@ class ProducerStates:
         producer.remember(
             header.producer_epoch,
             RememberedBatch(sequence, first_offset + delta, delta, header.max_timestamp),
+            now_ms,
         )
-        producer.last_append_ms = now_ms
-        if not 0 <= now_ms - producer.ordered_ms < ORDERED_TO_MS:
+        if now_ms >= producer.move_at_ms:
             self._move_last(producer, now_ms)
         if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
             producer.transaction_start = first_offset
             self._open[header.producer_id] = first_offset
 
     def _move_last(self, producer: Producer, now_ms: int) -> None:
-        producer.ordered_ms = now_ms
+        producer.move_at_ms = now_ms + ORDERED_TO_MS
         self._producers[producer.producer_id] = self._producers.pop(producer.producer_id)
 
     def _new(self, producer_id: int) -> Producer:
@@ -265,7 +272,7 @@ class ProducerStates:
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset
-        producer.last_timestamp = header.max_timestamp
+        producer.marker_timestamp = header.max_timestamp
         producer.last_append_ms = now_ms
         self._move_last(producer, now_ms)
         start, producer.transaction_start = producer.transaction_start, None

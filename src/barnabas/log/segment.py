@@ -132,6 +132,11 @@ class Segment:
             self._aborted = aborted
         return aborted
 
+    @property
+    def aborts_nothing(self) -> bool:
+        """Known to have no aborted transaction, without asking the disk."""
+        return self._aborted is NOTHING_ABORTED
+
     def note_aborted(self, transaction: AbortedTransaction) -> None:
         if self.aborted is NOTHING_ABORTED:
             self._aborted = AbortedIndex()

@@ -73,8 +73,8 @@ def _decode_entry(fields: tuple[int, ...], written_ms: int) -> Producer:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = fields
     producer = Producer(producer_id, epoch)
     if sequence != NO_SEQUENCE:
-        producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp))
-    producer.last_timestamp = timestamp
+        producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp), timestamp)
+    producer.marker_timestamp = timestamp
     producer.last_append_ms = min(timestamp, written_ms)
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_start = None if transaction == _NO_OFFSET else transaction
