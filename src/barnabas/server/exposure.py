@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from barnabas.log_lines import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.server.listener import Listener
 
-log = logging.getLogger(__name__)
+log = safe_logger(__name__)
 
 
 def warn_if_exposed(listeners: Sequence[Listener]) -> None:

@@ -7,13 +7,13 @@ it is compiled and needs no GIL (`records/walking.py`).
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from barnabas.log import inspection
 from barnabas.log.inspection import Inspected, Unchecked
+from barnabas.log_lines import safe_logger
 from barnabas.metrics import catalogue
 from barnabas.records import walking
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.server.background import ThreadBackground
     from barnabas.server.memory import MemoryPool
 
-log = logging.getLogger(__name__)
+log = safe_logger(__name__)
 
 WORK_SECONDS = 0.0005
 BREATH_SECONDS = 0.0001

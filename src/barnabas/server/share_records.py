@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.inspection import largest_data
 from barnabas.log.log import FileSlice, Log
+from barnabas.log_lines import limited_logger
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 
@@ -19,7 +19,7 @@ READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the l
 MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
 RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
 
-logger = logging.getLogger(__name__)
+logger = limited_logger(__name__)
 
 
 async def read_records(broker: Broker, log: Log, first: int, last: int) -> tuple[list[Record], int]:
