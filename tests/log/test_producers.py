@@ -3,17 +3,31 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log import truncation
 from barnabas.log.log import Log
 from barnabas.log.producers import Producer, ProducerStates
 from barnabas.log.snapshots import decode_snapshot, encode_snapshot
+from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, get, loaded, new_log, produced
+from tests.log.support import (
+    NOW,
+    PARTITION,
+    TOPIC_ID,
+    append,
+    batch,
+    end_transaction,
+    get,
+    loaded,
+    marker,
+    new_log,
+    produced,
+)
 
 LARGEST = 0x7FFFFFFF
 HOUR = 3_600_000
@@ -201,3 +215,66 @@ def test_a_flood_of_producer_ids_pushes_out_the_longest_silent() -> None:
     assert len(producers) <= 10
     assert producers.get(0) is not None, "an open transaction is never forgotten"
     assert producers.get(24) is not None
+
+
+# -- after a truncation -------------------------------------------------------------------------------------
+
+
+def known(producers: ProducerStates) -> dict[int, tuple[object, ...]]:
+    return {
+        one.producer_id: (
+            one.epoch,
+            one.last_sequence,
+            one.last_offset,
+            one.next_sequence,
+            one.transaction_start,
+        )
+        for one in producers
+    }
+
+
+happenings = st.lists(
+    st.tuples(st.sampled_from(["plain", "batch", "commit", "abort", "roll", "restart"]), st.integers(0, 2)),
+    max_size=25,
+)
+
+
+@settings(deadline=None)
+@given(happenings, st.integers(0, 25))
+@example([("batch", 1), ("commit", 1), ("restart", 0)], 1)
+@example([("batch", 1), ("roll", 0), ("commit", 1), ("plain", 0)], 1)
+def test_after_a_cut_producers_are_as_a_replay_finds_them(story: list[tuple[str, int]], cut: int) -> None:
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    sequences = [0, 0, 0]
+    for what, producer_id in story:
+        if what == "plain":
+            append(log, batch(b"x"))
+        elif what == "batch":
+            data = produced(producer_id, 0, sequences[producer_id], b"x", transactional=producer_id > 0)
+            append(log, data)
+            sequences[producer_id] += 1
+        elif what == "roll":
+            log.roll(NOW)
+        elif what == "restart":
+            logs.close()
+            logs, _ = loaded(fs)
+            log = get(logs)
+        elif producer_id:
+            end_transaction(log, marker(producer_id, 0, committed=what == "commit"))
+    log.truncate_to(min(cut, log.log_end_offset))
+    replayed = ProducerStates()
+    rebuild_producers(replayed, log.snapshots, log.segments, log.log_end_offset)
+    assert known(log.producers) == known(replayed)
+    assert log.producers.open_transactions == replayed.open_transactions
+
+
+def test_a_cut_that_concerns_no_producer_walks_through_nothing(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(log, produced(7, 0, 0, b"a"))
+    append(log, batch(b"b"))
+    monkeypatch.setattr(truncation, "replay_segment", None)
+    log.truncate_to(1)
+    assert append(log, produced(7, 0, 0, b"a")).duplicate

@@ -153,6 +153,8 @@ class ProducerStates:
         # Over, but not yet below the high watermark. Both offsets ascend from one to the next: a transaction that began
         # later and ended earlier than another one never matters, and is left out.
         self._decided: deque[CompletedTransaction] | None = None
+        self.known_since = 0
+        """Of each batch and marker from this offset on was taken note; of those below a snapshot tells the result."""
         self.loaded_ms: int | None = None
         """When this was read from files."""
         self.on_new: Callable[[], None] = _nobody_counts
@@ -319,6 +321,16 @@ class ProducerStates:
     def open_transactions(self) -> dict[int, int]:
         """Producer id -> first offset."""
         return dict(self._open)
+
+    def are_as_at(self, offset: int) -> bool:
+        """Has nothing at `offset` or above changed them? Then they need not be found out again when that is cut."""
+        decided = self._decided
+        if offset < self.known_since or (decided and decided[-1].last_offset >= offset):
+            return False
+        return all(
+            producer.last_offset < offset and producer.marker_offset < offset
+            for producer in self._producers.values()
+        )
 
     # -- forgetting ---------------------------------------------------------------------------------
 

@@ -116,8 +116,10 @@ class SnapshotFiles:
                 logger.warning("%s is dropped: %s", path, damage)
                 self._remove(offset)
             else:
+                producers.known_since = offset
                 return offset
         producers.clear()
+        producers.known_since = 0
         return -1
 
     def keep_only(self, wanted: Iterable[int]) -> None:

@@ -27,7 +27,10 @@ def truncate(log: Log, offset: int) -> None:
     log.log_end_offset = cut.log_end
     _settle(log)
     log.snapshots.remove_from(log.log_end_offset)
-    rebuild_producers(log.producers, log.snapshots, log.segments, log.log_end_offset)
+    if not log.producers.are_as_at(
+        log.log_end_offset
+    ):  # or else a whole segment is walked through for nothing
+        rebuild_producers(log.producers, log.snapshots, log.segments, log.log_end_offset)
     log.producers.high_watermark_moved(log.high_watermark)
 
 
