@@ -341,3 +341,10 @@ def test_the_log_tells_why_there_was_each_generation(simulation: Simulation) -> 
     assert f"{leader} joined from /127.0.0.1" in first
     assert second == f"{other} left"
     assert third == f"{leader} sent no heartbeat within its session timeout"
+
+
+def test_reasons_of_a_rebalance_that_takes_long_do_not_pile_up() -> None:
+    group = ClassicGroup("g", 0)
+    for _ in range(1000):
+        group.note("because " * 4000)
+    assert sum(map(len, group.reasons)) <= 20 * 500

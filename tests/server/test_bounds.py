@@ -10,6 +10,11 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.errors import ErrorCode
 from barnabas.metrics.text import render
+from barnabas.protocol.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.groups import (
@@ -36,6 +41,7 @@ SETTINGS = {
     "barnabas.groups.max.members": "4",
     "barnabas.groups.max.bytes": "20000",
     "barnabas.fetch.session.max.partitions": "10",
+    "barnabas.configs.max.resources": "2",
 }
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -190,6 +196,24 @@ def test_partitions_that_do_not_exist_do_not_fill_fetch_sessions(talk: Talk) -> 
     refused = fetch(8)
     assert (refused.session_id, refused.error_code, len(refused.responses[0].partitions)) == (0, 0, 8)
     assert talk.growth("fetch-session-partitions")[1:] == (8, 10, 1)
+
+
+def test_groups_that_do_not_exist_are_not_given_settings_without_end(talk: Talk) -> None:
+    def change(group: str, value: str | None) -> int:
+        config = IncrementalAlterConfigsAlterableConfig(
+            name="consumer.session.timeout.ms", config_operation=0 if value else 1, value=value
+        )
+        resource = IncrementalAlterConfigsAlterConfigsResource(
+            resource_type=32, resource_name=group, configs=[config]
+        )
+        response = talk.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        return int(response.responses[0].error_code)
+
+    assert [change(f"group-{number}", "50000") for number in range(3)] == [0, 0, ErrorCode.POLICY_VIOLATION]
+    assert change("group-0", "55000") == 0
+    assert talk.growth("config-resources")[1:] == (2, 2, 1)
+    assert change("group-0", None) == 0
+    assert change("group-2", "50000") == 0
 
 
 def test_the_bounds_and_what_they_hold_are_metrics(talk: Talk) -> None:

@@ -169,6 +169,9 @@ TOPIC_MANAGEMENT_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.fetch.session.max.partitions", Kind.INT, "200000",
             "Partitions that the fetch sessions of all consumers may have together, and those of share groups too. "
             "Beyond that consumers fetch without a session.", AtLeast(0)),
+    Setting("barnabas.configs.max.resources", Kind.INT, "10000",
+            "Groups and client metrics that may have settings of their own: unlike topics and brokers, they need not "
+            "exist to be given some.", AtLeast(0)),
     Setting("barnabas.producer.ids.max", Kind.INT, "200000",
             "Producer ids that all partitions of a broker remember together, each counted in every partition. "
             "Beyond that the longest silent ones are forgotten: no longer recognised when they send a batch twice.",

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided
 from barnabas.controller.policy import Policy
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
@@ -40,7 +41,11 @@ class ConfigRules:
     check: Callable[[Resource, Mapping[str, str]], None]
     list_default: Callable[[Resource, str], str | None]
     permanent: frozenset[str] = frozenset()
+    most_invented: int = MAX_INT
+    """How many groups and client metrics may have settings: unlike topics and brokers, they need not exist."""
 
+
+INVENTED = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 
 Results = dict[Resource, KafkaError | None]
 
@@ -86,9 +91,17 @@ def _change(
     """Each resource by itself: one that is refused does not hold up the others."""
     deltas: list[Delta] = []
     results: Results = {}
+    room = rules.most_invented - invented_resources(image)
     for resource in resources:
+        is_invented = resource.type in INVENTED and resource not in image.configs
         try:
             _check_exists(image, resource)
+            if is_invented and room <= 0:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"as many groups and client metrics have settings as barnabas.configs.max.resources allows "
+                    f"({rules.most_invented}): take away those that nobody needs",
+                )
             values = target(resource)
             rules.check(resource, values)
             _check_permanent(image, resource, values, rules)
@@ -97,9 +110,14 @@ def _change(
         else:
             results[resource] = None
             deltas += _difference(image, resource, values)
+            room -= is_invented
     if validate_only:
         return [], results
     return [*deltas, *follow_settings(image, deltas, policy)], results
+
+
+def invented_resources(image: MetadataImage) -> int:
+    return sum(resource.type in INVENTED for resource in image.configs)
 
 
 def _difference(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:

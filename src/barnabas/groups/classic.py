@@ -29,6 +29,8 @@ from barnabas.protocol.messages.group_records import GroupMetadataKey
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
 
 NO_GENERATION = -1
+MOST_REASONS = 20  # of one rebalance
+LONGEST_REASON = 500  # characters; Kafka's own clients send at most 255
 
 
 class State(Enum):
@@ -131,7 +133,9 @@ class ClassicGroup(Group):
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
 
     def note(self, reason: str) -> None:
-        self.reasons.append(reason)
+        """Members may come and go for as long as a rebalance takes, and say why at any length."""
+        if len(self.reasons) < MOST_REASONS:
+            self.reasons.append(reason[:LONGEST_REASON])
 
     # -- members ------------------------------------------------------------------------------------
 

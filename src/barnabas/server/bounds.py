@@ -8,6 +8,7 @@
 | members, also about to join | barnabas.groups.max.members | GROUP_MAX_SIZE_REACHED |
 | what members have said | barnabas.groups.max.bytes | GROUP_MAX_SIZE_REACHED |
 | committed offsets | the same setting, for themselves | INVALID_COMMIT_OFFSET_SIZE |
+| groups and client metrics with settings | barnabas.configs.max.resources | POLICY_VIOLATION |
 | producer ids in all partitions | barnabas.producer.ids.max | the longest silent ones are forgotten |
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.controller.configs import invented_resources
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample
 
@@ -38,6 +40,8 @@ def growths(broker: Broker) -> Iterator[Growth]:
     yield Growth(
         "fetch-session-partitions", fetches.partition_count, fetches.most_partitions, fetches.refused
     )
+    resources, most = invented_resources(broker.image), broker.config["barnabas.configs.max.resources"]
+    yield Growth("config-resources", resources, most, broker.refused_configs)
     producers = broker.logs.producers
     yield Growth("producer-ids", producers.count(), producers.limit, producers.forgotten)
     coordinators = getattr(broker, "coordinators", None)

@@ -118,6 +118,7 @@ class Broker:
             self.clock,
             config["barnabas.fetch.session.max.partitions"],
         )
+        self.refused_configs = 0  # changes beyond barnabas.configs.max.resources
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.dispatcher = Dispatcher(
             self,

@@ -55,6 +55,7 @@ def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
         check,
         lambda resource, name: validation.list_default(Scope(resource.type), name),
         frozenset() if is_alone else CLUSTER_WIDE_ONLY,
+        config["barnabas.configs.max.resources"],
     )
 
 

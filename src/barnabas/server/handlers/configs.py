@@ -302,9 +302,12 @@ def _prepare_all(
 
 async def _submit(broker: Broker, wanted: Iterable[Resource], decision: Decision[Results]) -> Results:
     try:
-        return await broker.controller.submit(decision)
+        results: Results = await broker.controller.submit(decision)
     except KafkaError as error:
         return dict.fromkeys(wanted, error)
+    if any(error and error.code is ErrorCode.POLICY_VIOLATION for error in results.values()):
+        broker.refused_configs += 1
+    return results
 
 
 def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfigsResourceResponse]:
