@@ -27,9 +27,9 @@ class Timers(Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer: ...
 
 
-class Pace(NamedTuple):
-    """How much of long work is done before whoever waits has a turn: a few milliseconds, or so many steps if that is
-    less. A clock of a simulation stands still meanwhile, so there the steps count."""
+class TurnLimit(NamedTuple):
+    """How much of long work is done before others have a turn: a few milliseconds, or so many steps if that is less.
+    The clock of a simulation stands still meanwhile, so there the steps count."""
 
     seconds: float = 0.003
     steps: int = 1000
@@ -40,21 +40,21 @@ class Pace(NamedTuple):
 class Turn:
     """The present turn of some long work."""
 
-    __slots__ = ("_monotonic", "_pace", "_steps", "_until")
+    __slots__ = ("_limit", "_monotonic", "_steps", "_until")
 
-    def __init__(self, pace: Pace, monotonic: Callable[[], float]) -> None:
-        self._pace = pace
+    def __init__(self, limit: TurnLimit, monotonic: Callable[[], float]) -> None:
+        self._limit = limit
         self._monotonic = monotonic
         self.begin()
 
     def begin(self) -> None:
         self._steps = 0
-        self._until = self._monotonic() + self._pace.seconds
+        self._until = self._monotonic() + self._limit.seconds
 
     def is_over(self) -> bool:
         """Asked after each step."""
         self._steps += 1
-        return self._steps >= self._pace.steps or self._monotonic() >= self._until
+        return self._steps >= self._limit.steps or self._monotonic() >= self._until
 
 
 class SystemClock:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock, Pace, SystemClock
+from barnabas.clock import ManualClock, SystemClock, TurnLimit
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -149,7 +149,7 @@ def small_batches(one: memoryview, count: int = SMALL) -> bytes:
 def takes(partition: Partition, records: bytes, between: Callable[[int], None]) -> LeaderFetcher:
     """Follow until all that was sent is taken over; `between` is called in every turn of the loop, with its number."""
     partition.apply(state(leader=LEADER, isr=(1, 2)))
-    pace = Pace(steps=1, piece_bytes=10 * len(records) // SMALL)
+    limit = TurnLimit(steps=1, piece_bytes=10 * len(records) // SMALL)
 
     async def follow() -> LeaderFetcher:
         leader = Leader(sends(records))
@@ -157,7 +157,7 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
         clock = ManualClock()
         throttle = Throttle(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle, pace
+            LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle, limit
         )
         fetcher.add(partition)
         for turn in range(1000):

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.clock import Clock, Pace, Turn
+from barnabas.clock import Clock, Turn, TurnLimit
 from barnabas.cluster.peers import Peers
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
@@ -30,7 +30,7 @@ from barnabas.replication.throttle import Throttle, is_throttled
 
 logger = safe_logger(__name__)
 
-DEFAULT_PACE = Pace()
+DEFAULT_TURN = TurnLimit()
 _LAST_SESSION_EPOCH = 2**31 - 1
 # After a change of leaders somebody always knows of it first; the other does a few milliseconds later, or a second on a
 # busy machine. So the first attempts come soon after one another, each after a little more time, up to
@@ -77,10 +77,10 @@ class LeaderFetcher:
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,
-        pace: Pace = DEFAULT_PACE,
+        turn_limit: TurnLimit = DEFAULT_TURN,
     ) -> None:
         self.leader = leader
-        self._pace = pace
+        self._turn_limit = turn_limit
         self._peers = peers
         self._identity = identity
         self._settings = settings
@@ -238,7 +238,7 @@ class LeaderFetcher:
         answers = list(self._answers(response))
         for _, one, data in answers:
             follower.foresee(one.partition, data)
-        turn = Turn(self._pace, self._clock.monotonic)
+        turn = Turn(self._turn_limit, self._clock.monotonic)
         for key, one, data in answers:
             if self._is_as_sent(key, one):
                 for _ in self._take_one(key, one, data):
@@ -283,7 +283,9 @@ class LeaderFetcher:
 
     def _take_records(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
         size = 0
-        for appended in follower.take(one.partition, data, self._clock.now_ms(), self._pace.piece_bytes):
+        for appended in follower.take(
+            one.partition, data, self._clock.now_ms(), self._turn_limit.piece_bytes
+        ):
             size += appended
             yield
         if size and _is_held_back(one.partition):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.clock import Clock, Pace
+from barnabas.clock import Clock, TurnLimit
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
@@ -20,14 +20,14 @@ class ReplicaFetchers:
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,
-        pace: Pace,
+        turn_limit: TurnLimit,
     ) -> None:
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
         self._throttle = throttle
-        self._pace = pace
+        self._turn_limit = turn_limit
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
 
@@ -53,7 +53,7 @@ class ReplicaFetchers:
                 self._settings,
                 self._clock,
                 self._throttle,
-                self._pace,
+                self._turn_limit,
             )
             self._fetchers[state.leader] = fetcher
         fetcher.add(partition)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from barnabas.clock import Clock, Pace, SystemClock
+from barnabas.clock import Clock, SystemClock, TurnLimit
 from barnabas.cluster.adoption import adopt
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.following import MetadataFollower
@@ -86,7 +86,7 @@ class Broker:
 
     supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
     applied_at_once = 32  # partitions that take over a change of the metadata before requests get their turn
-    pace: ClassVar[Pace] = Pace()  # of housekeeping, and of what leaders send
+    turn_limit: ClassVar[TurnLimit] = TurnLimit()  # of housekeeping, and of what leaders send
 
     def __init__(
         self,
@@ -141,7 +141,9 @@ class Broker:
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttle = Throttle(self.clock.monotonic)
         self._use_replication_settings()
-        self._housekeeping = Rounds(self._keep_house, HOUSEKEEPING_SECONDS, self.clock.monotonic, self.pace)
+        self._housekeeping = Rounds(
+            self._keep_house, HOUSEKEEPING_SECONDS, self.clock.monotonic, self.turn_limit
+        )
         self._left_dirs: set[str] = set()
         self.on_all_dirs_failed: Callable[[], None] = lambda: None
         """Told when no disk is left. Kafka ends its process then, for others to take over."""
@@ -303,7 +305,12 @@ class Broker:
         self.peers = self._connect_peers()
         self.isr_changes = IsrChanges(lambda request: to_controller(self, request), self._identity)
         self.fetchers = ReplicaFetchers(
-            self.peers, self._identity, self._fetch_settings, self.clock, self.follower_throttle, self.pace
+            self.peers,
+            self._identity,
+            self._fetch_settings,
+            self.clock,
+            self.follower_throttle,
+            self.turn_limit,
         )
         self.replicas.on_applied = self.fetchers.follow
         self.replicas.load(self.image)

@@ -20,7 +20,7 @@ from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import TooManyElementsError
 from barnabas.server.routes import has_records
-from barnabas.server.turns import Turn
+from barnabas.server.turns import RequestTurn
 
 if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
@@ -91,7 +91,7 @@ class HeavyRequests:
     async def _decode(self, request: Request, body: memoryview) -> Message:
         steps = request.route.decode_in_steps(body, self.budget.elements)
         try:
-            return await Turn().run(steps)
+            return await RequestTurn().run(steps)
         except TooManyElementsError as error:
             raise ExceededError("elements", f"{error} (barnabas.request.max.elements)") from error
 
@@ -107,7 +107,7 @@ class HeavyRequests:
         if request.connection.closed:
             return
         steps = request.route.write_in_steps(request.correlation_id, response)
-        answer = await Turn().run(steps)
+        answer = await RequestTurn().run(steps)
         size = sum(map(len, answer))
         if size > self.budget.response_bytes and not has_records(type(response)):
             raise ExceededError(

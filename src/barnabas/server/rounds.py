@@ -1,4 +1,4 @@
-"""Work that would hold the loop up, done in turns: a few milliseconds, then whoever waits, then the next few.
+"""Work that would hold the loop up, done in turns: a few milliseconds, then others, then the next few.
 
 The work is a generator of steps, none of which takes long.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from barnabas.clock import Pace, Turn
+from barnabas.clock import Turn, TurnLimit
 
 
 class Rounds:
@@ -19,11 +19,11 @@ class Rounds:
         steps: Callable[[], Iterator[None]],
         interval: float,
         monotonic: Callable[[], float],
-        pace: Pace,
+        limit: TurnLimit,
     ) -> None:
         self._steps = steps
         self._interval = interval
-        self._current = Turn(pace, monotonic)
+        self._current = Turn(limit, monotonic)
         self._round: Iterator[None] = iter(())
         self._next: asyncio.Handle | None = None
 

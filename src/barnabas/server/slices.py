@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
-from barnabas.server.turns import Turn, finish
+from barnabas.server.turns import RequestTurn, finish
 
 if TYPE_CHECKING:
     from barnabas.server.dispatch import Request
@@ -80,7 +80,7 @@ def in_slices(function: HandlerFunction, *cuts: Cut, of: int, always: bool = Fal
 async def _serve(
     function: HandlerFunction, broker: Any, request: Request, message: Any, cut: Cut, of: int
 ) -> Message | None:
-    turn = Turn()
+    turn = RequestTurn()
     answers: list[asyncio.Future[Message | None]] = []
     first = cut.levels[0].asked
     items = getattr(message, first)
@@ -94,7 +94,7 @@ async def _serve(
         if answer is not None:
             one.respond(answer)
         answers.append(one.answer)
-        if turn.is_over:
+        if turn.is_over():
             await turn.rest()
         if request.is_abandoned:
             return None

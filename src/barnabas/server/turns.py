@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, TypeVar
 
+from barnabas.clock import Turn, TurnLimit
+
 # A ping waits for one turn of each request that works in turns, and for whatever else is ready.
-TURN_SECONDS = 0.004
+LIMIT = TurnLimit(seconds=0.004)
 
 # Of its time a request that works in turns leaves this much to the others, for each second that it works.
 REST = 0.5
@@ -17,22 +19,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Turn:
+class RequestTurn(Turn):
     """The time that one request has worked without letting go of the loop."""
 
     __slots__ = ("_began",)
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        super().__init__(LIMIT, time.monotonic)
 
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self._began >= TURN_SECONDS
+    def begin(self) -> None:
+        super().begin()
+        self._began = time.monotonic()
 
     async def rest(self) -> None:
         """Let the others go on, the longer the longer this turn has been."""
         await asyncio.sleep((time.monotonic() - self._began) * REST)
-        self._began = time.monotonic()
+        self.begin()
 
     async def run(self, steps: Generator[None, None, R]) -> R:
         """Run a generator to its end and return what it returns."""
@@ -42,7 +44,7 @@ class Turn:
             except StopIteration as end:
                 result: R = end.value
                 return result
-            if self.is_over:
+            if self.is_over():
                 await self.rest()
 
     async def collect(self, items: Iterable[T], make: Callable[[T], R]) -> list[R]:
@@ -50,7 +52,7 @@ class Turn:
         made = []
         for item in items:
             made.append(make(item))
-            if self.is_over:
+            if self.is_over():
                 await self.rest()
         return made
 
@@ -63,7 +65,7 @@ def at_once_or_in_turns(request: Any, steps: Generator[None, None, R]) -> R | Co
         result: R = end.value
         return result
     request.is_large = True
-    return Turn().run(steps)
+    return RequestTurn().run(steps)
 
 
 def finish(steps: Generator[None, None, R]) -> R:

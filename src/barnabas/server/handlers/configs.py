@@ -51,7 +51,7 @@ from barnabas.protocol.messages.configs import (
 from barnabas.protocol.wire import STEP
 from barnabas.server import loggers
 from barnabas.server.config_resources import check_resource, invalid_request, number, require, rules
-from barnabas.server.turns import Turn, at_once_or_in_turns, finish
+from barnabas.server.turns import RequestTurn, at_once_or_in_turns, finish
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
@@ -84,7 +84,7 @@ def describe_configs(
 async def _describe_in_turns(
     description: _Description, resources: Iterable[DescribeConfigsResource]
 ) -> DescribeConfigsResponse:
-    turn = Turn()
+    turn = RequestTurn()
     wanted = await turn.run(_wanted(resources))
     results = await turn.collect(wanted.items(), lambda item: description.of(*item))
     return DescribeConfigsResponse(results=results)

@@ -39,7 +39,7 @@ from barnabas.server.fetch_sessions import (
 )
 from barnabas.server.handlers.large_fetch import READ_AT_ONCE, FetchInTurns, is_news, parts_of
 from barnabas.server.slices import with_value
-from barnabas.server.turns import Turn
+from barnabas.server.turns import RequestTurn
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _fetch_as_replica(
 async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | None:
     """The same for a request that names many partitions."""
     replica, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
-    turn = Turn()
+    turn = RequestTurn()
     if replica >= 0 or message.replica_id >= 0:
         refused = _refusal_of_replica(request, message)
         if refused is not None:
@@ -109,7 +109,7 @@ async def fetch_in_turns(broker: Broker, request: Request, message: FetchRequest
             return FetchResponse(error_code=error.code)
         if replica >= 0:
             _note_progress(broker, session, part, epoch)
-        if turn.is_over:
+        if turn.is_over():
             await turn.rest()
     return await kind(broker, request, message, session).start_in_turns()
 

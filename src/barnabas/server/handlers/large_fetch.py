@@ -21,7 +21,7 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.server.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession, key_of
 from barnabas.server.slices import Level, slices, with_value
-from barnabas.server.turns import Turn
+from barnabas.server.turns import RequestTurn
 from barnabas.types import Uuid
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class FetchInTurns:
 
     async def _attempt_in_turns(self, final: bool) -> FetchResponse | None:
         """The response, or None when there is too little to be worth one and time is left."""
-        session, turn = self._session, Turn()
+        session, turn = self._session, RequestTurn()
         await self._warm_in_turns(turn)
         found: list[Found] = []
         total, failed, crowded, left = 0, False, False, self._max_bytes
@@ -103,7 +103,7 @@ class FetchInTurns:
             failed = failed or data.error_code != 0 or data.preferred_read_replica >= 0
             found.append((entry, partition, data))
             self._watch_if_idle(entry, partition, data)
-            if not number % STEP and turn.is_over:
+            if not number % STEP and turn.is_over():
                 await turn.rest()
         if total >= self._min_bytes or failed or crowded or final or not session.entries:
             return await self._answer_in_turns(found, turn)
@@ -116,7 +116,7 @@ class FetchInTurns:
             self._session.ready.pop(entry, None)
             entry.watch(partition)
 
-    async def _warm_in_turns(self, turn: Turn) -> None:
+    async def _warm_in_turns(self, turn: RequestTurn) -> None:
         """Have a thread read what would have to be waited for."""
         cold: list[tuple[Log, int, int]] = []
         is_cold = self._broker.page_cache.is_cold
@@ -125,7 +125,7 @@ class FetchInTurns:
             is_behind = partition is not None and entry.offset < partition.log.tail.start
             if partition is not None and is_behind and is_cold(partition.log, entry.offset):
                 cold.append((partition.log, entry.offset, min(entry.max_bytes, self._max_bytes)))
-            if not number % STEP and turn.is_over:
+            if not number % STEP and turn.is_over():
                 await turn.rest()
         if cold:
             await self._warm(cold)
@@ -135,16 +135,16 @@ class FetchInTurns:
         self._broker.page_cache.warm(cold, lambda: None if warmed.done() else warmed.set_result(None))
         await warmed
 
-    async def _keep_in_turns(self, found: Sequence[Found], turn: Turn) -> None:
+    async def _keep_in_turns(self, found: Sequence[Found], turn: RequestTurn) -> None:
         """Nothing is answered yet: what is news stays ready, and more may come."""
         for number, (entry, partition, data) in enumerate(found):
             if partition is not None and entry not in self._held_back and is_news(entry, data):
                 self._session.ready[entry] = None
                 entry.watch(partition)
-            if not number % STEP and turn.is_over:
+            if not number % STEP and turn.is_over():
                 await turn.rest()
 
-    async def _answer_in_turns(self, found: Sequence[Found], turn: Turn) -> FetchResponse:
+    async def _answer_in_turns(self, found: Sequence[Found], turn: RequestTurn) -> FetchResponse:
         session = self._session
         topics: dict[str | Uuid, FetchableTopicResponse] = {}
         with_data = []
@@ -156,7 +156,7 @@ class FetchInTurns:
             entry.sent_log_start = data.log_start_offset
             if data.records:
                 with_data.append(entry)
-            if not number % STEP and turn.is_over:
+            if not number % STEP and turn.is_over():
                 await turn.rest()
         if session.id != NO_SESSION:
             session.rotate(with_data)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from barnabas.clock import Clock, Pace
+from barnabas.clock import Clock, TurnLimit
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.memory import MemoryCluster, MemorySession
@@ -110,7 +110,7 @@ class _NoMonitoring:
 
 class SimulatedBroker(Broker):
     applied_at_once = 1  # as many chances for something to come in between as there can be
-    pace = Pace(steps=1, piece_bytes=1)
+    turn_limit = TurnLimit(steps=1, piece_bytes=1)
 
     def __init__(
         self,
