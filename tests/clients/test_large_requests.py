@@ -6,15 +6,20 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cluster.image import PartitionState, TopicState
+from barnabas.errors import ErrorCode
+from barnabas.protocol.codec import decode_whole
+from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from barnabas.testing import EmbeddedBroker
 from barnabas.types import new_uuid
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
-from tests.server.extremes import Steps, sparing
+from tests.server.extremes import Steps, ask, sparing
+from tests.server.harness import frame
 
 TOPICS = 5_000
 PARTITIONS_OF_EACH = 10
@@ -74,7 +79,7 @@ def test_five_thousand_topics_are_created_by_one_request(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     configs = {"retention.ms": "1000000", "cleanup.policy": "delete", "segment.bytes": "1048576"}
-    wanted = [NewTopic(f"topic-{number}", 10, 1, config=configs) for number in range(TOPICS)]
+    wanted = [NewTopic(f"topic-{number}", 2, 1, config=configs) for number in range(TOPICS)]
     admin.create_topics(wanted[:200], validate_only=True)["topic-0"].result(TIMEOUT)  # compiles what it needs
     steps = Steps(monkeypatch)
     created = admin.create_topics(wanted, validate_only=True, request_timeout=TIMEOUT)
@@ -82,3 +87,28 @@ def test_five_thousand_topics_are_created_by_one_request(
         future.result(TIMEOUT)
     assert len(created) == TOPICS
     assert steps.longest < LONGEST_STEP, f"{steps.longest * 1000:.0f} ms in {steps.what}"
+
+
+def test_kafkas_bound_on_new_partitions_holds_for_a_request_that_is_served_in_parts(
+    broker: EmbeddedBroker,
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    wanted = [NewTopic(f"topic-{number}", 101, 1) for number in range(100)]
+    for future in admin.create_topics(wanted).values():
+        with pytest.raises(KafkaException, match="Excessively large number of partitions"):
+            future.result(TIMEOUT)
+
+
+def test_a_name_that_is_repeated_far_away_in_the_same_request_is_refused(broker: EmbeddedBroker) -> None:
+    names = [f"topic-{number}" for number in range(200)] + ["topic-0"]
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names],
+        timeout_ms=30_000,
+        validate_only=True,
+    )
+    answer = ask(broker.port, frame(request, 7))
+    assert answer is not None
+    results = decode_whole(CreateTopicsResponse, 7, answer, 5).topics
+    assert sorted(result.name for result in results) == sorted(set(names))
+    refused = [(result.name, result.error_code) for result in results if result.error_code]
+    assert refused == [("topic-0", ErrorCode.INVALID_REQUEST)]

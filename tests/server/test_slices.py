@@ -37,7 +37,7 @@ class Asked:
     """What handlers need of a request."""
 
     api_key, version, client_id, connection, is_large, is_abandoned = 2, 11, "test", None, False, False
-    answered_nothing = False
+    answered_nothing = is_from_broker = False
 
     def respond_nothing(self) -> None:
         self.answered_nothing = True

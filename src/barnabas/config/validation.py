@@ -18,7 +18,7 @@ from barnabas.config.definitions import (
 )
 from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import PatternError, compile_pattern
+from barnabas.patterns import PatternError, compile_for_long_texts
 
 
 def check_topic_configs(configs: Mapping[str, str]) -> None:
@@ -161,7 +161,7 @@ def _check_selectors(patterns: tuple[str, ...]) -> None:
 
 def _compiles(expression: str) -> bool:
     try:
-        compile_pattern(expression)
+        compile_for_long_texts(expression)
     except PatternError:
         return False
     return True

@@ -73,7 +73,7 @@ def create_topics(
 ) -> Decided[dict[str, CreatedTopic | KafkaError]]:
     """Each topic by itself: one that cannot be created does not keep the others from being."""
     repeated = _repeated(topic.name for topic in wanted)
-    refusal = _refusal_of_size(sum(_partitions_asked_for(topic, policy) for topic in wanted))
+    refusal = refusal_of_size(sum(_partitions_asked_for(topic, policy) for topic in wanted))
     creation = _Creation(image, policy, new_id)
     results: dict[str, CreatedTopic | KafkaError] = {}
     for topic in wanted:
@@ -210,7 +210,7 @@ def _additional_partitions(topic: TopicState, request: MorePartitions) -> int:
             f"{request.count} would not be an increase.",
         )
     additional = request.count - existing
-    if refusal := _refusal_of_size(additional):
+    if refusal := refusal_of_size(additional):
         raise refusal
     if request.assignments is not None and len(request.assignments) != additional:
         raise KafkaError(
@@ -265,7 +265,8 @@ def _partitions_asked_for(topic: NewTopic, policy: Policy) -> int:
     return policy.num_partitions if topic.partitions == DEFAULT else max(topic.partitions, 0)
 
 
-def _refusal_of_size(partitions: int) -> KafkaError | None:
+def refusal_of_size(partitions: int) -> KafkaError | None:
+    """Why no request may create so many partitions."""
     if partitions <= MAX_PARTITIONS_PER_REQUEST:
         return None
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")

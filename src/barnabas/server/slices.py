@@ -94,6 +94,7 @@ async def _serve(
         if answer is not None:
             one.respond(answer)
         answers.append(one.answer)
+        request.within = turn.seconds  # it takes long, but it goes on: nobody has forgotten it
         if turn.is_over():
             await turn.rest()
         if request.is_abandoned:

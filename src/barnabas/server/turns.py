@@ -22,10 +22,16 @@ R = TypeVar("R")
 class RequestTurn(Turn):
     """The time that one request has worked without letting go of the loop."""
 
-    __slots__ = ("_began",)
+    __slots__ = ("_began", "_first")
 
     def __init__(self) -> None:
         super().__init__(LIMIT, time.monotonic)
+        self._first = self._began
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the first turn began."""
+        return time.monotonic() - self._first
 
     def begin(self) -> None:
         super().begin()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import PatternError, compile_pattern
+from barnabas.patterns import PatternError, compile_for_long_texts
 from barnabas.transactions.states import BY_LABEL
 from barnabas.transactions.transaction import Transaction
 
@@ -42,7 +42,7 @@ class Filters(NamedTuple):
 
 def _compiled(pattern: str) -> Any:
     try:
-        return compile_pattern(pattern)
+        return compile_for_long_texts(pattern)
     except PatternError as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} cannot be used as a pattern: {error}"

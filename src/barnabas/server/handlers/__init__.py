@@ -196,6 +196,8 @@ def _sliced(row: Handler) -> Handler:
     if slicing is None:
         return row
     function = in_slices(row.function, *slicing.cuts, of=slicing.of, always=slicing.always)
+    if slicing.check is not None:
+        function = slicing.check(function)
     return (
         row._replace(in_turns=function)
         if slicing.only_heavy

@@ -6,6 +6,7 @@ element. `always` leaves out what even a small request names twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.protocol.messages.cluster import (
@@ -56,7 +57,6 @@ from barnabas.protocol.messages.share_state import (
 )
 from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.messages.topics import (
-    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
@@ -69,7 +69,8 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from barnabas.protocol.schema import Message
-from barnabas.server.routes import ELEMENTS_AT_ONCE
+from barnabas.server.handlers.topics import CREATED_AT_ONCE, within_bound
+from barnabas.server.routes import ELEMENTS_AT_ONCE, HandlerFunction
 from barnabas.server.slices import ALL, TWICE, Cut, cut_at
 
 _OF_TOPICS = ("topics", "topics", ("name",))
@@ -86,6 +87,8 @@ class Slicing(NamedTuple):
     always: bool = False
     only_heavy: bool = False
     """Small requests go to the handler directly: they are many."""
+    check: Callable[[HandlerFunction], HandlerFunction] | None = None
+    """Looks at the whole request before it is cut."""
 
 
 SLICING: dict[type[Message], Slicing] = {
@@ -115,7 +118,9 @@ SLICING: dict[type[Message], Slicing] = {
     ),
     FindCoordinatorRequest: Slicing(200, (cut_at(("coordinator_keys", "coordinators")),), always=True),
     DescribeGroupsRequest: Slicing(10, (cut_at(("groups", "groups")),), always=True),
-    CreateTopicsRequest: Slicing(50, (cut_at(("topics", "topics", ("name",)), repeats=TWICE),)),
+    CreateTopicsRequest: Slicing(
+        CREATED_AT_ONCE, (cut_at(("topics", "topics", ("name",)), repeats=TWICE),), check=within_bound
+    ),
     DeleteTopicsRequest: Slicing(
         100,
         (
@@ -161,7 +166,6 @@ SLICING: dict[type[Message], Slicing] = {
         100,
         (cut_at(("dirs", "results", ("path",)), ("topics", "partitions", ("name",)), ("partitions", "")),),
     ),
-    CreatePartitionsRequest: Slicing(100, (cut_at(("topics", "results", ("name",)), repeats=TWICE),)),
     DeleteGroupsRequest: Slicing(50, (cut_at(("groups_names", "results")),)),
     ElectLeadersRequest: Slicing(
         200,

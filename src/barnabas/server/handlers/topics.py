@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import MetadataImage
@@ -34,11 +34,19 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import STEP
+from barnabas.server.turns import at_once_or_in_turns
 from barnabas.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from barnabas.server.broker import Broker
     from barnabas.server.dispatch import Request
+    from barnabas.server.routes import HandlerFunction
+
+
+CREATED_AT_ONCE = 50
+"""Topics, each of which takes up to half a millisecond."""
 
 
 # -- CreateTopics --------------------------------------------------------------------------------------
@@ -61,6 +69,37 @@ async def create_topics(
     return CreateTopicsResponse(
         topics=[_creation_result(broker, name, result, shared) for name, result in results.items()]
     )
+
+
+def within_bound(create: HandlerFunction) -> HandlerFunction:
+    """Kafka's bound on the partitions of a request holds for the whole of it, also if it is served in parts."""
+
+    def handle(
+        broker: Broker, request: Request, message: CreateTopicsRequest
+    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+        default = broker.policy.num_partitions
+        asked = sum(
+            len(topic.assignments)
+            or (default if topic.num_partitions == decide.DEFAULT else topic.num_partitions)
+            for topic in message.topics
+        )
+        error = decide.refusal_of_size(asked)
+        if error is None or len(message.topics) <= CREATED_AT_ONCE:
+            return create(broker, request, message)
+        return at_once_or_in_turns(request, _refusing(message, error))
+
+    return handle
+
+
+def _refusing(message: CreateTopicsRequest, error: KafkaError) -> Generator[None, None, CreateTopicsResponse]:
+    response = CreateTopicsResponse()
+    for number, name in enumerate({topic.name: None for topic in message.topics}, 1):
+        response.topics.append(
+            CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+        )
+        if not number % STEP:
+            yield
+    return response
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
