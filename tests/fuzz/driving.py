@@ -105,8 +105,15 @@ class Target:
             stats["by_api"],
         )
 
+    def _is_idle(self) -> bool:
+        """Has the loop done what it was sent? What is done in slices waits for its next turn."""
+        return int(self._ask(b"ping\n")["waiting"]) == 0
+
     def settle(self) -> dict[str, Any]:
         """From here on memory is measured; returns what was before."""
+        deadline = time.monotonic() + HUNG_SECONDS
+        while not self._is_idle() and time.monotonic() < deadline:
+            time.sleep(QUIET_SECONDS)
         before = self._ask(b"stats\n")
         self._floor = self._ask(b"reset\n")["rss"]
         return before
@@ -163,6 +170,7 @@ class Target:
         self, client: socket.socket, output: bytes, talk: Talk, expected: int, quiet: float
     ) -> None:
         rest, received, is_idle = memoryview(output), bytearray(), False
+        deadline = time.monotonic() + SEND_SECONDS
         poll = select.poll()
         poll.register(client, select.POLLIN | select.POLLOUT)
         while len(talk.answers) < expected or rest:
@@ -172,8 +180,7 @@ class Target:
                     raise TimeoutError("the broker does not read what it is sent")
                 if is_idle:
                     return
-                self._ask(b"ping\n")  # answered when the loop has done what it was sent
-                is_idle = True
+                is_idle = self._is_idle() or time.monotonic() > deadline
                 continue
             is_idle = False
             if events[0][1] & select.POLLOUT and rest:
