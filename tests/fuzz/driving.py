@@ -24,6 +24,7 @@ HUNG_SECONDS = 20.0  # a broker that does not answer its control socket for so l
 # Without an answer for so long although the loop has nothing else to do, it is a long poll and not waited for.
 QUIET_SECONDS = 0.004
 SEND_SECONDS = 20.0
+LEFT_OVER_SECONDS = 5.0  # how long what others have begun is waited for before a frame is measured
 RECEIVED_AT_ONCE = 1 << 20
 
 
@@ -111,8 +112,8 @@ class Target:
 
     def settle(self) -> dict[str, Any]:
         """From here on memory is measured; returns what was before."""
-        deadline = time.monotonic() + HUNG_SECONDS
-        while not self._is_idle() and time.monotonic() < deadline:
+        deadline = time.monotonic() + LEFT_OVER_SECONDS
+        while any(self._ask(b"ping\n").values()) and time.monotonic() < deadline:
             time.sleep(QUIET_SECONDS)
         before = self._ask(b"stats\n")
         self._floor = self._ask(b"reset\n")["rss"]

@@ -113,7 +113,8 @@ class Control:
             os._exit(0)  # the fuzzer has gone
         if asked == b"ping\n":
             waiting = len(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
-            self._channel.sendall(b'{"waiting": %d}\n' % waiting)
+            tasks = len(self._broker.dispatcher._tasks)
+            self._channel.sendall(b'{"waiting": %d, "tasks": %d}\n' % (waiting, tasks))
             return
         if asked == b"reset\n":
             with open("/proc/self/clear_refs", "w") as clear:
