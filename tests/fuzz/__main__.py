@@ -33,7 +33,7 @@ def main() -> int:
         run.close()
     for line in summary(run.findings):
         sys.stdout.write(f"{line}\n")
-    return 1 if run.findings.unexpected else 0
+    return 1 if run.findings.failures else 0
 
 
 class _Progress:

@@ -30,7 +30,6 @@ from tests.fuzz.judging import (
     over,
     read_answers,
 )
-from tests.fuzz.known import is_known, reason
 from tests.fuzz.seeds import seeds
 from tests.fuzz.stage import prepare, refresh
 from tests.fuzz.world import World
@@ -82,17 +81,9 @@ class Findings:
         return self.frames / max(time.monotonic() - self.began, 1e-9)
 
     def add(self, failure: Failure) -> bool:
-        """Is it new? One that is not known takes the place of one that is."""
+        """Is it new?"""
         self.times[failure.key] += 1
-        before = self.failures.get(failure.key)
-        if before is not None and (is_known(failure) or not is_known(before)):
-            return False
-        self.failures[failure.key] = failure
-        return True
-
-    @property
-    def unexpected(self) -> list[Failure]:
-        return [failure for failure in self.failures.values() if not is_known(failure)]
+        return self.failures.setdefault(failure.key, failure) is failure
 
 
 class Run:
@@ -174,7 +165,7 @@ class Run:
 
     def try_alone(self, frame: bytes) -> list[Failure]:
         found = alone(self.target, frame)
-        if not all(map(is_known, found)):
+        if found:
             found = self._confirmed(frame, found)
         self.findings.frames += 1
         for failure in found:
@@ -299,7 +290,7 @@ class Run:
 
     def _is_old(self, found: list[Failure]) -> bool:
         """Everything that this frame does has been reported."""
-        if found and all(failure.key in self.findings.failures and is_known(failure) for failure in found):
+        if found and all(failure.key in self.findings.failures for failure in found):
             self.findings.times.update(failure.key for failure in found)
             return True
         return False
@@ -327,9 +318,8 @@ class Run:
     def _report(self, failure: Failure) -> None:
         if not self.findings.add(failure):
             return
-        known = reason(failure)
-        self._tell(f"{'known (' + known + ')' if known else 'FAILURE'}: {failure}")
-        if self._folder is not None and failure.frame and known is None:
+        self._tell(f"FAILURE: {failure}")
+        if self._folder is not None and failure.frame:
             self._keep(failure)
 
     def _keep(self, failure: Failure) -> None:
@@ -365,6 +355,5 @@ def summary(findings: Findings) -> Iterator[str]:
             f"{kind} {times}" for kind, times in findings.noise.items()
         )
     for key, failure in findings.failures.items():
-        known = reason(failure)
-        yield f"{'known: ' + known if known else 'FAILURE'} ({findings.times[key]} times): {failure}"
-    yield f"{len(findings.unexpected)} failures" if findings.unexpected else "no failures"
+        yield f"FAILURE ({findings.times[key]} times): {failure}"
+    yield f"{len(findings.failures)} failures" if findings.failures else "no failures"

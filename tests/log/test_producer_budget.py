@@ -9,7 +9,7 @@ from barnabas.records.batch import BatchHeader
 
 def write(states: ProducerStates, producer_id: int, offset: int, *, attributes: int = 0) -> None:
     header = BatchHeader(offset, 100, 0, 2, 0, attributes, 0, 0, 0, producer_id, 0, 0, 1)
-    states.remember(header, offset)
+    states.remember(header, offset, now_ms=0)
 
 
 def partitions(count: int, limit: int) -> tuple[ProducerBudget, list[ProducerStates]]:
