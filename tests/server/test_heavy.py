@@ -19,6 +19,7 @@ from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
 )
+from barnabas.server import heavy
 from barnabas.server.dispatch import Handler
 from barnabas.server.heavy import UNDER_WAY_AT_ONCE, Budget
 from barnabas.server.routes import ELEMENTS_AT_ONCE, ELEMENTS_OF_ONE_TURN
@@ -64,11 +65,11 @@ def refused_requests(harness: Harness, name: str, limit: str) -> float:
 async def test_a_request_is_heavy_from_a_thousand_elements_on() -> None:
     async with serving(groups()) as harness:
         client = await harness.connect()
-        for count, heavy in ((ELEMENTS_AT_ONCE, 0), (MANY, 1)):
+        for count, requests in ((ELEMENTS_AT_ONCE, 0), (MANY, 1)):
             await client.send(naming(count))
             response = decode_whole(DeleteGroupsResponse, GROUPS_VERSION, await client.response(), 5)
             assert len(response.results) == count
-            assert heavy_requests(harness, "DeleteGroups") == heavy
+            assert heavy_requests(harness, "DeleteGroups") == requests
 
 
 @scenario
@@ -115,6 +116,27 @@ async def test_others_are_answered_while_heavy_requests_wait_for_each_other() ->
             event.set()
         assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
         await until(lambda: harness.server.memory.used == 0)
+
+
+@scenario
+async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -> None:
+    under_way: list[asyncio.Event] = []
+
+    async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
+        under_way.append(asyncio.Event())
+        await under_way[-1].wait()
+        return DeleteGroupsResponse()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heavy, "LENT_SECONDS", 0.01)
+        async with serving(groups(wait)) as harness:
+            clients = [await harness.connect() for _ in range(UNDER_WAY_AT_ONCE + 1)]
+            for client in clients:
+                await client.send(naming(MANY))
+            await until(lambda: len(under_way) == UNDER_WAY_AT_ONCE + 1)
+            for event in under_way:
+                event.set()
+            assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
 
 
 @scenario

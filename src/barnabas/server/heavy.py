@@ -9,7 +9,8 @@ is bounded: the others wait, holding no more than their bytes, which count again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # A decoded request of 150,000 elements takes about 30 MB, and so does its answer.
 UNDER_WAY_AT_ONCE = 2
+
+# One that takes longer waits for somebody else (the controller, followers): the others do not wait with it.
+LENT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,31 @@ class ExceededError(Exception):
         self.limit = limit
 
 
+class Places:
+    """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out."""
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        await self._free.acquire()
+        is_lent = True
+
+        def give_back() -> None:
+            nonlocal is_lent
+            if is_lent:
+                is_lent = False
+                self._free.release()
+
+        expiry = asyncio.get_running_loop().call_later(LENT_SECONDS, give_back)
+        try:
+            yield
+        finally:
+            expiry.cancel()
+            give_back()
+
+
 class HeavyRequests:
     """The heavy requests of one broker: some are under way, the others wait in the order of their arrival."""
 
@@ -62,8 +91,8 @@ class HeavyRequests:
         self.budget = budget
         self._metrics = metrics
         # Apart, so that requests that wait for others do not hold up large answers to small ones.
-        self._heavy = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
-        self._large = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
+        self._heavy = Places(UNDER_WAY_AT_ONCE)
+        self._large = Places(UNDER_WAY_AT_ONCE)
 
     def weigh(self, request: Request, size: int) -> ExceededError | None:
         """Count a heavy request; what is wrong with it if it is too long."""
@@ -78,7 +107,7 @@ class HeavyRequests:
 
     async def serve(self, request: Request, body: memoryview) -> None:
         """Decode a request, have it handled, and send the answer unless the handler gives it later."""
-        async with self._heavy:
+        async with self._heavy.one():
             if request.connection.closed:
                 return
             message = await self._decode(request, body)
@@ -97,7 +126,7 @@ class HeavyRequests:
 
     async def finish(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
         """Wait for a large answer to a small request, and send it."""
-        async with self._large:
+        async with self._large.one():
             response = await coroutine
             if response is not None:
                 await self.respond(request, response)
