@@ -29,6 +29,7 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.transactions import (
@@ -159,7 +160,10 @@ def headers_bomb(node: Node) -> str:
 def pattern(node: Node) -> str:
     for letters in (32, 60):
         request = InitProducerIdRequest(transactional_id="a" * letters, transaction_timeout_ms=60_000)
-        while not node.ask(request, 4).startswith("NONE"):  # its coordinator may be loading
+        node.ask(FindCoordinatorRequest(coordinator_keys=["a"], key_type=1), 4)  # which makes its topic
+        for _ in range(100):  # its coordinator may be loading
+            if node.ask(request, 4).startswith("NONE"):
+                break
             time.sleep(0.1)
     return node.ask(ListTransactionsRequest(transactional_id_pattern="(a|aa)*b"), 2)
 

@@ -50,7 +50,7 @@ def test_compaction_goes_on_when_there_is_room_again(
         topic = broker.create_topic(configs=COMPACTED)
         [log] = [log for log in broker.broker.logs if log.topic_partition == (topic, 0)]
         uncleanable = broker.broker.cleaning.uncleanable
-        later = int(1000 * (time.time() + 3600))
+        later = int(1000 * time.time()) + cleaning.RETRY_MS
         uncleanable[log] = cleaning.Uncleanable("not before the disk is full", later)
         churn(broker, topic, rounds=ROUNDS, keys=KEYS)
         # What is not on the disk yet is not compacted, and on a full one nothing more gets there.

@@ -90,7 +90,7 @@ def read_answers(
 
 def _decoded(frame: bytes, api_key: int, version: int, answer: bytes) -> Message | Failure:
     cls = response_class(api_key)
-    if api_key == ApiKey.API_VERSIONS and version > cls.max_version:
+    if api_key == ApiKey.API_VERSIONS and not cls.min_version <= version <= cls.max_version:
         version = 0  # KIP-511
     try:
         _, message, end = decode_response(api_key, version, cls, memoryview(answer))

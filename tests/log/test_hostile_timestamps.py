@@ -220,11 +220,11 @@ def test_producers_are_remembered_and_forgotten_whatever_their_records_say(times
     assert not len(log.producers)
 
 
-def test_a_leader_takes_what_lies_in_the_past_and_refuses_what_lies_in_the_future(tmp_path: Path) -> None:
+def test_a_leader_takes_what_lies_in_the_past_and_refuses_what_no_clock_says(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0")
-    append(log, claiming(SMALLEST, SMALLEST))
-    for timestamp in (NOW + DAY, LARGEST):
+    append(log, claiming(0, 0))
+    for first, last in ((0, NOW + DAY), (0, LARGEST), (SMALLEST, SMALLEST), (SMALLEST, LARGEST), (-2, 0)):
         with pytest.raises(KafkaError) as refusal:
-            append(log, claiming(SMALLEST, timestamp))
+            append(log, claiming(first, last))
         assert refusal.value.code in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD)
     assert log.log_end_offset == 1

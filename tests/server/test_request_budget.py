@@ -86,16 +86,17 @@ def test_a_transaction_of_ten_megabytes_of_tiny_topics_holds_up_nobody(
 
 def test_the_largest_transaction_that_is_served_holds_up_nobody(broker: BrokerProcess) -> None:
     topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])] * 49_000
-    transaction = AddPartitionsToTxnTransaction(transactional_id="t", topics=topics)
-    request = frame(AddPartitionsToTxnRequest(transactions=[transaction]), 5)
+    request = frame(
+        AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics), 3
+    )
     before = peak_memory(broker)
     with Pings(broker.port) as pings:
         answer = ask(broker.port, request)
     grown = peak_memory(broker) - before
     log.info("longest ping %.0f ms, %d MB more", pings.longest * 1000, grown // MEGABYTE)
     assert answer is not None
-    decoded = decode_whole(AddPartitionsToTxnResponse, 5, answer, 5)
-    results = decoded.results_by_transaction[0].topic_results
+    decoded = decode_whole(AddPartitionsToTxnResponse, 3, answer, 5)
+    results = decoded.results_by_topic_v3_and_below
     assert sum(len(topic.results_by_partition) for topic in results) == 49_000
     assert pings.longest < LONGEST_WAIT
     assert grown < len(request) + MORE_MEMORY

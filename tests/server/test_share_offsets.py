@@ -16,8 +16,8 @@ from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsReques
 from tests.server.harness import scenario
 from tests.server.raw_broker import ask, raw_broker
 
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
-STARTS = {LOWEST: HIGHEST, -2: 2, HIGHEST: 0}
+HIGHEST = (1 << 63) - 1
+STARTS = {0: 0, 1: 0, HIGHEST: 0}
 
 
 @scenario

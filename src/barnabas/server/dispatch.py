@@ -22,6 +22,7 @@ from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
+from barnabas.server.brokers_only import is_brokers_only, tell_refused
 from barnabas.server.connection import ANSWERS, HANDLER
 from barnabas.server.heavy import Budget, ExceededError, HeavyRequests
 from barnabas.server.injection import Injections
@@ -262,8 +263,15 @@ class Dispatcher:
     def _take_heavy(
         self, connection: Connection, route: Route, correlation_id: int, body: memoryview
     ) -> None:
-        """Serve a request that is copied, because it will take several turns."""
+        """Serve a request that is copied, because it will take several turns.
+
+        One that only brokers send is not even decoded for others: an error for each of its elements would take long.
+        """
         request = Request(self, connection, route, correlation_id)
+        if is_brokers_only(route.handler, route.version) and not request.is_from_broker:
+            tell_refused(request)
+            connection.close(f"{route.name} of {len(body)} bytes, which only brokers send", logging.WARNING)
+            return
         request.is_large = True
         route.count.value += 1
         problem = self._heavy.weigh(request, len(body))

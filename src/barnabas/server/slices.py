@@ -94,7 +94,9 @@ async def _serve(
         if answer is not None:
             one.respond(answer)
         answers.append(one.answer)
-        request.within = turn.seconds  # it takes long, but it goes on: nobody has forgotten it
+        request.within = max(
+            turn.seconds, one.within
+        )  # it takes long, but it goes on: nobody has forgotten it
         if turn.is_over():
             await turn.rest()
         if request.is_abandoned:
