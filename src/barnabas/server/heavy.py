@@ -31,6 +31,7 @@ UNDER_WAY_AT_ONCE = 2
 
 # One that takes longer waits for somebody else (the controller, followers): the others do not wait with it.
 LENT_SECONDS = 5.0
+MOST_OVERDUE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +61,36 @@ class ExceededError(Exception):
 
 
 class Places:
-    """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out."""
+    """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out.
+
+    A few at most may go on beyond that time, because each keeps its decoded message.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
+        self._overdue = 0
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
         await self._free.acquire()
-        is_lent = True
+        is_overdue = False
 
-        def give_back() -> None:
-            nonlocal is_lent
-            if is_lent:
-                is_lent = False
+        def lend_to_others() -> None:
+            nonlocal is_overdue
+            if self._overdue < MOST_OVERDUE:
+                is_overdue = True
+                self._overdue += 1
                 self._free.release()
 
-        expiry = asyncio.get_running_loop().call_later(LENT_SECONDS, give_back)
+        expiry = asyncio.get_running_loop().call_later(LENT_SECONDS, lend_to_others)
         try:
             yield
         finally:
             expiry.cancel()
-            give_back()
+            if is_overdue:
+                self._overdue -= 1
+            else:
+                self._free.release()
 
 
 class HeavyRequests:
