@@ -36,7 +36,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile counterparts java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ gate: bytecode  ## what produce and fetch requests cost, beside the commit that 
 
 hostile: bytecode  ## what one hostile connection can do to a default node (HOSTILE="1 4")
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
+
+# What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
+counterparts: hostile fuzz  ## what is too heavy for CI: hostile connections, a million fuzzed frames
 
 java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
