@@ -191,6 +191,23 @@ def test_members_give_up_their_tasks_when_a_topic_is_gone(simulation: StreamsSim
     assert assigned(simulation.beat("a", waits.member_epoch, role())) == EVERYTHING
 
 
+def test_a_member_may_still_have_tasks_that_are_gone_with_partitions(simulation: StreamsSimulation) -> None:
+    epoch = simulation.arrive("a").member_epoch
+    for name in ("lines", "words", "counts"):
+        simulation.remove_topic(name)
+        simulation.create(name, 2)
+    left = role("0-0 0-1 1-0 1-1")
+    told = simulation.beat("a", epoch, EVERYTHING)
+    assert (told.error_code, assigned(told)) == (ErrorCode.NONE, left)
+    assert simulation.beat("a", epoch, EVERYTHING).error_code == ErrorCode.NONE
+    assert simulation.beat("a", epoch, left).member_epoch == epoch + 1
+    invented = simulation.beat("a", epoch + 1, role("0-2"))
+    assert invented.error_code == ErrorCode.INVALID_REQUEST
+    assert invented.error_message == (
+        "Task 2 for subtopology 0 is invalid. Number of tasks for this subtopology: 2"
+    )
+
+
 def test_a_change_of_topics_is_not_forgotten_when_a_member_goes(simulation: StreamsSimulation) -> None:
     epoch, _ = two_members(simulation)
     simulation.remove_topic("lines")

@@ -25,7 +25,7 @@ from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS, Endpoint, Member
 from barnabas.groups.streams.reconciliation import Target, reconcile
 from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
 from barnabas.groups.streams.sizing import Status
-from barnabas.groups.streams.tasks import NOTHING, Tasks, tasks_of
+from barnabas.groups.streams.tasks import NOTHING, Task, Tasks, tasks_of
 from barnabas.groups.streams.topology import Topology, to_value, topology_of
 from barnabas.log_lines import limited_logger
 from barnabas.protocol.messages import streams
@@ -70,7 +70,7 @@ class Heartbeat:
         topology = self._agree_on_topology()
         self._note_stale(updated)
         configured = self._kind.configured(self._group, topology)
-        self._check_owned_tasks(configured)
+        self._check_owned_tasks(member, configured)
         epoch = self._next_epoch(configured, change)
         target = self._target(updated, configured, epoch)
         reconciled = self._reconcile(updated, target)
@@ -139,10 +139,15 @@ class Heartbeat:
                 f"{known.epoch}.",
             )
 
-    def _check_owned_tasks(self, configured: ConfiguredTopology) -> None:
+    def _check_owned_tasks(self, member: StreamsMember, configured: ConfiguredTopology) -> None:
+        """It may name tasks that there are no longer, since a topic was made again with fewer partitions, if it was
+        given them: INVALID_REQUEST would end the application instead of the task."""
         if self._owned is None or not configured.is_ready:
             return
-        for task in sorted(self._owned.active | self._owned.standby):
+        given: set[Task] = set()
+        for held in (member.assigned, member.pending_revocation):
+            given.update(held.active, held.standby)
+        for task in sorted((self._owned.active | self._owned.standby) - given):
             subtopology = configured.subtopologies.get(task.subtopology_id)
             if subtopology is None:
                 raise KafkaError(
