@@ -43,6 +43,9 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.groups.max.members", Kind.INT, "100000",
             "Members that all groups of a broker may have together, those included that are about to join.",
             AtLeast(1)),
+    Setting("barnabas.group.max.subscriptions", Kind.INT, "200000",
+            "Topics that the different subscriptions of one consumer or share group may name together; members that "
+            "subscribe alike count once.", AtLeast(1)),
     Setting("barnabas.groups.max.bytes", Kind.LONG, "536870912",
             "Memory for what members of all groups have said (metadata, assignments, subscriptions, topologies), "
             "and, counted by itself, for committed offsets.", AtLeast(1)),

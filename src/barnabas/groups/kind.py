@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
@@ -56,6 +56,37 @@ def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], memb
     ledger.check_member(is_known)
     if not is_known:
         ledger.check_bytes(0)
+
+
+Subscription = tuple[frozenset[str], str]
+"""Names of topics, and a pattern, empty where there is none."""
+
+
+class Subscriber(Protocol):
+    """A member that consumes topics."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def subscription(self) -> Subscription: ...
+
+
+def check_subscription(context: ShardContext, members: Iterable[Subscriber], changed: Subscriber) -> None:
+    """What the assignor may cost: it looks at each different subscription, and at members that subscribe alike
+    together. A pattern may mean every topic that there is."""
+    others = {one.subscription for one in members if one.member_id != changed.member_id}
+    if changed.subscription in others:
+        return
+    every, most = len(context.topics.names()), context.settings.max_subscriptions
+    named = sum(len(names) + every * bool(pattern) for names, pattern in (*others, changed.subscription))
+    if others and named > most:
+        context.ledger.refused["subscriptions"] += 1
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The different subscriptions of the group name {named} topics, more than {most} "
+            "(barnabas.group.max.subscriptions): let its members subscribe alike.",
+        )
 
 
 G = TypeVar("G", bound=Group)

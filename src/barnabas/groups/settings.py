@@ -25,6 +25,7 @@ class GroupSettings:
     offsets_retention_check_ms: int = 600_000
     commit_timeout_ms: int = 5000
     consumer_max_size: int = 2**31 - 1
+    max_subscriptions: int = 200_000
     assignors: list[str] = field(default_factory=lambda: ["uniform", "range"])
     migration_policy: str = "bidirectional"
     regex_refresh_ms: int = 600_000
@@ -45,6 +46,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offsets_retention_check_ms=config["offsets.retention.check.interval.ms"],
         commit_timeout_ms=config["offsets.commit.timeout.ms"],
         consumer_max_size=config["group.consumer.max.size"],
+        max_subscriptions=config["barnabas.group.max.subscriptions"],
         assignors=list(config["group.consumer.assignors"]),
         migration_policy=config["group.consumer.migration.policy"].lower(),
         regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],

@@ -63,4 +63,13 @@ def declare_bounds_metrics(registry: Registry, broker: Broker) -> None:
 
     registry.computed(catalogue.BOUNDED_STATE, samples(lambda growth: growth.present))
     registry.computed(catalogue.STATE_BOUNDS, samples(lambda growth: growth.limit))
-    registry.computed(catalogue.STATE_REFUSED, samples(lambda growth: growth.refused))
+    registry.computed(catalogue.STATE_REFUSED, lambda: _refused(broker))
+
+
+def _refused(broker: Broker) -> Iterator[Sample]:
+    for each in growths(broker):
+        yield Sample("", (("what", each.what),), each.refused)
+    coordinators = getattr(broker, "coordinators", None)
+    if coordinators is not None:  # a bound of each group, which has no sum
+        subscriptions = coordinators.groups.ledger.refused["subscriptions"]
+        yield Sample("", (("what", "group-subscriptions"),), subscriptions)

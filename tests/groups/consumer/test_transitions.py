@@ -183,6 +183,21 @@ def test_most_votes_choose_the_assignor(simulation: ConsumerSimulation) -> None:
     assert targets == {"a": {ORDERS: {0, 1, 2}, BILLS: {0}}, "b": {ORDERS: {3, 4}, BILLS: {1}}}
 
 
+def test_subscriptions_that_differ_are_bounded_and_those_that_are_alike_are_not() -> None:
+    simulation = ConsumerSimulation({"orders": 1, "bills": 1, "visits": 1}, max_subscriptions=4)
+    assert not simulation.joins("a", "orders", "bills", "visits").error_code
+    assert not simulation.joins("b", "orders", "bills", "visits").error_code
+    assert not simulation.joins("c", "orders").error_code
+    assert simulation.joins("d", "bills").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert simulation.joins("e", subscribed_topic_regex="o.*").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "d" not in simulation.consumer_group.members
+
+
+def test_a_single_member_may_subscribe_to_more_than_the_bound() -> None:
+    simulation = ConsumerSimulation({"orders": 1, "bills": 1}, max_subscriptions=1)
+    assert not simulation.joins("a", "orders", "bills").error_code
+
+
 def test_a_full_group_takes_nobody() -> None:
     simulation = ConsumerSimulation({"orders": 1}, consumer_max_size=1)
     simulation.joins("a", "orders")

@@ -11,7 +11,7 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.kind import GroupKind, check_room_for_all
+from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
 from barnabas.groups.members import Client
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, check_member_epoch
 from barnabas.groups.step import Respond, Step
@@ -59,10 +59,12 @@ class Heartbeats:
         else:
             before = self._static(group, member_id, request.instance_id, request.member_epoch, reported, step)
         described = _described(before, request, client)
+        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
+        if described.subscription != before.subscription:
+            check_subscription(self._context, group.members.values(), described)
         if described is not before:
             step.records.append(member_record(group_id, described))
         advance = Advance(self._context, group, before, described, step)
-        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
         pattern = self._resolving.update(group, before, described, step)
         resubscribed = names_changed or pattern.has_changed
         advance.update_epoch(_reason(before, described, client, names_changed or pattern.counts_now))

@@ -64,6 +64,11 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     revoking: Owned = {}
     """What it still has and has been asked to give up."""
 
+    @property
+    def subscription(self) -> tuple[frozenset[str], str]:
+        """What the assignor goes by: members with the same one are assigned together."""
+        return self.subscribed_topic_names, self.pattern
+
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.kind import GroupKind, check_room_for_all
+from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
 from barnabas.groups.members import Client
 from barnabas.groups.modern import JOINING, LEAVING, Assignment, may_assign
 from barnabas.groups.share.assignor import assign
@@ -85,9 +85,11 @@ class Heartbeats:
         self._check_room(group, request.member_id)
         before = self._member(group, request)
         member = _described(before, request, client)
+        resubscribed = member.subscribed_topic_names != before.subscribed_topic_names
+        if resubscribed:
+            check_subscription(self._context, group.members.values(), member)
         if member is not before:
             step.records.append(member_record(group.group_id, member))
-        resubscribed = member.subscribed_topic_names != before.subscribed_topic_names
         names = _subscribed(group, before, member)
         missing = self._without_state(group, names)
         epoch = self._next_epoch(group, member, names, resubscribed, step)

@@ -30,6 +30,11 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     assigned: Assignment = {}
 
     @property
+    def subscription(self) -> tuple[frozenset[str], str]:
+        """What the assignor goes by: members with the same one are assigned together."""
+        return self.subscribed_topic_names, ""
+
+    @property
     def instance_id(self) -> str | None:
         """There are no static members: nothing that a member has would be worth keeping for it."""
         return None
