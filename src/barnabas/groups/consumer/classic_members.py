@@ -27,7 +27,7 @@ from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import UNKNOWN_MEMBER
-from barnabas.groups.kind import GroupKind, check_room_for_all
+from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
 from barnabas.groups.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
 from barnabas.groups.step import Respond, Step, join_error
 from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
@@ -70,6 +70,8 @@ class ClassicMembers:
         replaced = group.static_member(request.group_instance_id)
         before = self._before(group, joining, member_id, step)
         described = _described(before, joining, subscription)
+        if described.subscription != before.subscription:
+            check_subscription(self._context, group.members.values(), described)
         if described is not before:
             step.records.append(member_record(group.group_id, described))
         advance = Advance(self._context, group, before, described, step)
