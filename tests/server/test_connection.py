@@ -198,6 +198,7 @@ def test_a_length_that_no_request_can_have_closes_the_connection(length: int) ->
             await other.send(heartbeat_frame(2))
             assert await other.correlation_ids(1) == [2]
             assert server.server.memory.used == 0
+            assert server.server.closed == {"length": 1}
 
     run()
 

@@ -260,7 +260,8 @@ CONNECTIONS_REFUSED = _counter(
 CONNECTIONS_CLOSED = _counter(
     "barnabas_connections_closed_total",
     "Connections that the broker closed: idle, no request (none ever came), slow request, evicted (it held memory that "
-    "others waited for), overfull (far too much was sent at once), unanswered (a mistake of the broker's).",
+    "others waited for), overfull (far too much was sent at once), length (of a request, which is not allowed), kept "
+    "for brokers (a client had a place of theirs), unanswered (a mistake of the broker's).",
     "reason",
 )
 MONITORING_CUT_OFF = _counter(

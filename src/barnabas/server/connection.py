@@ -173,6 +173,7 @@ class Connection:
             return
         (length,) = _LENGTH.unpack_from(buffer, position)
         if not SHORTEST_REQUEST <= length <= self._longest_request:
+            self._server.closed["length"] += 1
             self.close(self._refusal(length), logging.WARNING)
         elif position + _LENGTH_BYTES + length > end:
             self._begin_frame(buffer, position, end, _LENGTH_BYTES + length)
