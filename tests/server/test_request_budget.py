@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -43,12 +42,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     process.stop()
 
 
-def peak_memory(broker: BrokerProcess) -> int:
-    status = Path(f"/proc/{broker.pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-
-
 def tiny_topics(version: int, size: int) -> bytes:
     """An AddPartitionsToTxn that consists of topics of three bytes: no name, no partitions, no tags."""
     header = RequestHeader(AddPartitionsToTxnRequest.api_key, version, 1, "test")
@@ -67,10 +60,10 @@ def test_a_transaction_of_ten_megabytes_of_tiny_topics_holds_up_nobody(
     broker: BrokerProcess, version: int
 ) -> None:
     request = tiny_topics(version, 10 * MEGABYTE)
-    before = peak_memory(broker)
+    before = broker.memory_peak
     with Pings(broker.port) as pings:
         answer = ask(broker.port, request)
-    grown = peak_memory(broker) - before
+    grown = broker.memory_peak - before
     log.info("longest ping %.0f ms, %d MB more", pings.longest * 1000, grown // MEGABYTE)
     assert answer is None
     reason = "barnabas.request.max.elements" if version < 4 else "only brokers send"
@@ -84,10 +77,10 @@ def test_the_largest_transaction_that_is_served_holds_up_nobody(broker: BrokerPr
     request = frame(
         AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics), 3
     )
-    before = peak_memory(broker)
+    before = broker.memory_peak
     with Pings(broker.port) as pings:
         answer = ask(broker.port, request)
-    grown = peak_memory(broker) - before
+    grown = broker.memory_peak - before
     log.info("longest ping %.0f ms, %d MB more", pings.longest * 1000, grown // MEGABYTE)
     assert answer is not None
     decoded = decode_whole(AddPartitionsToTxnResponse, 3, answer, 5)
