@@ -12,17 +12,34 @@ KAFKA_VERSION := 4.3.1
 JARS          := .cache/kafka-$(KAFKA_VERSION)/libs
 JARS_STAMP    := $(JARS)/.stamp
 
+# The newest client; of this version no broker can be had yet.
+NEWEST_VERSION := 4.4.0
+NEWEST_JARS    := .cache/kafka-clients-$(NEWEST_VERSION)/libs
+NEWEST_STAMP   := $(NEWEST_JARS)/.stamp
+
 ZOOKEEPER_VERSION := 3.9.5
 ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
 ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
 
+# The newest that can be had. It works with Spark 4.2 and 4.3.
 CONNECTOR_VERSION := 4.2.0
 CONNECTOR_JARS    := .cache/spark-kafka-$(CONNECTOR_VERSION)/libs
 CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
 
+# The oldest Spark that pyproject.toml allows; the newest one is pinned.
+OLDEST_SPARK       := .cache/oldest-spark
+OLDEST_SPARK_STAMP := $(OLDEST_SPARK)/.stamp
+# What meets Spark's own classes: both connectors, source, sink, runner, SQL definitions, Spark's own runner.
+OLDEST_SPARK_TESTS ?= tests/pipelines/test_connectors.py tests/pipelines/test_session.py tests/pipelines/sink/test_writing.py \
+    tests/pipelines/running tests/pipelines/library/test_commands.py tests/pipelines/library/test_activity.py \
+    tests/pipelines/lake/test_iceberg.py
+
 ICEBERG_VERSION := 1.12.0
 ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
 ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
+
+# Programs that tests run against a broker, by the names of their Debian packages.
+PROGRAMS := kcat slapd ldap-utils:ldapadd
 
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
@@ -36,7 +53,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile counterparts java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +71,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 # Containers often set PYTHONDONTWRITEBYTECODE. Without bytecode every start compiles, which takes as long as the rest.
 bytecode: $(STAMP)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.server.main'
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.broker.main'
 
 # Loops that numba compiles, and the bytecode of what Spark's workers import: otherwise the first query waits for both.
 KERNELS_STAMP := $(VENV)/.kernels
@@ -82,10 +99,8 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 	$(BIN)/barnabas serve $(SERVE)
 
 # Most tests wait for brokers and JVMs longer than they work: two processes take little more than half the time of one.
-test: bytecode kernels java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
-	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST) || { \
-	    echo "Some tests failed. Those that start JVMs and clusters share this machine: once more, these alone."; \
-	    $(BIN)/pytest --last-failed --last-failed-no-failures=none; }
+test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
@@ -121,13 +136,36 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz  ## what is too heavy for CI: hostile connections, a million fuzzed frames
+counterparts: hostile fuzz spark-oldest  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark
 
-java: $(JARS_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
+# In its own folder, before the pinned one on the path of Python and of Spark's workers.
+spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported
+	PYTHONPATH="$(CURDIR)/$(OLDEST_SPARK)" $(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(OLDEST_SPARK_TESTS)
+
+$(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
+	rm -rf $(OLDEST_SPARK)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(OLDEST_SPARK) -r requirements/oldest-spark.txt
+	@touch $@
+
+programs:  ## install the programs that tests use, with apt-get (kcat, an LDAP server)
+	@tools/install-programs $(PROGRAMS)
+
+identity-provider:  ## install an OpenID provider (oidc-provider) with npm, for tests of OAUTHBEARER
+	npm install --silent --prefix .cache/identity-provider oidc-provider@8
+
+programs-in-ci:
+	@if [ "$$CI" = true ]; then tools/install-programs $(PROGRAMS); fi
+
+java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(JARS)"
+	@touch $@
+
+$(NEWEST_STAMP): tests/java/newest/pom.xml
+	mvn --quiet --batch-mode --file tests/java/newest/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(NEWEST_JARS)"
 	@touch $@
 
 $(ZOOKEEPER_STAMP): tests/java/zookeeper/pom.xml

@@ -12,7 +12,7 @@ from typing import Protocol, Self
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local_cluster import LocalCluster
+from barnabas.cli.cluster.local_cluster import LocalCluster
 from benchmarks.processes import cpu_seconds
 from tests.apache_kafka import ApacheKafka, free_port, run_tool
 

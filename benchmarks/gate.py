@@ -7,9 +7,12 @@ Three measures, because none is enough:
 - Instructions and calls into C (instructions.py) hardly vary. CI holds them to `ALLOWED` times the baseline. They do
   not see what a call into C costs.
 - CPU in calibration loops (calibration.py), measured between the rounds, holds on any machine, but neighbours move it
-  by a tenth and more: CI only catches a request that costs a half more.
+  by a tenth and more: CI only catches a request that costs a third more.
 - CPU beside the broker of `BASE`, in turns on the same machine: the median of the ratios is good to a few per cent when
-  nothing else runs, and held to `CPU_ALLOWED`.
+  nothing else runs. That of the user is held to `USER_ALLOWED`, all of it to `CPU_ALLOWED`.
+
+Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, and a few per
+cent.
 """
 
 import argparse
@@ -34,7 +37,7 @@ from benchmarks.session import NO_FSYNC, Session
 from tests.kafka_jars import PROJECT_ROOT
 
 BASE = "9b546e8"
-ALLOWED = 1.03
+ALLOWED = 0.97
 
 # Instructions and calls into C per request at commit BASE, by version of Python: to these all percentages refer.
 BASELINE: dict[tuple[int, int], dict[str, tuple[float, float]]] = {
@@ -57,8 +60,9 @@ CPU_BASELINE: dict[str, tuple[float, float]] = {
     "5000-a-second": (10.4, 3.8),
     "fetch-4-KB": (6.3, 1.6),
 }
-CPU_ALLOWED = 1.08
-CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.5
+USER_ALLOWED = 0.95
+CPU_ALLOWED = 1.0
+CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.3
 
 ROUNDS = 9
 
@@ -136,7 +140,10 @@ def source_of(revision: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=BytesIO(archive)) as tar:
             tar.extractall(folder, filter="data")
-        yield Path(folder) / "src"
+        source = Path(folder) / "src"
+        # What BASE imports for checksums is no longer installed.
+        (source / "crc32c.py").write_text("from fastcrc.crc32 import iscsi as crc32c\n")
+        yield source
 
 
 def _costs(session: Session, brokers: list[Broker], rounds: int) -> list[tuple[Cost, ...]]:
@@ -208,7 +215,11 @@ def _side_by_side(scratch: Path, rounds: int) -> list[str]:
     ratios = ratios_to_base(scratch, rounds)
     for name, (user, system, both) in ratios.items():
         print(f"{name}: {both:.3f} x the CPU of {BASE} (user {user:.3f}, system {system:.3f})")
-    return [f"too expensive: {name}" for name, ratio in ratios.items() if ratio[2] > CPU_ALLOWED]
+    return [
+        f"too expensive: {name}"
+        for name, (user, _, both) in ratios.items()
+        if user > USER_ALLOWED or both > CPU_ALLOWED
+    ]
 
 
 if __name__ == "__main__":

@@ -49,5 +49,5 @@ LOADS = (
     Load("16-KB-of-1-KB", 20_000, record_bytes=1000, records=16),
     Load("128-KB", 6_000, record_bytes=1000, records=128, connections=4),
     Load("5000-a-second", 15_000, connections=5, rate=5000),
-    Load("fetch-4-KB", 15_000, api="fetch"),
+    Load("fetch-4-KB", 60_000, api="fetch"),
 )

@@ -12,14 +12,15 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.config.topic import LogConfig
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import topic_log_config
 from barnabas.files import LocalFileSystem
-from barnabas.log.creation import create_log
-from barnabas.log.gate import Gate
+from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
-from barnabas.log.open_segments import OpenSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.records.batch import CRC_START
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
@@ -39,8 +40,8 @@ def new_log(folder: str) -> Log:
         folder,
         TopicPartition("bench", 0),
         new_uuid(),
-        LogConfig(),
-        gate=Gate(fs, folder),
+        topic_log_config(BrokerConfig.load({}), {}),
+        disk=Disk(fs, folder),
         open_segments=OpenSegments(),
         now_ms=0,
     )

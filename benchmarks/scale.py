@@ -12,13 +12,13 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from barnabas.client.planning import Site, rebalance
+from barnabas.client.placement.planning import Site, rebalance
 from barnabas.cluster.deltas import BrokerStored, Delta, TopicCreated, apply, image_from_snapshot, snapshot_of
 from barnabas.cluster.frames import Entry
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.zookeeper_layout import decode_entry, encode_entry
+from barnabas.cluster.zookeeper.layout import decode_entry, encode_entry
 from barnabas.controller import brokers as decisions
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Policy
 from barnabas.types import TopicPartition, new_uuid
 
 SIZES = (1_000, 10_000, 50_000)

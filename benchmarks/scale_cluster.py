@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from barnabas.cli.local_cluster import BrokerChild, LocalCluster
+from barnabas.cli.cluster.local_cluster import BrokerChild, LocalCluster
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.types import TopicPartition

@@ -23,12 +23,19 @@ FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto", **_NO_DELAY}
 # A row that measures compaction must not measure how long the cleaner sleeps.
 COMPACT_AT_ONCE = {"log.cleaner.backoff.ms": "100"}
 
+# ACLs decide about topics; what has none is open, so that they can be created.
+OPEN_WITHOUT_ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas": NO_FSYNC,
     "barnabas-fsync": FSYNC_AUTO,
     "barnabas-few-partitions": NO_FSYNC,
     "barnabas-many-partitions": NO_FSYNC,
+    "barnabas-quotas": NO_FSYNC,
     "barnabas-compacting": {**NO_FSYNC, **COMPACT_AT_ONCE},
+    "barnabas-acls": {**NO_FSYNC, **OPEN_WITHOUT_ACLS},
 }
 _KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {"kafka": {}, "kafka-compacting": COMPACT_AT_ONCE}
 NO_CONFIG: Mapping[str, str] = {}

@@ -14,12 +14,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.config.topic import LogConfig
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import topic_log_config
 from barnabas.files import LocalFileSystem
-from barnabas.log.creation import create_log
-from barnabas.log.gate import Gate
+from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
-from barnabas.log.open_segments import OpenSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.records import walking
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
@@ -69,8 +70,8 @@ def _log(folder: str, validation: str) -> Log:
         folder,
         TopicPartition("measured", 0),
         bytes(16),
-        LogConfig(barnabas_validate_records=validation),
-        gate=Gate(files, folder),
+        topic_log_config(BrokerConfig.load({}), {"barnabas.validate.records": validation}),
+        disk=Disk(files, folder),
         open_segments=OpenSegments(),
         now_ms=NOW,
     )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 
-import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 PRODUCE, FETCH, OFFSET_COMMIT, API_VERSIONS = 0, 1, 8, 18
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 8, 11, 7
@@ -43,7 +43,7 @@ def _prefixes(records: int, key_bytes: int, suffix_bytes: int) -> list[bytes]:
 def _batch(body: bytes, records: int) -> bytes:
     now = int(time.time() * 1000)
     checked = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + body
-    after_length = struct.pack(">ibI", -1, 2, crc32c.crc32c(checked)) + checked
+    after_length = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(after_length)) + after_length
 
 

@@ -5,8 +5,10 @@ set -eu
 cd "$(dirname "$0")/.."
 uv="${UV:-uv}"
 compile() {
-    "$uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+    "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@"
 }
-compile -o requirements/core.txt
-compile --extra dev --constraint requirements/core.txt -o requirements/dev.txt
+compile pyproject.toml -o requirements/core.txt
+compile pyproject.toml --extra dev --constraint requirements/core.txt -o requirements/dev.txt
+# The oldest Spark that pyproject.toml allows, for `make spark-oldest`.
+echo 'pyspark==4.2.0' | compile - --no-deps -o requirements/oldest-spark.txt

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from barnabas.cluster.ports import lasting_port
+from barnabas.cluster.zookeeper.process import lasting_port
 from tests.kafka_jars import PROJECT_ROOT, jar, kafka_libs
 from tests.tool_runner import ToolRunner
 

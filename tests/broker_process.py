@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,11 +28,12 @@ class _Start:
 class BrokerProcess:
     """Keeps its port and its folder over restarts. `lines` is everything that it has said."""
 
-    def __init__(self, data: Path, *settings: str) -> None:
+    def __init__(self, data: Path, *settings: str, options: tuple[str, ...] = ()) -> None:
         self.data = data
         self.port = free_port()
         self.lines: list[str] = []
         self._settings = settings
+        self._options = options
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -51,7 +53,7 @@ class BrokerProcess:
 
     def start(self) -> Self:
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
-        command += ["--listen", self.bootstrap_servers]
+        command += ["--listen", self.bootstrap_servers, *self._options]
         for setting in self._settings:
             command += ["--set", setting]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -59,17 +61,26 @@ class BrokerProcess:
         threading.Thread(target=self._read, args=(self._process, start), daemon=True).start()
         start.told.wait(START_SECONDS)
         if not start.serves:
+            self.kill()
             raise AssertionError("the broker did not start:\n" + "".join(self.lines))
         return self
 
     def _read(self, process: subprocess.Popen[str], start: _Start) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.append(line)
-            if line.startswith(READY):
-                start.serves = True
-                start.told.set()
+        with process.stdout as output:
+            for line in output:
+                self.lines.append(line)
+                if line.startswith(READY):
+                    start.serves = True
+                    start.told.set()
         start.told.set()  # it has ended: nobody needs to wait any longer
+
+    def until_it_says(self, text: str) -> None:
+        """Wait for a line with this text: what a client sees of a request may be there before."""
+        deadline = time.monotonic() + START_SECONDS
+        while not any(text in line for line in self.lines):
+            assert time.monotonic() < deadline, f"the broker has not said {text!r}:\n" + "".join(self.lines)
+            time.sleep(0.01)
 
     def kill(self) -> None:
         """As a power button would: no signal handler runs."""

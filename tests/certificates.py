@@ -7,7 +7,7 @@ from functools import cached_property
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
 _DAY = datetime.timedelta(days=1)
 
 
@@ -25,7 +27,7 @@ class Signed:
     """A certificate and its key."""
 
     certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    key: Key
 
     @cached_property
     def certificate_pem(self) -> str:
@@ -58,8 +60,8 @@ class Authority:
         encryption = BestAvailableEncryption(password.encode())
         return pkcs12.serialize_key_and_certificates(None, None, None, [self._certificate], encryption)
 
-    def sign(self, name: str, *addresses: str, expired: bool = False) -> Signed:
-        key = ec.generate_private_key(ec.SECP256R1())
+    def sign(self, name: str, *addresses: str, expired: bool = False, key: Key | None = None) -> Signed:
+        key = key or ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(name), self._name, key, -2 * _DAY if expired else 30 * _DAY)
         names: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
         builder = builder.add_extension(
@@ -75,7 +77,7 @@ def _name(text: str) -> x509.Name:
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    key: Key,
     life: datetime.timedelta = 30 * _DAY,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from barnabas.log_lines import line_limit
 from tests.kafka_jars import in_ci, reason_java_is_missing
@@ -15,6 +16,10 @@ from tests.kafka_jars import in_ci, reason_java_is_missing
 # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is, and nothing about what is tested.
+settings.register_profile("barnabas", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("barnabas")
 
 if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
@@ -39,7 +44,7 @@ SLOW_FOLDERS = (
     "perf",
 )
 # A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
-WITH_SPARK = ("tests/pipelines/", "tests/demo/", "tests/cli/test_pipeline_run.py")
+WITH_SPARK = ("tests/pipelines/", "tests/demo/", "tests/cli/pipeline/")
 
 
 @pytest.fixture(autouse=True)

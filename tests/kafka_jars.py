@@ -13,6 +13,8 @@ import pytest
 KAFKA_VERSION = "4.3.1"
 PROJECT_ROOT = Path(__file__).parent.parent
 DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"kafka-{KAFKA_VERSION}" / "libs"
+NEWEST_CLIENT_VERSION = "4.4.0"
+NEWEST_CLIENT_LIBS = PROJECT_ROOT / ".cache" / f"kafka-clients-{NEWEST_CLIENT_VERSION}" / "libs"
 
 requires_java = pytest.mark.java
 
@@ -27,12 +29,19 @@ def jar(artifact: str) -> Path:
     return kafka_libs() / f"{artifact}-{KAFKA_VERSION}.jar"
 
 
+def newest_client_jar() -> Path:
+    """Of a newer version than the other jars: its messages are what we declare."""
+    return NEWEST_CLIENT_LIBS / f"kafka-clients-{NEWEST_CLIENT_VERSION}.jar"
+
+
 def reason_java_is_missing() -> str | None:
     """A sentence for the person who reads the skip, or None when everything is there."""
     if shutil.which("java") is None:
         return "no `java` on PATH: install a Java runtime, 17 or newer"
     if not jar("kafka-tools").exists():
         return f"no Apache Kafka {KAFKA_VERSION} in {kafka_libs()}: run `make java`, or set KAFKA_LIBS"
+    if not newest_client_jar().exists():
+        return f"no client of Apache Kafka {NEWEST_CLIENT_VERSION} in {NEWEST_CLIENT_LIBS}: run `make java`"
     return None
 
 

@@ -18,11 +18,13 @@ from barnabas.log_lines import (
     escaped,
     limited_logger,
     line_limit,
+    plain_lines,
     safe_logger,
     tell_left_out,
+    use_limits,
 )
 
-FORGED = "t\n2026-11-16 12:00:00,000 ERROR barnabas.server.broker: every log dir has failed"
+FORGED = "t\n2026-11-16 12:00:00,000 ERROR barnabas.broker.broker: every log dir has failed"
 
 
 @pytest.fixture
@@ -74,7 +76,35 @@ def test_a_long_name_is_cut_in_the_middle(written: io.StringIO) -> None:
     (line,) = written.getvalue().splitlines()
     assert len(line) < LONGEST_LINE + 100
     assert line.endswith("has lost its leader")
-    assert "28026 characters" in line
+    assert "28066 characters" in line
+
+
+def test_a_line_that_was_cut_is_not_cut_again(written: io.StringIO) -> None:
+    before = plain_lines.total_cut
+    for handler in logging.root.handlers:
+        handler.addFilter(plain_lines)  # as that of `barnabas serve`
+    try:
+        safe_logger("barnabas.test.safe").warning("group %s has lost %s", "x" * 30_000, "its leader")
+    finally:
+        for handler in logging.root.handlers:
+            handler.removeFilter(plain_lines)
+    assert "28066 characters" in written.getvalue()
+    assert plain_lines.total_cut == before + 1
+
+
+@pytest.fixture
+def _narrow_limits() -> Iterator[None]:
+    use_limits(3, 200)
+    yield
+    use_limits(LINES_IN_A_PERIOD, LONGEST_LINE)
+
+
+@pytest.mark.usefixtures("_narrow_limits")
+def test_settings_say_how_many_lines_there_may_be_and_how_long(caplog: pytest.LogCaptureFixture) -> None:
+    logger = limited_logger("barnabas.test.settings")
+    for _ in range(5):
+        logger.warning("closed: %s", "x" * 300)
+    assert [len(record.getMessage()) <= 200 for record in caplog.records] == [True] * 3
 
 
 def test_a_line_that_is_plain_keeps_its_arguments(caplog: pytest.LogCaptureFixture) -> None:

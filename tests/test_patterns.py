@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from barnabas.patterns import LARGEST_PROGRAM, PatternError, compile_for_long_texts, compile_pattern
+from barnabas.patterns import PatternError, compile_for_long_texts, compile_pattern, limits
 
 LONGEST_NAME = "a" * 32_767
 
 
 def test_a_pattern_for_long_texts_has_a_bounded_program() -> None:
     costly = "(.*a.{400})*c"
-    assert compile_pattern(costly).programsize > LARGEST_PROGRAM
+    assert compile_pattern(costly).programsize > limits.instructions
     with pytest.raises(PatternError, match="instructions"):
         compile_for_long_texts(costly)
 
@@ -24,3 +24,18 @@ def test_what_is_allowed_takes_little_time_for_the_longest_name(pattern: str) ->
     begin = time.thread_time()
     compiled.fullmatch(LONGEST_NAME)
     assert time.thread_time() - begin < 0.05
+
+
+def test_settings_say_how_large_a_pattern_may_be_and_refusals_are_counted() -> None:
+    before = limits.refused
+    usual = limits.characters, limits.memory, limits.instructions
+    limits.use(characters=20, memory=1 << 14, instructions=10)
+    try:
+        for pattern in ("a" * 21, "(a{50}){50}", "("):
+            with pytest.raises(PatternError):
+                compile_pattern(pattern)
+        with pytest.raises(PatternError, match=r"barnabas\.regex\.max\.instructions"):
+            compile_for_long_texts("abcdefghijklmno")
+    finally:
+        limits.use(characters=usual[0], memory=usual[1], instructions=usual[2])
+    assert limits.refused == before + 4

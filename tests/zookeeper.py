@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.cluster.zookeeper_process import NoZooKeeperError, find_jars, find_java
+from barnabas.cluster.zookeeper.process import NoZooKeeperError, find_jars, find_java
 from tests.kafka_jars import in_ci
 
 

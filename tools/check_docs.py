@@ -10,6 +10,7 @@ from tools.doc_marks import ROOT
 from tools.doc_pages import PAGES
 
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
+_MODULE = re.compile(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -50,6 +51,16 @@ def tests_that_do_not_exist() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)} names {file}::{name}, which does not exist"
 
 
+def modules_that_do_not_exist() -> Iterator[str]:
+    """ARCHITECTURE.md is a map: `room/module` must be there."""
+    source = ROOT / "src" / "barnabas"
+    for named in sorted(set(_MODULE.findall((ROOT / "ARCHITECTURE.md").read_text()))):
+        room = source / named.partition("/")[0]
+        module = source / named.removesuffix(".py")
+        if room.is_dir() and not module.is_dir() and not module.with_suffix(".py").exists():
+            yield f"ARCHITECTURE.md names {named}, which does not exist"
+
+
 # A new rule is a function that yields complaints.
 RULES: tuple[Callable[[], Iterator[str]], ...] = (
     stale_pages,
@@ -57,6 +68,7 @@ RULES: tuple[Callable[[], Iterator[str]], ...] = (
     commands_without_words,
     links_to_nowhere,
     tests_that_do_not_exist,
+    modules_that_do_not_exist,
 )
 
 

@@ -14,13 +14,17 @@ SRC = Path(__file__).parent.parent / "src"
 
 # library -> the only modules (or packages) that may import it
 ONLY_IMPORTED_BY = {
-    "kazoo": ("barnabas.cluster",),
+    "kazoo": ("barnabas.cluster.zookeeper.kazoo_client",),
+    "typer": ("barnabas.cli",),
+    "rich": ("barnabas.cli", "barnabas.demo", "barnabas.pipelines.terminal"),
     "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": ("barnabas.records.compression",),
     "zlib": ("barnabas.records.compression",),
 }
+
+SERVER = ("barnabas.broker", "barnabas.handlers", "barnabas.network")
 
 # package -> what it must not import: the wire layer and the state machines are tested without a socket
 NO_IO = ("asyncio", "socket", "selectors", "ssl")
@@ -32,25 +36,31 @@ MUST_NOT_IMPORT = {
     "barnabas.transactions": NO_IO,
     "barnabas.queues": NO_IO,
     "barnabas.controller": NO_IO,
+    "barnabas.telemetry": NO_IO,
     "barnabas.coordination": NO_IO,
+    "barnabas.network.frames": NO_IO,
+    "barnabas.network.memory_pool": NO_IO,
     # They talk to any Kafka over the network, so they must not know our server.
-    "barnabas.pipelines": ("barnabas.server",),
-    "barnabas.mirror": ("barnabas.server",),
-    "barnabas.ingest": ("barnabas.server",),
+    "barnabas.pipelines": SERVER,
+    "barnabas.mirror": SERVER,
+    "barnabas.ingest": SERVER,
 }
+
+# The one module of the coordinators that knows tasks; their state machines take callbacks and timers.
+MAY_IMPORT_ASYNCIO = ("barnabas.coordination.tasks",)
 
 # what is called -> (the packages that must not, the modules in them that may)
 SERVING = (
-    "server", "groups", "transactions", "queues", "controller", "coordination", "replication", "cluster", "log",
-    "worker",
+    "broker", "handlers", "network", "groups", "transactions", "queues", "controller", "coordination",
+    "replication", "worker", "cluster", "log", "telemetry",
 )  # fmt: skip
 OURS = ("barnabas", "pyspark_barnabas")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
 # Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.patterns). These have patterns
 # of their own, which take time linear in the text.
 MAY_IMPORT_RE = (
-    "barnabas.server.handlers.versions",  # names of clients' software
-    "barnabas.server.share_reset",  # durations
+    "barnabas.handlers.versions",  # names of clients' software
+    "barnabas.queues.reset",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
     "barnabas.config.checks", "barnabas.config.listeners", "barnabas.config.properties", "barnabas.config.setting",
@@ -61,7 +71,10 @@ MUST_NOT_CALL = {
     # Names from clients must not forge lines of the log: barnabas.log_lines has loggers that escape them.
     "logging.getLogger": (
         SERVED,
-        ("barnabas.server.loggers", "barnabas.cluster.zookeeper"),  # levels of loggers; kazoo's logger
+        (
+            "barnabas.handlers.broker_loggers",
+            "barnabas.cluster.zookeeper.kazoo_client",
+        ),  # levels of loggers; kazoo's logger
     ),
     # No setting names code. These import what they have a list of, or run what they have generated.
     **dict.fromkeys(
@@ -96,15 +109,28 @@ def main() -> int:
 
 def complaints_about(path: Path) -> Iterator[str]:
     module = module_name(path)
+    yield from _about_imports(path, module)
+    yield from _about_calls(path, module)
+    if not is_within(module, "barnabas.log"):
+        for line, target in assignments_to_logs(path):
+            yield f"{path}:{line}: only a log assigns to its attributes, not {module} to {target}"
+
+
+def _about_imports(path: Path, module: str) -> Iterator[str]:
     for line, imported in imports_of(path):
         for library, owners in ONLY_IMPORTED_BY.items():
             if is_within(imported, library) and not any(is_within(module, owner) for owner in owners):
                 yield f"{path}:{line}: only {' or '.join(owners)} may import {library}"
         for package, forbidden in MUST_NOT_IMPORT.items():
+            if imported == "asyncio" and module in MAY_IMPORT_ASYNCIO:
+                continue
             if is_within(module, package) and any(is_within(imported, name) for name in forbidden):
                 yield f"{path}:{line}: {package} must not import {imported}"
         if imported == "re" and is_served(module) and module not in MAY_IMPORT_RE:
             yield f"{path}:{line}: {module} must not import re: use barnabas.patterns for what clients send"
+
+
+def _about_calls(path: Path, module: str) -> Iterator[str]:
     for line, called in calls_of(path):
         packages, except_in = MUST_NOT_CALL.get(called, ((), ()))
         if any(is_within(module, package) for package in packages) and module not in except_in:
@@ -125,6 +151,15 @@ def calls_of(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             yield node.lineno, ast.unparse(node.func)
+
+
+def assignments_to_logs(path: Path) -> Iterator[tuple[int, str]]:
+    """Where an attribute of something called `log` is set: its state is moved by its own methods only."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            owner = ast.unparse(node.value).rpartition(".")[2]
+            if owner in ("log", "_log", "future", "offsets", "segments"):
+                yield node.lineno, ast.unparse(node)
 
 
 def module_name(path: Path) -> str:

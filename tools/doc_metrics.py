@@ -1,6 +1,7 @@
 """The page of metrics: the catalogue as a table."""
 
-from barnabas.metrics.catalogue import CATALOGUE, Metric
+from barnabas.metrics.catalogue import CATALOGUE
+from barnabas.metrics.declarations import Metric
 from tools.doc_marks import GENERATED
 
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from barnabas.config import definitions
 from barnabas.config.setting import Setting
 from barnabas.config.unused_settings import is_without_effect_yet
-from barnabas.protocol.api import APIS
-from barnabas.server.handlers import HANDLERS
-from barnabas.server.routes import Handler
+from tools.doc_apis import compatibility_page
 from tools.doc_commands import commands_page
 from tools.doc_marks import GENERATED, ROOT
 from tools.doc_metrics import metrics_page
@@ -40,7 +38,7 @@ def configuration_page() -> str:
     parts += [
         "## Settings of Kafka that are accepted and mean nothing here\n",
         "A `server.properties` written for Apache Kafka is not refused because of them; a warning names each.\n",
-        ", ".join(f"`{name}`" for name in sorted(definitions.UNUSED)) + "\n",
+        ",\n".join(f"`{name}`" for name in sorted(definitions.UNUSED)) + "\n",
     ]
     return "\n".join(parts)
 
@@ -66,36 +64,6 @@ def _default(text: str | None) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _served_to(handler: Handler) -> str:
-    if handler.brokers_only_since is None:
-        return "clients"
-    return f"clients; brokers from {handler.brokers_only_since}" if handler.brokers_only_since else "brokers"
-
-
-def compatibility_page() -> str:
-    served = {handler.request_class.api_key: handler for handler in HANDLERS}
-    rows = [
-        f"| {int(key)} | {APIS[key].name} | {handler.min_version} to {handler.max_version} | {_served_to(handler)} |"
-        for key, handler in sorted(served.items())
-    ]
-    return "\n".join(
-        [
-            GENERATED,
-            "# Compatibility\n",
-            (
-                "The APIs of Kafka's protocol that Barnabas serves, from the table that also answers ApiVersions.\n"
-                "What is not in this table is not served: a client sees that in ApiVersions, too. What only brokers\n"
-                "send is served on the inter-broker listener of a cluster "
-                "([why](docs/decisions/0021-broker-only-powers.md)).\n"
-            ),
-            "| key | API | versions | for |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
 
 
 PAGES: dict[Path, Callable[[], str]] = {

@@ -2,6 +2,7 @@
 
 from benchmarks.model import Row
 from benchmarks.rows import (
+    acls,
     cluster,
     cold,
     compaction,
@@ -14,6 +15,7 @@ from benchmarks.rows import (
     latency,
     memory,
     produce,
+    quotas,
     requests,
     share,
     spark,
@@ -30,6 +32,8 @@ ALL_ROWS: tuple[Row, ...] = (
     *consume.ROWS,
     *cost.ROWS,
     *latency.ROWS,
+    *acls.ROWS,
+    *quotas.ROWS,
     *groups.ROWS,
     *share.ROWS,
     *jobs.ROWS,

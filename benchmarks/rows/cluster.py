@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks import disk_floor
 from benchmarks.clients.probe import Probe
 from benchmarks.clusters import BROKERS, Cluster, create_topic, running, wait_for
 from benchmarks.loads import client, producer_perf_test, with_cpu
@@ -47,6 +48,10 @@ def latency(session: Session, cluster: Cluster) -> Figures:
         warm_up,
     )
     return client("produce_latency", "--bootstrap", cluster.bootstrap, "--topic", topic, *options)
+
+
+def disk_latency(session: Session) -> Figures:
+    return disk_floor.sync_latency(session.scratch, _LATENCY_RATE, latency_seconds(session))
 
 
 def replicated_topic(session: Session, cluster: Cluster, partitions: int) -> str:
@@ -121,7 +126,7 @@ ROWS = (
     Row(
         "cluster-latency",
         "three brokers: produce latency at 2,000/s, acks=all",
-        with_fsync(latency),
+        (*with_fsync(latency), Subject("the disk alone, fdatasync in groups", disk_latency)),
         (P50, P99),
         (Target("p99_us", "<=", 0.7),),
     ),
@@ -131,7 +136,7 @@ ROWS = (
         both(creation),
         (SECONDS, LONGEST_ANSWER),
         # As seen from outside, where three brokers and the client share the cores. That no step of a loop takes more
-        # than 20 ms is a test: tests/server/test_many_partitions.py.
+        # than 20 ms is a test: tests/broker/test_many_partitions.py.
         (NOT_SLOWER, Target("longest_ms", "<=", 1.0)),
     ),
     Row(

@@ -6,7 +6,7 @@ disk (`barnabas.acks.all.fsync=auto`, the default), which is the stricter promis
 
 from collections.abc import Callable
 
-from benchmarks import rabbitmq
+from benchmarks import disk_floor, rabbitmq
 from benchmarks.brokers import Broker
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
@@ -27,6 +27,14 @@ _TARGETS = (
     Target("rate", ">=", 1.0, relative_to=RABBITMQ),
     Target("cpu", "<=", 1.0, relative_to=RABBITMQ),
 )
+
+DISK = "the disk alone, fdatasync in groups"
+
+
+def _disk(session: Session) -> Figures:
+    figures = disk_floor.sync_latency(session.scratch, _RATE, session.scaled(_TIMED_JOBS) / _RATE)
+    return {"p50_ms": figures["p50_us"] / 1000, "p99_ms": figures["p99_us"] / 1000}
+
 
 System = Callable[[Session], Broker | RabbitMq]
 
@@ -64,6 +72,7 @@ def _row(name: str, title: str, workers: int) -> Row:
             _jobs(RABBITMQ, lambda session: session.rabbitmq(), "rabbitmq", workers),
             _jobs(BARNABAS, lambda session: session.broker("barnabas-fsync"), "barnabas", workers),
             _jobs(NO_FSYNC, lambda session: session.broker("barnabas"), "barnabas", workers),
+            Subject(DISK, _disk),
         ),
         _METRICS,
         _TARGETS,

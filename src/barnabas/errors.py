@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -143,7 +144,13 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
+
+NO_ERROR: Final = ErrorCode.NONE
+"""For the hot path: to find a member of an enum takes as long as a dozen instructions."""
 
 LONGEST_TEXT = 2_000  # characters of an error; one that quotes a name of 32 KB would fit into no answer
 _KEPT_AT_THE_END = 500  # where the advice is

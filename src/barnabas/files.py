@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from typing import Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-# Records are for those whom the broker gives them to, not for every account of the machine. What is there already (a
-# data folder of Apache Kafka, or one whose rights somebody has changed) keeps its rights.
+# Records are for those whom the broker gives them to, not for every account of the machine. What is there already
+# becomes private at the first start (log/dirs/privacy).
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class File(Protocol):
@@ -43,6 +45,36 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class FileSlice:
+    """`length` bytes of a file from `position`, for a fetch to send without reading them.
+
+    The file stays open while the slice is referenced.
+    """
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self, count: int | None = None, at: int = 0) -> bytes:
+        """Up to `count` bytes (all by default), starting `at` bytes into the slice."""
+        left = max(self.length - at, 0)
+        return self.file.read(left if count is None else min(count, left), self.position + at)
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file.path}, {self.position}, {self.length})"
+
+
+EMPTY = b""
+Slice: TypeAlias = FileSlice | bytes
+"""What a read gives: a slice, or the empty bytes."""
+
+
 class FileSystem(Protocol):
     def open(self, path: str, *, create: bool = False) -> File: ...
     def exists(self, path: str) -> bool: ...
@@ -52,6 +84,14 @@ class FileSystem(Protocol):
     def is_folder(self, path: str) -> bool: ...
     def make_folders(self, path: str) -> None: ...
     def read_bytes(self, path: str) -> bytes: ...
+
+    def is_private(self, path: str) -> bool:
+        """Has no other account of the machine any right on it?"""
+        ...
+
+    def make_private(self, path: str, *, tree: bool = False) -> None:
+        """Leave the rights on it, and with `tree` on all that is in it, to the owner. Links are not followed."""
+        ...
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Replace a whole file: readers and crashes see the old contents or the new, never a mixture."""
@@ -150,6 +190,19 @@ class LocalFileSystem:
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
+
+    def is_private(self, path: str) -> bool:
+        return not os.stat(path).st_mode & _OF_OTHERS
+
+    def make_private(self, path: str, *, tree: bool = False) -> None:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return
+        if tree and stat.S_ISDIR(mode):
+            for name in self.list(path):
+                self.make_private(f"{path}/{name}", tree=True)
+        if mode & _OF_OTHERS:
+            os.chmod(path, stat.S_IMODE(mode) & ~_OF_OTHERS)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"

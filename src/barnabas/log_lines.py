@@ -16,10 +16,14 @@ import time
 from collections.abc import Callable
 
 LONGEST_LINE = 2000
-"""Characters; a name on the wire may have 32,767, and some texts name many."""
+"""Characters, by default; a name on the wire may have 32,767, and some texts name many."""
+
+ROOM_FOR_GAP = 40
+"""For the words in place of what is cut: a line that was cut is not too long for the next filter."""
 
 PERIOD_SECONDS = 10.0
 LINES_IN_A_PERIOD = 10
+"""By default."""
 LEFT_OUT = "%d more lines like this were left out: %s"
 
 
@@ -43,6 +47,12 @@ def tell_left_out() -> None:
     line_limit.tell(at_once=True)
 
 
+def use_limits(lines: int, characters: int) -> None:
+    """How many lines of a kind are written in a period, and how long one may be; for the whole process."""
+    line_limit.lines = lines
+    plain_lines.longest = characters
+
+
 def escaped(text: str) -> str:
     """The same text, with every character that a terminal or a reader of the log would not show as itself escaped."""
     if text.isprintable():
@@ -50,25 +60,31 @@ def escaped(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-def cut(text: str) -> str:
-    """The beginning and the end of a long text."""
-    if len(text) <= LONGEST_LINE:
-        return text
-    kept = LONGEST_LINE // 2
-    return f"{text[:kept]} ...{len(text) - 2 * kept} characters... {text[-kept:]}"
-
-
 class PlainLines(logging.Filter):
     """Lets everything through, as single lines; tracebacks keep theirs, indented."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = LONGEST_LINE
+        self.total_cut = 0
+
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        if len(message) > LONGEST_LINE or not message.isprintable():
-            record.msg, record.args = "%s", (escaped(cut(message)),)
+        if len(message) > self.longest or not message.isprintable():
+            record.msg, record.args = "%s", (self._plain(message),)
         if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
             text = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = "\n".join("  " + escaped(cut(line)) for line in text.split("\n"))
+            record.exc_text = "\n".join("  " + self._plain(line) for line in text.split("\n"))
         return True
+
+    def _plain(self, text: str) -> str:
+        """The text escaped; of a long one, its beginning and its end."""
+        if len(text) <= self.longest:
+            return escaped(text)
+        self.total_cut += 1
+        kept = (self.longest - ROOM_FOR_GAP) // 2
+        gap = f" ...{len(text) - 2 * kept} characters... "
+        return f"{escaped(text[:kept])}{gap}{escaped(text[-kept:])}"
 
 
 class _Kind:
@@ -87,6 +103,7 @@ class LineLimit(logging.Filter):
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self.lines = LINES_IN_A_PERIOD
         self.total_left_out = 0
         self._now = monotonic
         self._kinds: dict[tuple[str, int, str], _Kind] = {}  # as many as there are such lines in the source
@@ -102,7 +119,7 @@ class LineLimit(logging.Filter):
         kind = self._kinds.get(key) or self._kinds.setdefault(key, _Kind())
         if now >= kind.period_ends:
             kind.period_ends, kind.written = now + PERIOD_SECONDS, 0
-        if kind.written < LINES_IN_A_PERIOD:
+        if kind.written < self.lines:
             kind.written += 1
             return True
         kind.left_out += 1

@@ -8,30 +8,43 @@ from __future__ import annotations
 
 from typing import Any
 
-LONGEST_PATTERN = 4096
-"""Characters; ten times what a list of topics in a pattern usually has."""
 
-MOST_PATTERN_MEMORY = 1 << 19
-"""Bytes of the compiled program and its states; RE2 refuses a program that needs more."""
+class PatternLimits:
+    """What a pattern may cost, for the whole process, and how many were refused."""
+
+    def __init__(self) -> None:
+        self.characters = 4096
+        """Ten times what a list of topics in a pattern usually has."""
+        self.memory = 1 << 19
+        """Bytes of the compiled program and its states; RE2 refuses a program that needs more."""
+        self.instructions = 800
+        """Of a pattern that is matched with long texts. With a text of 32 KB, the longest name on the wire, RE2 takes
+        5 ms for the worst pattern of this size that was found, and 300 ms for one of twice the size. Names of topics
+        have at most 249 characters and need no such bound."""
+        self.refused = 0
+
+    def use(self, *, characters: int, memory: int, instructions: int) -> None:
+        self.characters, self.memory, self.instructions = characters, memory, instructions
 
 
-LARGEST_PROGRAM = 800
-"""Instructions of a pattern that is matched with long texts. With a text of 32 KB, the longest name on the wire, RE2
-takes 5 ms for the worst pattern of this size that was found, and 300 ms for one of twice the size. Names of topics
-have at most 249 characters and need no such bound."""
+limits = PatternLimits()
 
 
 class PatternError(ValueError):
     """This is no pattern, or one that is too large; the text says why."""
 
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        limits.refused += 1
+
 
 def compile_for_long_texts(pattern: str) -> Any:
-    """The same for what is matched with names of any length, within `LARGEST_PROGRAM`."""
+    """The same for what is matched with names of any length, within `limits.instructions`."""
     compiled = compile_pattern(pattern)
-    if compiled.programsize > LARGEST_PROGRAM:
+    if compiled.programsize > limits.instructions:
         raise PatternError(
-            f"it has {compiled.programsize} instructions, at most {LARGEST_PROGRAM} are allowed: "
-            "use fewer alternatives or smaller repetitions"
+            f"it has {compiled.programsize} instructions, at most {limits.instructions} are allowed "
+            "(barnabas.regex.max.instructions): use fewer alternatives or smaller repetitions"
         )
     return compiled
 
@@ -40,12 +53,14 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
     """Raises PatternError for what RE2 does not know (references back, looking around) and what is too large."""
     import re2  # here, so that the command line starts without it
 
-    if len(pattern) > LONGEST_PATTERN:
-        raise PatternError(f"it has {len(pattern)} characters, at most {LONGEST_PATTERN} are allowed")
+    if len(pattern) > limits.characters:
+        raise PatternError(
+            f"it has {len(pattern)} characters, at most {limits.characters} are allowed (barnabas.regex.max.characters)"
+        )
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    options.max_mem = MOST_PATTERN_MEMORY
+    options.max_mem = limits.memory
     try:
         return re2.compile(pattern, options)
     except re2.error as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from barnabas.pipelines.quiet_workers import leave_quietly
+from barnabas.pipelines.worker_process import leave_quietly
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

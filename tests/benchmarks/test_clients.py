@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 
 def end_offset(broker: EmbeddedBroker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "unused"})
-    _low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+    _low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
     consumer.close()
     return int(high)
 

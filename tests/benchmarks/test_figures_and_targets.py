@@ -1,8 +1,10 @@
 """The benchmark's arithmetic: a wrong verdict is worse than a slow broker."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from benchmarks.brokers import noted_offset
+from benchmarks.disk_floor import sync_latency
 from benchmarks.figures import Figure
 from benchmarks.model import Metric, Row, Subject, Target
 from benchmarks.report import MET, MISSED, lines
@@ -92,3 +94,10 @@ def test_the_report_says_which_targets_are_met() -> None:
     missed = RowResult(row_of(), {"Barnabas": {"rate": [0.5]}, "Apache Kafka": {"rate": [1.0]}})
     assert [line.verdict for line in lines([met, missed])] == [MET, MISSED]
     assert next(lines([met])).ratio == "2.00 x"
+
+
+def test_the_disk_alone_is_measured_for_every_record_that_was_appended(tmp_path: Path) -> None:
+    figures = sync_latency(tmp_path, per_second=500, seconds=0.2)
+    assert figures["samples"] == 100
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
+    assert list(tmp_path.iterdir()) == []

@@ -14,8 +14,7 @@ from typing import Self
 
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from barnabas.cluster.ports import lasting_port
-from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.cluster.zookeeper.process import ZooKeeperProcess, lasting_port
 from tests.chaos.disks import SmallDisk
 from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
@@ -40,7 +39,10 @@ class BrokerProcess:
         self.from_peers = Links(("127.0.0.1", peer_port))
         self.output = folder / f"broker-{node_id}.log"
         self._config = folder / f"broker-{node_id}.properties"
+        self._delay = folder / f"broker-{node_id}.delay"
+        self._program = [sys.executable, "-m", "tests.chaos.slow_broker", str(self._delay)]
         self._process: subprocess.Popen[str] | None = None
+        self.slow_disk(0)
         properties = {
             "node.id": str(node_id),
             "log.dirs": str(self.folder),
@@ -61,7 +63,7 @@ class BrokerProcess:
         ready = threading.Event()
         with self.output.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "barnabas", "serve", "--config", str(self._config)],
+                [*self._program, "serve", "--config", str(self._config)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -70,6 +72,12 @@ class BrokerProcess:
         threading.Thread(target=_watch, args=(self._process, ready), daemon=True).start()
         if not ready.wait(PATIENCE) or not self.is_running:
             raise AssertionError(f"broker {self.node_id} did not start:\n{self.output.read_text()[-3000:]}")
+
+    def slow_disk(self, seconds: float) -> None:
+        """Every append takes so much longer from now on."""
+        new = self._delay.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.replace(self._delay)
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -96,9 +104,10 @@ class BrokerProcess:
 
 def _watch(process: subprocess.Popen[str], ready: threading.Event) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith(READY):
-            ready.set()
+    with process.stdout as output:
+        for line in output:
+            if line.startswith(READY):
+                ready.set()
     ready.set()
 
 

@@ -19,6 +19,7 @@ KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
 CLEAN_GAP = 1.0  # and for a clean restart
 SLOW_SECONDS = 0.5  # that a message takes on a link that is slow, one way
 NO_ROOM = "free some space"
+IS_SLOW = "a thread writes to it"
 
 
 class Scene(NamedTuple):
@@ -193,11 +194,34 @@ def two_in_a_row(scene: Scene, role: str) -> None:
         scene.whole()
 
 
+def slow_disk(scene: Scene, role: str) -> None:
+    """Appends take long, for longer than a session lives: the broker keeps it, and answers what needs no disk."""
+    broker = scene.victim(role)
+    broker.slow_disk(SLOW_SECONDS)
+    until(lambda: IS_SLOW in broker.output.read_text(), "the broker writes in a thread")
+    time.sleep(1.5 * SESSION_SECONDS)
+    broker.slow_disk(0)
+    scene.go_on()
+
+
+def kill_slow_disk(scene: Scene, role: str) -> None:
+    """What was not written is lost with the process, and nobody was told that it was."""
+    broker = scene.victim(role)
+    broker.slow_disk(SLOW_SECONDS)
+    until(lambda: IS_SLOW in broker.output.read_text(), "the broker writes in a thread")
+    scene.go_on(10)
+    broker.kill()
+    broker.slow_disk(0)
+    scene.go_on()
+    broker.start()
+
+
 def two_at_once(scene: Scene, role: str) -> None:
     """The second dies before the first is back: nobody can write, and nothing is lost, until one of them is."""
     first = scene.victim(role)
     first.kill()
-    scene.go_on()
+    scene.go_on()  # by what was acknowledged before, perhaps
+    until(lambda: scene.victim(role) is not first, f"another broker is {role}")
     second = scene.victim(role)
     second.kill()
     time.sleep(SESSION_SECONDS)
@@ -246,6 +270,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("slow down the leader's links to its peers", slow_to_peers, "leader"),
     Fault("slow down the controller's link to ZooKeeper", slow_to_zookeeper, "controller"),
     Fault("kill two leaders at once", two_at_once, "leader"),
+    Fault("slow down the leader's disk", slow_disk, "leader"),
+    Fault("slow down a follower's disk", slow_disk, "follower"),
+    Fault("slow down the coordinator's disk", slow_disk, "coordinator"),
+    Fault("kill a leader whose disk is slow", kill_slow_disk, "leader"),
     Fault("fill a disk", fill_disk, "", needs_small_disk=True),
     Fault("kill the controller during a move", kill_controller_while_moving, "", brokers=4),
     Fault("restart ZooKeeper", restart_zookeeper, ""),

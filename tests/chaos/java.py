@@ -57,8 +57,9 @@ class _JavaLoad(Load):
         if self._stop.is_set():  # before there was a process that could be told so
             self.asked_to_stop()
         try:
-            for line in self._process.stdout:
-                self.heard(line)
+            with self._process.stdout as said:
+                for line in said:
+                    self.heard(line)
             ended_with = self._process.wait(PATIENCE)
         finally:
             self.kill()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Collection
 from enum import Enum
 
-from barnabas.cluster.peers import PEER_CLIENT_ID
+from barnabas.protocol.framing import PEER_CLIENT_ID
 
 UNKNOWN = -1
 _HEADER = struct.Struct(">ihhih")  # length, api key, version, correlation id, length of the client id
@@ -112,13 +112,14 @@ class _Link:
     def run(self, target: tuple[str, int], first: bytes) -> None:
         if not self._links.may_pass(self.source, Way.FROM_SOURCE):
             return
-        self._far = socket.create_connection(target)
-        if first:
-            self._far.sendall(first)
-        back = threading.Thread(target=self._pump, args=(self._far, self._near, Way.TO_SOURCE), daemon=True)
-        back.start()
-        self._pump(self._near, self._far, Way.FROM_SOURCE)
-        back.join()
+        with socket.create_connection(target) as far:
+            self._far = far
+            if first:
+                far.sendall(first)
+            back = threading.Thread(target=self._pump, args=(far, self._near, Way.TO_SOURCE), daemon=True)
+            back.start()
+            self._pump(self._near, far, Way.FROM_SOURCE)
+            back.join()
 
     def _pump(self, from_: socket.socket, to: socket.socket, way: Way) -> None:
         with contextlib.suppress(OSError):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from barnabas.client import reassignments
 from barnabas.client.cluster import Client
+from barnabas.client.placement import reassignments
 from barnabas.types import TopicPartition
 
 PATIENCE = 60.0

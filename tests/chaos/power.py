@@ -8,8 +8,8 @@ import struct
 from pathlib import Path
 
 from barnabas.log.checkpoints import decode_offsets
+from barnabas.log.dirs.properties import BOOT_ID
 from barnabas.log.names import partition_of_folder
-from barnabas.log.properties import BOOT_ID
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _BATCH = struct.Struct(">qi")  # base offset, and how many bytes follow

@@ -20,6 +20,8 @@ SELECTION: tuple[tuple[str, type[Load]], ...] = (
     ("pause the controller", librdkafka.IdempotentLoad),
     ("freeze the leader's link to ZooKeeper", java.TransactionalLoad),
     ("fill a disk", librdkafka.TransactionalLoad),
+    ("slow down the coordinator's disk", librdkafka.TransactionalLoad),
+    ("kill a leader whose disk is slow", librdkafka.IdempotentLoad),
     ("kill two leaders at once", librdkafka.IdempotentLoad),
 )
 SLACK = 3.0  # tests share their machine; `make chaos` has it for itself

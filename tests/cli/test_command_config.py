@@ -8,7 +8,7 @@ import typer
 
 from barnabas.cli import command_config
 from barnabas.cli.main import app
-from barnabas.client.security.settings import Secret
+from barnabas.security.secret import Secret
 from tests.cli.conftest import Cli
 from tests.kafka_jars import requires_java
 from tests.secured_kafka import SCRAM_LOGIN, SecuredKafka

@@ -41,13 +41,12 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     command = [*BARNABAS, "serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        line = wait_for_line(process, "Barnabas is ready on ")
-        yield process, int(line.rpartition(":")[2])
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            line = wait_for_line(process, "Barnabas is ready on ")
+            yield process, int(line.rpartition(":")[2])
+        finally:
+            process.kill()
 
 
 def test_serve_says_when_it_is_ready_and_stops_in_order(
@@ -56,7 +55,7 @@ def test_serve_says_when_it_is_ready_and_stops_in_order(
     process, port = serving
     assert answers_api_versions("127.0.0.1", port)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
@@ -75,15 +74,14 @@ def test_settings_come_from_a_file_and_options_win(tmp_path: Path) -> None:
         f"listeners=PLAINTEXT://127.0.0.1:{taken}\nlog.dirs={tmp_path / 'data'}\nnode.id=7\n"
     )
     command = [*BARNABAS, "serve", "--config", str(properties), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        port = int(wait_for_line(process, "Barnabas is ready on ").rpartition(":")[2])
-        assert port != taken
-        described = run("cluster", "describe", "-o", "json", bootstrap=f"127.0.0.1:{port}")
-        assert '"controller_id": 7' in described.stdout
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            port = int(wait_for_line(process, "Barnabas is ready on ").rpartition(":")[2])
+            assert port != taken
+            described = run("cluster", "describe", "-o", "json", bootstrap=f"127.0.0.1:{port}")
+            assert '"controller_id": 7' in described.stdout
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_a_reader_that_has_enough_ends_the_command(broker: EmbeddedBroker) -> No
     assert process.stderr is not None
     assert process.stdout.readline() == b"x\n"
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
 
@@ -149,17 +147,20 @@ def test_an_interrupted_consumer_ends_quietly(broker: EmbeddedBroker) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_line(process, "x")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "")
 
 
 def test_help_is_quick() -> None:
-    """200 ms on an idle machine; CPU time is what other processes cannot disturb."""
+    """200 ms on an idle machine. CPU time is what other processes disturb little, and the least of three less."""
+    assert min(seconds_for_help() for _ in range(3)) < 0.3
+
+
+def seconds_for_help() -> float:
     before = os.times()
     assert run("--help").returncode == 0
     after = os.times()
-    spent = after.children_user - before.children_user + after.children_system - before.children_system
-    assert spent < 0.3
+    return after.children_user - before.children_user + after.children_system - before.children_system
 
 
 def test_help_imports_nothing_that_commands_need() -> None:
@@ -168,7 +169,15 @@ def test_help_imports_nothing_that_commands_need() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     modules = set(loaded.stdout.split())
-    assert not modules & {"asyncio", "rich", "msgspec", "crc32c", "barnabas.server", "barnabas.protocol"}
+    assert not modules & {
+        "asyncio",
+        "rich",
+        "msgspec",
+        "fastcrc",
+        "barnabas.broker",
+        "barnabas.network",
+        "barnabas.protocol",
+    }
 
 
 def test_the_version_is_shown() -> None:

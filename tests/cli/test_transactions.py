@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from barnabas.client.cluster import Client
-from barnabas.client.transactional import Transactions
+from barnabas.client.producing.transactional import Transactions
 from barnabas.testing import EmbeddedBroker
 from barnabas.types import TopicPartition
 from tests.cli.conftest import Cli
@@ -24,7 +24,7 @@ def hanging(broker: EmbeddedBroker, name: str) -> Producer:
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(name.removeprefix("cli-"), b"open", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return producer
 
 

@@ -18,10 +18,10 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.errors import ClientError
-from barnabas.client.lane import Identity
 from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.shipping import Shipper
+from barnabas.client.producing.batch_producer import BatchProducer
+from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
@@ -129,7 +129,7 @@ def settings(acks: int = -1) -> ProducerSettings:
     return ProducerSettings(acks=acks, batch_bytes=1000, linger=0.0)
 
 
-def test_batches_that_time_out_half_way_are_sent_again_as_they_were() -> None:
+def test_cve_2026_35554_batches_that_time_out_half_way_are_sent_again_as_they_were() -> None:
     async def main() -> None:
         async with (
             proxied("a", "b") as (broker, proxy),
@@ -229,14 +229,14 @@ def test_batches_of_the_sink_are_sent_again_as_they_were_and_may_be_changed_by_t
                 await client.topics(["a", "b"])
                 proxy.stall(after=LARGE // 2)
                 with pytest.raises(ClientError):
-                    await Shipper(client, Identity()).send(batches)
+                    await BatchProducer(client, ProducerIdAndEpoch()).send(batches)
                 for batch in batches:  # given up: what is still on its way must not change with it
                     batch.data[100:200] = bytes(100)
                 proxy.go_on()
             async with Client(broker.bootstrap_servers) as client:
                 fresh = [Sealed(batch.place, value_of(*batch.place, 1)) for batch in batches]
                 await client.topics(["a", "b"])
-                await Shipper(client, Identity()).send(fresh)
+                await BatchProducer(client, ProducerIdAndEpoch()).send(fresh)
                 for topic in ("a", "b"):
                     for partition, values in (await contents(client, topic)).items():
                         assert set(values) <= {value_of(topic, partition), value_of(topic, partition, 1)}

@@ -15,10 +15,10 @@ from barnabas.client.errors import (
     UnsupportedApiError,
 )
 from barnabas.protocol.codec import encode
-from barnabas.protocol.framing import encode_response
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse, MetadataRequest
 from tests.apache_kafka import free_port
+from tests.protocol.responses import encode_response
 
 Answer = Callable[[int, int, int], bytes | None]
 

@@ -40,7 +40,9 @@ def test_a_frame_larger_than_the_buffer_is_received_whole() -> None:
     assert received == frames
 
 
-def test_a_length_that_no_broker_sends_ends_the_connection_before_anything_is_allocated() -> None:
+def test_cve_2026_10142_a_length_that_no_broker_sends_ends_the_connection_before_anything_is_allocated() -> (
+    None
+):
     ends: list[Exception | None] = []
     receiver = FrameReceiver(Mock(), ends.append)
     receiver.transport = Mock()

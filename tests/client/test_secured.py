@@ -22,8 +22,8 @@ from barnabas.client.errors import AuthenticationError, CannotConnectError, Conn
 from barnabas.client.positions import parse_start, resolve_start
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
+from barnabas.client.sharing.acquired import AcknowledgeType
 from barnabas.client.sharing.consumer import ShareConsumer
-from barnabas.client.sharing.taken import Answer
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.types import TopicPartition
 from tests.certificates import Authority
@@ -108,7 +108,7 @@ def test_jobs_are_taken_by_a_share_consumer(secured_kafka: SecuredKafka, new_nam
                 taken = await consumer.take(1)
                 while not taken:
                     taken = await consumer.take(1)
-                consumer.answer(taken[0], Answer.ACCEPT)
+                consumer.answer(taken[0], AcknowledgeType.ACCEPT)
                 assert not await consumer.flush()
 
     asyncio.run(main())

@@ -12,7 +12,7 @@ from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
 from barnabas.types import TopicPartition
 
-FEW_SECONDS = 20
+FEW_SECONDS = 60
 
 
 def write_transactions(bootstrap: str, topic: str) -> None:

@@ -225,7 +225,7 @@ class Load(threading.Thread):
         """Everything that was acknowledged: (partition, offset)."""
         self._stopping.set()
         self.join()
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
         return self.acknowledged
 
 

@@ -19,7 +19,7 @@ def frame_of(message: Message, version: int, correlation_id: int = 1) -> bytes:
 
 
 class RawConnection:
-    def __init__(self, port: int, timeout: float = 10.0) -> None:
+    def __init__(self, port: int, timeout: float = 60.0) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -30,7 +30,11 @@ class RawConnection:
         self.send(frame_of(message, version))
         body = self.receive()
         assert body is not None, "the broker closed the connection"
-        return decode_response(message.api_key, version, response_class(message.api_key), memoryview(body))[1]
+        answer: Message
+        answer = decode_response(message.api_key, version, response_class(message.api_key), memoryview(body))[
+            1
+        ]
+        return answer
 
     def receive(self) -> bytes | None:
         """The next response without its length; None when the connection is closed."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.errors import ErrorCode
+from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.offsets import (
@@ -27,11 +28,11 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from barnabas.protocol.wire import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, unsigned_varint
 from barnabas.records.batch import write_crc
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.server.handlers import HANDLERS
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, produce
 from tests.clients.raw import RawConnection, frame_of
@@ -161,6 +162,12 @@ def test_a_special_timestamp_that_nobody_knows_is_told(connection: RawConnection
     assert response.topics[0].partitions[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+def with_length(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+TAGS = unsigned_varint(MAX_TAGGED_FIELDS + 1) + b"\x07\0" * (MAX_TAGGED_FIELDS + 1)
+
 CLOSING: dict[str, bytes] = {
     "a negative length": struct.pack(">i", -5),
     "a length beyond the limit": struct.pack(">i", 2**31 - 1),
@@ -171,6 +178,19 @@ CLOSING: dict[str, bytes] = {
     "an array beyond the frame": struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1),
     "a string beyond the frame": struct.pack(">ihhihih", 16, 3, 1, 1, -1, 1, 32767),
     "a client id beyond the frame": struct.pack(">ihhih", 10, 18, 0, 1, 32767),
+    "an array of more than a million": with_length(
+        struct.pack(">hhihi", 3, 1, 1, -1, MAX_ARRAY_ELEMENTS + 1) + bytes(2 * (MAX_ARRAY_ELEMENTS + 1))
+    ),
+    "a compact array of more than a million": with_length(
+        struct.pack(">hhih", 3, 9, 1, -1)
+        + b"\0"
+        + unsigned_varint(MAX_ARRAY_ELEMENTS + 2)
+        + b"\1\0" * (MAX_ARRAY_ELEMENTS + 1)
+    ),
+    "ten thousand and one tagged fields in a header": with_length(struct.pack(">hhih", 18, 3, 1, -1) + TAGS),
+    "ten thousand and one tagged fields in a body": with_length(
+        struct.pack(">hhih", 18, 3, 1, -1) + b"\0\2a\2b" + TAGS
+    ),
 }
 
 

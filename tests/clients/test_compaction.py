@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -14,8 +15,10 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
+from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
+from barnabas.worker import log_cleaner
 from tests.broker_process import BrokerProcess
 from tests.clients.conftest import DEADLINE, wait_for
 
@@ -217,15 +220,15 @@ def test_the_offsets_of_groups_are_compacted_and_stay(tmp_path: Path) -> None:
 
 def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: EmbeddedBroker) -> None:
     # So slow that it can be caught in the act.
-    cleaning = broker.broker.cleaning
+    cleaning = broker.broker.log_cleaner
     broker.broker.config = broker.broker.config.with_dynamic(
         {"log.cleaner.io.max.bytes.per.second": "1000"}, {}
     )
     topic = broker.create_topic(configs={**COMPACTED, "internal.segment.bytes": "3000000"})
     churn(broker, topic, rounds=1000)
-    wait_for(lambda: worker_pids(broker), "a worker")
+    wait_for(worker_pids, "a worker")
     before = [(path.name, path.read_bytes()) for path in segments(broker, topic)]
-    os.kill(worker_pids(broker)[0], signal.SIGKILL)
+    os.kill(worker_pids()[0], signal.SIGKILL)
     wait_for(lambda: cleaning.uncleanable, "the failure to be noticed")
     assert [(path.name, path.read_bytes()) for path in segments(broker, topic)] == before
     [failure] = cleaning.uncleanable.values()
@@ -234,7 +237,7 @@ def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: Embedd
     label = f"{{logdirectory={broker.data_dir}}}"
     assert snapshot[f"kafka_log_logcleanermanager_uncleanable_partitions_count{label}"] == 1
 
-    broker.broker.config = broker.broker.static_config
+    broker.broker.config = broker.broker.dynamic_config.static
     cleaning.uncleanable.clear()
     wait_for(lambda: size(broker, topic) < 1_500_000, "the next attempt")
     folder = broker.data_dir / f"{topic}-0"
@@ -242,8 +245,26 @@ def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: Embedd
     assert len(table(read(broker, topic))) == 50
 
 
-def worker_pids(broker: EmbeddedBroker) -> list[int]:
-    """Processes of ours that are the broker's workers."""
+def test_a_broker_that_stops_at_the_end_of_a_compaction_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_step, may_go_on = threading.Event(), threading.Event()
+
+    def remove(fs: FileSystem, folder: str) -> None:
+        last_step.set()
+        assert may_go_on.wait(DEADLINE)
+
+    monkeypatch.setattr(log_cleaner, "remove_unfinished", remove)
+    with EmbeddedBroker(SETTINGS, data_dir=tmp_path) as broker:
+        churn(broker, broker.create_topic(configs=COMPACTED))
+        assert last_step.wait(DEADLINE)
+        assert worker_pids()
+        threading.Timer(0.2, may_go_on.set).start()
+    assert not worker_pids()
+
+
+def worker_pids() -> list[int]:
+    """Children of ours that are workers of a broker."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -261,13 +282,13 @@ def test_a_topic_may_be_deleted_while_it_is_compacted(broker: EmbeddedBroker) ->
     )
     topic = broker.create_topic(configs={**COMPACTED, "internal.segment.bytes": "3000000"})
     churn(broker, topic, rounds=1000)
-    wait_for(lambda: worker_pids(broker), "a worker")
+    wait_for(worker_pids, "a worker")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(DEADLINE)
-    broker.broker.config = broker.broker.static_config
+    broker.broker.config = broker.broker.dynamic_config.static
     other = broker.create_topic(configs=COMPACTED)
     churn(broker, other)
-    assert not broker.broker.cleaning.uncleanable
+    assert not broker.broker.log_cleaner.uncleanable
     assert not broker.broker.logs.offline_dirs
     assert len(table(read(broker, other))) == 50
 
@@ -276,8 +297,8 @@ def test_workers_end_with_the_broker(tmp_path: Path) -> None:
     with EmbeddedBroker(SETTINGS, data_dir=tmp_path) as broker:
         topic = broker.create_topic(configs=COMPACTED)
         churn(broker, topic)
-        wait_for(lambda: worker_pids(broker), "a worker")
-    assert not worker_pids(broker)
+        wait_for(worker_pids, "a worker")
+    assert not worker_pids()
 
 
 @pytest.mark.parametrize("moment", [names.CLEANED, names.DELETED])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.server import cleaning
 from barnabas.testing import EmbeddedBroker
+from barnabas.worker import log_cleaner as cleaning
 from tests.chaos.disks import SmallDisk
 from tests.clients.conftest import wait_for
 from tests.clients.test_compaction import (
@@ -49,7 +49,7 @@ def test_compaction_goes_on_when_there_is_room_again(
     with EmbeddedBroker(settings, data_dir=disk.mount_point / "data") as broker:
         topic = broker.create_topic(configs=COMPACTED)
         [log] = [log for log in broker.broker.logs if log.topic_partition == (topic, 0)]
-        uncleanable = broker.broker.cleaning.uncleanable
+        uncleanable = broker.broker.log_cleaner.uncleanable
         later = int(1000 * time.time()) + cleaning.RETRY_MS
         uncleanable[log] = cleaning.Uncleanable("not before the disk is full", later)
         churn(broker, topic, rounds=ROUNDS, keys=KEYS)

@@ -50,7 +50,7 @@ def test_keys_headers_and_timestamps_survive(bootstrap: str, topic: str) -> None
     headers = [("trace", b"1"), ("trace", b"2"), ("empty", None)]
     producer.produce(topic, b"value", key=b"key", headers=headers, timestamp=1_700_000_000_123, partition=0)
     producer.produce(topic, None, key=b"tombstone", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     first, second = consume(bootstrap, topic, 2)
     assert (first.key(), first.headers(), first.timestamp()[1]) == (b"key", headers, 1_700_000_000_123)
     assert (second.key(), second.value()) == (b"tombstone", None)
@@ -66,7 +66,7 @@ def test_an_offset_out_of_range_is_told(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, [b"one"])
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "error"})
     consumer.assign([TopicPartition(topic, 0, 5)])
-    message = consumer.poll(10)
+    message = consumer.poll(60)
     consumer.close()
     assert message is not None
     error = message.error()
@@ -75,18 +75,18 @@ def test_an_offset_out_of_range_is_told(bootstrap: str, topic: str) -> None:
 
 
 def test_a_waiting_reader_gets_a_record_at_once(bootstrap: str, topic: str) -> None:
-    settings = {"group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 5000}
+    settings = {"group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 50_000}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(0.3) is None
     started = time.monotonic()
     produce(bootstrap, topic, [b"news"], linger_ms=0)
-    message = consumer.poll(5)
+    message = consumer.poll(60)
     waited = time.monotonic() - started
     consumer.close()
     assert message is not None
     assert message.value() == b"news"
-    assert waited < 2
+    assert waited < 40  # not when the fetch has waited for its time
 
 
 def test_a_record_larger_than_the_fetch_limits_is_still_delivered(bootstrap: str, topic: str) -> None:
@@ -102,7 +102,7 @@ def test_a_batch_above_max_message_bytes_is_refused(broker: EmbeddedBroker) -> N
     failures: list[int] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"x" * 5000, on_delivery=lambda error, _: failures.append(error.code()))
-    producer.flush(10)
+    producer.flush(60)
     assert failures == [KafkaError.MSG_SIZE_TOO_LARGE]
 
 
@@ -122,7 +122,7 @@ def test_offsets_are_found_by_time(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})
     for number in range(10):
         producer.produce(topic, b"v", partition=0, timestamp=1_700_000_000_000 + number * 1000)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
 
@@ -145,11 +145,11 @@ class TestAdministration:
         admin.create_topics([NewTopic("short-lived", 3, config={"retention.ms": "1000"})])[
             "short-lived"
         ].result()
-        assert len(admin.list_topics(timeout=10).topics["short-lived"].partitions) == 3
+        assert len(admin.list_topics(timeout=60).topics["short-lived"].partitions) == 3
         admin.create_partitions([NewPartitions("short-lived", 5)])["short-lived"].result()
-        assert len(admin.list_topics("short-lived", timeout=10).topics["short-lived"].partitions) == 5
+        assert len(admin.list_topics("short-lived", timeout=60).topics["short-lived"].partitions) == 5
         admin.delete_topics(["short-lived"])["short-lived"].result()
-        assert "short-lived" not in admin.list_topics(timeout=10).topics
+        assert "short-lived" not in admin.list_topics(timeout=60).topics
 
     @pytest.mark.parametrize(
         ("topic", "error"),

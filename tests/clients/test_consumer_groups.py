@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from barnabas.groups.consumer import targets
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.broker_process import BrokerProcess
@@ -73,6 +74,14 @@ def test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker: Embedde
     for worker in workers:
         worker.leave()
     assert processed.repeated == 0
+
+
+def test_the_same_holds_when_partitions_are_assigned_in_turns(
+    broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a large group: members hear of a new target some heartbeats after what has made it necessary."""
+    monkeypatch.setattr(targets, "LARGE", 0)
+    test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker, topic)
 
 
 def test_members_that_are_not_affected_keep_what_they_have(broker: EmbeddedBroker, topic: str) -> None:
@@ -156,7 +165,7 @@ def test_a_group_changes_its_protocol_and_back_under_load(broker: EmbeddedBroker
 
 def kind_of(broker: EmbeddedBroker, group: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # it must outlive its answer
-    listed = admin.list_consumer_groups().result(30)
+    listed = admin.list_consumer_groups().result(60)
     assert not listed.errors, listed.errors
     kinds = {one.group_id: one.type.name.lower() for one in listed.valid}
     return kinds[group]

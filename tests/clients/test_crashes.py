@@ -40,7 +40,7 @@ class SteadyProducer:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join()
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def _run(self) -> None:
         number = 0

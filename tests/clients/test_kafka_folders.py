@@ -39,7 +39,7 @@ def read(bootstrap: str, topic: str, partition: int, isolation: str) -> list[See
     )
     consumer.assign([TopicPartition(topic, partition, 0)])
     seen: list[Seen] = []
-    while (message := consumer.poll(10)) is not None and message.error() is None:
+    while (message := consumer.poll(60)) is not None and message.error() is None:
         seen.append(
             Seen(
                 message.offset() or 0,
@@ -68,13 +68,13 @@ def fill(bootstrap: str) -> None:
         for number in range(300):
             headers = [("n", b"%d" % number)]
             producer.produce(PLAIN, b"%d " % number * 100, key=codec, headers=headers, partition=number % 2)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "linger.ms": 0})
     producer.init_transactions(20)
     for number in range(10):
         producer.begin_transaction()
         producer.produce(TRANSACTIONAL, b"%d" % number)
-        producer.flush(20)
+        producer.flush(60)
         (producer.abort_transaction if number % 3 == 0 else producer.commit_transaction)(20)
 
 
@@ -113,5 +113,5 @@ def test_a_folder_of_apache_kafka_is_served_with_identical_records(tmp_path: Pat
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         resource = ConfigResource(ResourceType.TOPIC, PLAIN)
         assert admin.describe_configs([resource])[resource].result()["retention.ms"].value == "-1"
-        assert "__cluster_metadata" not in admin.list_topics(timeout=10).topics
+        assert "__cluster_metadata" not in admin.list_topics(timeout=60).topics
     assert {path.name: path.read_bytes() for path in metadata.iterdir() if path.is_file()} == before

@@ -36,7 +36,7 @@ def test_an_idempotent_producer_is_served(bootstrap: str, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=0)
     for number in range(100):
         producer.send(topic, b"%d" % number, partition=0)
-    producer.flush(10)
+    producer.flush(60)
     producer.close()
     assert read_all(bootstrap, topic, 100) == [b"%d" % number for number in range(100)]
 

@@ -11,7 +11,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 
 KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed (Debian: apt-get install kcat)")
+pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed: `make programs` installs it")
 
 
 def kcat(broker: EmbeddedBroker, *args: str, text: str = "") -> str:

@@ -18,8 +18,8 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.types import new_uuid
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
-from tests.server.extremes import Steps, ask, sparing
-from tests.server.harness import frame
+from tests.network.extremes import Steps, ask, sparing
+from tests.network.harness import frame
 
 TOPICS = 5_000
 PARTITIONS_OF_EACH = 10

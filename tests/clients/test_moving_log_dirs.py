@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from barnabas.server.moving import READ_BYTES
+from barnabas.replication.log_dir_moves import READ_BYTES
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 

@@ -25,8 +25,20 @@ def _the_usual_mask() -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    found = [folder, *folder.rglob("*")]
-    return [f"{path}: {path.stat().st_mode & 0o777:o}" for path in found if path.stat().st_mode & OF_OTHERS]
+    found = ((path, status_of(path)) for path in (folder, *folder.rglob("*")))
+    return [
+        f"{path}: {status.st_mode & 0o777:o}"
+        for path, status in found
+        if status and status.st_mode & OF_OTHERS
+    ]
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """None when the broker has removed the file meanwhile."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def test_nothing_that_a_broker_writes_is_readable_for_others(tmp_path: Path) -> None:
@@ -46,7 +58,8 @@ def test_nothing_that_a_broker_writes_is_readable_for_others(tmp_path: Path) -> 
 
 
 def size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob(f"*{names.LOG}"))
+    found = map(status_of, folder.glob(f"*{names.LOG}"))
+    return sum(status.st_size for status in found if status is not None)
 
 
 def test_what_is_there_keeps_its_rights(tmp_path: Path) -> None:

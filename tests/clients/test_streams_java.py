@@ -20,9 +20,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.cluster.names import CONSUMER_OFFSETS
-from barnabas.coordination.keys import partition_for
 from barnabas.errors import KafkaError
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest, TaskIds
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.apache_kafka import java_command, run_tool
@@ -94,7 +93,7 @@ class Application:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
     def __enter__(self) -> Self:
         return self

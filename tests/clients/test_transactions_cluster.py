@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.cluster.names import TRANSACTION_STATE
-from barnabas.coordination.keys import partition_for
+from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
 from barnabas.testing import EmbeddedCluster
 from tests.clients.conftest import consume, wait_for
 from tests.clients.test_transactions_confluent import end_offsets, transactional

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from barnabas.cluster.names import TRANSACTION_STATE
+from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, wait_for
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.clients.conftest import consume, wait_for
 from tests.clients.test_transactions_confluent import end_offsets, transactional
 
 WORKER = Path(__file__).parent / "exactly_once_worker.py"
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 COUNT = 900
 
 

@@ -51,7 +51,7 @@ from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.clients.conftest import wait_for
-from tests.server.harness import brokers_let_in
+from tests.network.harness import brokers_let_in
 
 E = ErrorCode
 V1_PRODUCE, V2_PRODUCE = 11, 12
@@ -378,7 +378,9 @@ def test_brokers_add_and_verify_several_transactions_at_once(play: Callable[[Sce
     play(scenario)
 
 
-def test_a_batch_outside_of_a_transaction_is_not_appended(play: Callable[[Scenario], None]) -> None:
+def test_cve_2018_17196_a_batch_outside_of_a_transaction_is_not_appended(
+    play: Callable[[Scenario], None],
+) -> None:
     async def scenario(wire: Wire) -> None:
         await wire.init()
         assert await wire.produce(10) == E.INVALID_TXN_STATE
@@ -521,7 +523,10 @@ def test_bad_offset_commits_are_refused(play: Callable[[Scenario], None]) -> Non
         assert await commit(wire, "", 1, 5) == E.INVALID_GROUP_ID
         assert await commit(wire, group, 1, 5, partition=99) == E.UNKNOWN_TOPIC_OR_PARTITION
         assert await commit(wire, group, 1, 5, epoch=9) == E.INVALID_PRODUCER_EPOCH
-        assert await commit(wire, group, 1, 5, generation_id=3, member_id="x") == E.ILLEGAL_GENERATION
+        assert (
+            await commit(wire, group, 1, 5, generation_id_or_member_epoch=3, member_id="x")
+            == E.ILLEGAL_GENERATION
+        )
         assert (await wire.send(TxnOffsetCommitRequest(group_id=group), 5)).topics == []
 
     play(scenario)

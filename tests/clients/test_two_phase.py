@@ -9,9 +9,9 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.connection import BrokerConnection
-from barnabas.client.lane import Identity
-from barnabas.client.shipping import TransactionalShipper
-from barnabas.client.transactional import Transactions
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer
+from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.transactional import Transactions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
@@ -26,15 +26,15 @@ SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 async def write_and_leave(
     broker: EmbeddedBroker, topic: str, name: str, *, without_timeout: bool
-) -> Identity:
+) -> ProducerIdAndEpoch:
     """A process that writes in a transaction and is gone."""
     async with Client(broker.bootstrap_servers) as client:
         transactions = Transactions(client)
         identity = await transactions.initialize(name, 200, without_timeout=without_timeout)
         await client.topics([topic])
-        shipper = TransactionalShipper(transactions, identity, name)
+        producer = TransactionalBatchProducer(transactions, identity, name)
         record = Record(0, time.time_ns() // 1_000_000, b"k", name.encode())
-        await shipper.send([block_of(TopicPartition(topic, 0), record)])
+        await producer.send([block_of(TopicPartition(topic, 0), record)])
         return identity
 
 
@@ -54,7 +54,7 @@ def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> 
     with EmbeddedBroker(SWEEP) as broker:
         topic = broker.create_topic()
 
-        async def leave_both() -> Identity:
+        async def leave_both() -> ProducerIdAndEpoch:
             kept = await write_and_leave(broker, topic, "kept", without_timeout=True)
             await write_and_leave(broker, topic, "timed", without_timeout=False)
             await wait_for_state(broker, "timed", "CompleteAbort")
@@ -116,7 +116,7 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
             async with Client(broker.bootstrap_servers) as client:
                 transactions = Transactions(client)
 
-                async def take(name: str) -> Identity:
+                async def take(name: str) -> ProducerIdAndEpoch:
                     return await transactions.initialize(name, without_timeout=True)
 
                 taken = {name: await take(name) for name in ("a-1", "a-2", "a-3", "b-1", "c-1")}
@@ -167,6 +167,8 @@ def test_the_ids_of_a_coordinator_are_bounded() -> None:
                 with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
                     await transactions.initialize("fourth")
                 with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
-                    await transactions.end("silent", Identity(0, 0), committed=True)  # it has made room
+                    await transactions.end(
+                        "silent", ProducerIdAndEpoch(0, 0), committed=True
+                    )  # it has made room
 
         asyncio.run(scenario())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from tests.zookeeper import require_zookeeper
 
 _roots = itertools.count(1)

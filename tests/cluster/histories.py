@@ -4,10 +4,20 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, FeatureFinalized, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
-from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
-from barnabas.controller.policy import Policy
-from barnabas.controller.producer_ids import allocate_producer_ids
+from barnabas.controller.acls import create_acls, delete_acls
+from barnabas.controller.brokers import (
+    Registration,
+    allocate_producer_ids,
+    create_cluster,
+    fence,
+    register,
+    unfence,
+)
+from barnabas.controller.client_quotas import Alteration, alter_client_quotas
+from barnabas.controller.decision import Policy
+from barnabas.controller.delegation_tokens import NewToken, TokenRules, create_token, remove_expired
 from barnabas.controller.reassignment import alter_reassignments
+from barnabas.controller.scram_credentials import Deletion, Upsertion, alter_credentials
 from barnabas.controller.topics import (
     MorePartitions,
     NewTopic,
@@ -15,10 +25,15 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
+from barnabas.security.acl_filters import AclFilter
+from barnabas.security.acls import AclBinding
+from barnabas.security.credentials import ScramCredential
 from barnabas.types import TopicPartition
 
 POLICY = Policy()
 BROKERS = range(1, 5)
+USERS = st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from([1, 2]))
+TOKENS = TokenRules(longest_ms=100, renewed_for_ms=20, most_tokens=3)
 
 
 @st.composite
@@ -26,7 +41,7 @@ def histories(draw: st.DrawFn) -> list[list[Delta]]:
     """Entries that fit each other, from the empty image on; each is what one decision stored."""
     entries: list[list[Delta]] = []
     image = EMPTY_IMAGE
-    for kind in draw(st.lists(st.sampled_from(sorted(_STEPS)), min_size=1, max_size=15)):
+    for kind in draw(st.lists(st.sampled_from(sorted(_STEPS)), min_size=1, max_size=20)):
         deltas = _STEPS[kind](draw, image)
         if deltas:
             entries.append(deltas)
@@ -105,6 +120,52 @@ def _allocate(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
     return []
 
 
+def _allow(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    rules = st.builds(
+        AclBinding,
+        st.sampled_from([2, 3]),
+        st.sampled_from(["*", "orders"]),
+        st.sampled_from([3, 4]),
+        st.sampled_from(["User:alice", "User:bob"]),
+        st.sampled_from(["*", "10.0.0.0/8"]),
+        st.integers(2, 8),
+        st.sampled_from([2, 3]),
+    )
+    return create_acls(image, draw(st.lists(rules, min_size=1, max_size=5)))[0]
+
+
+def _withdraw(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    wanted = AclFilter(principal=draw(st.sampled_from([None, "User:alice", "User:bob"])))
+    return delete_acls(image, [wanted])[0]
+
+
+def _enrol(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    credential = ScramCredential(draw(st.binary()), b"stored", b"server", draw(st.integers(4096, 16384)))
+    return alter_credentials(image, [Upsertion(*draw(USERS), credential)])[0]
+
+
+def _dismiss(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    return alter_credentials(image, [Deletion(*draw(USERS))])[0]
+
+
+def _issue(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    wanted = NewToken("User:alice", "User:bob", ("User:carol",), draw(st.integers(-1, 50)))
+    if len(image.delegation_tokens) == TOKENS.most_tokens:
+        return []
+    return create_token(image, wanted, TOKENS, draw(st.integers(0, 100)))[0]
+
+
+def _expire(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    return remove_expired(image, draw(st.integers(0, 200)))[0]
+
+
+def _limit(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
+    entity = draw(st.sampled_from([[("user", "alice")], [("user", None), ("client-id", "c")]]))
+    value = draw(st.one_of(st.none(), st.floats(1, 1e9)))
+    key = draw(st.sampled_from(["request_percentage", "controller_mutation_rate"]))
+    return alter_client_quotas(image, [Alteration(entity, [(key, value)])])[0]
+
+
 _STEPS = {
     step.__name__: step
     for step in (
@@ -119,5 +180,12 @@ _STEPS = {
         _configure,
         _finalize,
         _allocate,
+        _allow,
+        _withdraw,
+        _enrol,
+        _dismiss,
+        _issue,
+        _expire,
+        _limit,
     )
 }

@@ -1,6 +1,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from barnabas.cluster.store import (
     MemoryMetadataStore,
     MetadataStore,
     MetadataStoreError,
+    SerialExecutor,
     StaleControllerError,
 )
 from barnabas.files import LocalFileSystem
@@ -218,5 +220,42 @@ def test_writing_in_a_thread_gives_the_same_file(tmp_path: Path) -> None:
         await write(store, [A, B])
         await store.close()
         assert await load_again(tmp_path) == replay([A, B])
+
+    asyncio.run(main())
+
+
+def test_steps_run_one_after_the_other_in_the_order_they_were_asked_for() -> None:
+    log: list[str] = []
+
+    async def main() -> None:
+        executor = SerialExecutor()
+
+        async def step(name: str) -> None:
+            log.append(f"{name} begins")
+            await asyncio.sleep(0)
+            log.append(f"{name} ends")
+
+        await asyncio.gather(*(executor.run(partial(step, name)) for name in "ab"))
+
+    asyncio.run(main())
+    assert log == ["a begins", "a ends", "b begins", "b ends"]
+
+
+def test_a_step_ends_even_if_its_caller_has_gone() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        begun, done = asyncio.Event(), asyncio.Event()
+
+        async def step() -> None:
+            begun.set()
+            await asyncio.sleep(0)
+            done.set()
+
+        caller = asyncio.ensure_future(executor.run(step))
+        await begun.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await asyncio.wait_for(done.wait(), 5)
 
     asyncio.run(main())

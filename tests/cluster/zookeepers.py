@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 
 from barnabas.cluster.image import Endpoint
 from barnabas.cluster.membership import BrokerInfo
-from barnabas.cluster.zookeeper_identity import ClusterIdentity
-from barnabas.cluster.zookeeper_membership import ZooKeeperMembership
-from barnabas.cluster.zookeeper_session import ZooKeeper
-from barnabas.cluster.zookeeper_settings import ZooKeeperSettings, parse_connect
-from barnabas.cluster.zookeeper_store import ZooKeeperMetadataStore
+from barnabas.cluster.zookeeper.identity import ClusterIdentity
+from barnabas.cluster.zookeeper.membership import ZooKeeperMembership
+from barnabas.cluster.zookeeper.session import ZooKeeper
+from barnabas.cluster.zookeeper.settings import ZooKeeperSettings, parse_connect
+from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
 
 SHORT_TIMEOUT = 1.5
 DEADLINE = 60.0

@@ -35,8 +35,9 @@ MODES = {Mode.READ_ONLY: "read-only", Mode.PER_BROKER: "per-broker", Mode.CLUSTE
 
 
 def is_ours(name: str) -> bool:
-    """Dead letters of share groups came with Kafka 4.4 (KIP-1191)."""
-    return name.startswith(("barnabas.", "zookeeper.", "errors.deadletterqueue."))
+    """Dead letters of share groups came with Kafka 4.4 (KIP-1191); KafkaConfig leaves two to its authorizer."""
+    of_the_authorizer = ("super.users", "allow.everyone.if.no.acl.found")
+    return name.startswith(("barnabas.", "zookeeper.", "errors.deadletterqueue.", *of_the_authorizer))
 
 
 def public(settings: dict[str, Setting]) -> dict[str, Setting]:

@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER
+from barnabas.config.describe import describe_broker
 from barnabas.config.setting import ConfigError
 
 HOUR = 3_600_000
@@ -94,17 +95,23 @@ def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str]
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
-        ({"listeners": "SSL://:9093"}, "listeners has SSL://:9093, but Barnabas does not speak SSL yet"),
-        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "does not speak SASL_PLAINTEXT yet"),
-        (
-            {"listeners": "OUT://:1", "listener_security_protocol_map": "OUT:SASL_SSL"},
-            "listeners has OUT://:1, but Barnabas does not speak SASL_SSL yet",
-        ),
-        ({"security_inter_broker_protocol": "SASL_SSL"}, "which Barnabas does not speak yet"),
+        ({"security_inter_broker_protocol": "SASL_SSL"}, "which none of the listeners speaks (PLAINTEXT)"),
         (
             {"authorizer_class_name": "org.apache.kafka.StandardAuthorizer"},
-            "which Barnabas does not have yet",
+            "authorizer.class.name is org.apache.kafka.StandardAuthorizer, a Java class, which Barnabas cannot load",
         ),
+        (
+            {"listener_name_in_principal_builder_class": "a.B"},
+            "listener.name.in.principal.builder.class is a.B",
+        ),
+        (
+            {"listener_name_in_oauthbearer_sasl_server_callback_handler_class": "a.B"},
+            "use org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler or ",
+        ),
+        ({"client_quota_callback_class": "a.B"}, "leave the setting out if Barnabas may start without it"),
+        ({"ssl_engine_factory_class": "a.B"}, "so it would not protect anything"),
+        ({"security_providers": "a.B"}, "security.providers is a.B"),
+        ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name is a.B"),
     ],
 )
 def test_protection_that_cannot_be_given_is_refused_instead_of_left_out(
@@ -115,11 +122,24 @@ def test_protection_that_cannot_be_given_is_refused_instead_of_left_out(
     assert text in str(refusal.value)
 
 
+def test_kafkas_own_classes_are_names_of_what_is_here() -> None:
+    oauth = "org.apache.kafka.common.security.oauthbearer."
+    load(
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        principal_builder_class="org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        listener_name_in_oauthbearer_sasl_server_callback_handler_class=f"{oauth}OAuthBearerValidatorCallbackHandler",
+    )
+    load(authorizer_class_name=" kafka.security.authorizer.AclAuthorizer ", security_providers="")
+
+
 def test_settings_without_a_use_here_are_accepted_with_a_warning() -> None:
     config = load(num_io_threads="8", zookeeper_ssl_protocol="TLSv1.2", num_partitions="3")
     assert config.warnings == (
         "num.io.threads is a setting of Apache Kafka that has no effect in Barnabas",
-        "zookeeper.ssl.protocol is a setting of Apache Kafka that has no effect in Barnabas",
+        (
+            "zookeeper.ssl.protocol is a setting of Apache Kafka that has no effect in Barnabas: TLS to ZooKeeper is "
+            "Python's: TLS 1.2 and later, with the ciphers of OpenSSL"
+        ),
     )
 
 
@@ -179,3 +199,21 @@ def test_properties_that_agree_with_the_cluster_are_not_overruled() -> None:
     assert load(min_insync_replicas=" 2").with_dynamic({}, shared).overruled == {}
     assert load().with_dynamic({}, shared).overruled == {}
     assert load(min_insync_replicas="2").overruled == {}
+
+
+@pytest.mark.parametrize(
+    ("properties", "delay"),
+    [
+        ({}, 0),
+        ({"zookeeper_connect": "127.0.0.1:2181"}, 3000),
+        ({"group_initial_rebalance_delay_ms": "500"}, 500),
+        ({"group_initial_rebalance_delay_ms": "500", "zookeeper_connect": "127.0.0.1:2181"}, 500),
+    ],
+)
+def test_a_node_alone_does_not_wait_for_more_members_of_a_new_group(
+    properties: dict[str, str], delay: int
+) -> None:
+    config = load(**properties)
+    described = {entry.name: entry.value for entry in describe_broker(config)}
+    assert config["group.initial.rebalance.delay.ms"] == delay
+    assert described["group.initial.rebalance.delay.ms"] == str(delay)

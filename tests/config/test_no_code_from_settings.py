@@ -15,7 +15,6 @@ import pytest
 
 from barnabas.client.security.catalogue import UNDERSTOOD
 from barnabas.client.security.parsing import parse_security
-from barnabas.client.security.settings import SecuritySettingError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, BY_SCOPE, UNUSED, Scope
 from barnabas.config.setting import ConfigError
@@ -25,8 +24,9 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.server.harness import scenario
-from tests.server.raw_broker import ask, raw_broker
+from barnabas.security.secret import SecuritySettingError
+from tests.network.harness import scenario
+from tests.network.raw_broker import ask, raw_broker
 
 MODULE = "hostile_module_of_a_setting"
 VALUES = (MODULE, f"{MODULE}.Plugin", f"{MODULE}:Plugin", f"python:{MODULE}", "os.system")
@@ -53,7 +53,7 @@ def test_a_module_on_the_path_would_leave_a_trace(trace: Path) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_no_setting_of_a_broker_imports_what_it_names(value: str) -> None:
+def test_cve_2025_27819_no_setting_of_a_broker_imports_what_it_names(value: str) -> None:
     for name in (*BROKER, *UNUSED):
         with contextlib.suppress(ConfigError):
             BrokerConfig.load({name: value})
@@ -87,7 +87,9 @@ async def test_a_broker_runs_with_the_plugins_that_it_ignores_and_imports_none(t
 
 
 @scenario
-async def test_what_comes_over_the_network_is_neither_imported_nor_looked_up(tmp_path: Path) -> None:
+async def test_cve_2025_27818_what_comes_over_the_network_is_neither_imported_nor_looked_up(
+    tmp_path: Path,
+) -> None:
     names = {Scope.TOPIC: "t", Scope.BROKER: "", Scope.GROUP: "g", Scope.CLIENT_METRICS: "m"}
     async with raw_broker(tmp_path / "data") as broker:
         client = await broker.connect()
@@ -109,7 +111,7 @@ def _looked_up(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_no_setting_of_a_client_imports_what_it_names(value: str) -> None:
+def test_cve_2023_25194_no_setting_of_a_client_imports_what_it_names(value: str) -> None:
     for name in (*UNDERSTOOD, "sasl.login.class", "ssl.engine.factory.class", "interceptor.classes"):
         with contextlib.suppress(SecuritySettingError):
             parse_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", name: value})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.controller.balance import balance_leaders
 from barnabas.controller.brokers import Registration, fence, lose_replicas, register, unfence
-from barnabas.controller.elections import elect_leaders, uncleanly_led
+from barnabas.controller.decision import Policy
+from barnabas.controller.elections import balance_leaders, elect_leaders, uncleanly_led
 from barnabas.controller.partitions import Election
-from barnabas.controller.policy import Policy
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 

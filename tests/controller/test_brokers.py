@@ -2,7 +2,9 @@ import pytest
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
 from barnabas.controller.brokers import (
+    PRODUCER_ID_BLOCK_SIZE,
     Registration,
+    allocate_producer_ids,
     begin_shutdown,
     create_cluster,
     fence,
@@ -10,7 +12,6 @@ from barnabas.controller.brokers import (
     unfence,
     unregister,
 )
-from barnabas.controller.producer_ids import BLOCK_SIZE, allocate_producer_ids
 from barnabas.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
@@ -119,7 +120,7 @@ def test_blocks_of_producer_ids_never_overlap() -> None:
         decided = allocate_producer_ids(image, broker_id, image.brokers[broker_id].epoch)
         blocks.append(decided[1])
         image = after(image, decided)
-    assert blocks == [range(BLOCK_SIZE), range(BLOCK_SIZE, 2000), range(2000, 3000)]
+    assert blocks == [range(PRODUCER_ID_BLOCK_SIZE), range(PRODUCER_ID_BLOCK_SIZE, 2000), range(2000, 3000)]
 
 
 def test_an_earlier_life_of_a_broker_gets_no_producer_ids() -> None:

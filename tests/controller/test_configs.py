@@ -2,7 +2,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from barnabas.cluster.image import PartitionState, Resource, ResourceType
+from barnabas.cluster.deltas import FeatureFinalized
+from barnabas.cluster.features import SHARE_VERSION
+from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
 from barnabas.controller.configs import (
     ConfigOperation,
     ConfigRules,
@@ -96,3 +98,36 @@ def test_operations_that_make_no_sense_are_refused(
     assert values == {}
     assert error is not None
     assert error.code is code
+
+
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+WORKERS, OTHERS = Resource(ResourceType.GROUP, "workers"), Resource(ResourceType.GROUP, "others")
+
+
+def at_share_version(level: int, **configs: str) -> MetadataImage:
+    image = after(IMAGE, ([FeatureFinalized(SHARE_VERSION, 2)], None))
+    image = after(image, alter_configs(image, {WORKERS: configs}, RULES, POLICY)) if configs else image
+    return after(image, ([FeatureFinalized(SHARE_VERSION, level)], None))
+
+
+@pytest.mark.parametrize(("level", "is_given"), [(0, False), (1, False), (2, True)])
+def test_a_group_gets_its_first_dead_letters_at_share_version_two(level: int, is_given: bool) -> None:
+    image = at_share_version(level)
+    error = alter_configs(image, {WORKERS: {DEAD_LETTERS: "dlq.w"}}, RULES, POLICY)[1][WORKERS]
+    assert (error is None) == is_given
+    if error is not None:
+        assert error.code is ErrorCode.INVALID_CONFIG
+        assert "share.version=2" in error.message
+    assert alter_configs(image, {WORKERS: {DEAD_LETTERS: ""}}, RULES, POLICY)[1][WORKERS] is None
+
+
+def test_a_group_that_has_dead_letters_keeps_them_at_share_version_one() -> None:
+    image = at_share_version(1, **{DEAD_LETTERS: "dlq.w"})
+    assert image.configs[WORKERS] == {DEAD_LETTERS: "dlq.w"}
+    for change in (("share.delivery.count.limit", "3"), (DEAD_LETTERS, "dlq.other")):
+        operation = ConfigOperation(change[0], Operation.SET, change[1])
+        decided = incremental_alter_configs(image, {WORKERS: [operation]}, RULES, POLICY)
+        assert decided[1][WORKERS] is None
+        image = after(image, decided)
+    assert image.configs[WORKERS] == {DEAD_LETTERS: "dlq.other", "share.delivery.count.limit": "3"}
+    assert alter_configs(image, {OTHERS: {DEAD_LETTERS: "dlq.w"}}, RULES, POLICY)[1][OTHERS] is not None

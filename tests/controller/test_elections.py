@@ -1,7 +1,7 @@
 from barnabas.cluster.image import PartitionState
 from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
-from barnabas.controller.isr import ANY_EPOCH, IsrProposal, alter_isr
+from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
 from barnabas.controller.partitions import Election
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition, new_uuid
@@ -63,7 +63,7 @@ def test_an_unclean_election_is_not_needed_while_there_is_a_leader() -> None:
 def test_a_leader_changes_its_isr() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1, 3, 7))
     members = [(1, image.brokers[1].epoch), (2, ANY_EPOCH)]
-    proposal = IsrProposal(image.topics["t"].topic_id, 0, 3, 7, members)
+    proposal = ProposedIsr(image.topics["t"].topic_id, 0, 3, 7, members)
     decided = alter_isr(image, 1, image.brokers[1].epoch, [proposal], POLICY)
     state = after(image, decided).topics["t"].partitions[0]
     assert decided[1] == [state]
@@ -76,17 +76,17 @@ def test_a_proposal_that_does_not_fit_the_state_is_refused_with_kafkas_code() ->
     topic_id = image.topics["t"].topic_id
     stale = image.brokers[2].epoch - 1
     cases = [
-        (1, IsrProposal(new_uuid(), 0, 3, 7, [(1, -1)]), ErrorCode.UNKNOWN_TOPIC_ID),
-        (1, IsrProposal(topic_id, 9, 3, 7, [(1, -1)]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (1, IsrProposal(topic_id, 0, 4, 7, [(1, -1)]), ErrorCode.NOT_CONTROLLER),
-        (1, IsrProposal(topic_id, 0, 3, 8, [(1, -1)]), ErrorCode.NOT_CONTROLLER),
-        (1, IsrProposal(topic_id, 0, 2, 7, [(1, -1)]), ErrorCode.FENCED_LEADER_EPOCH),
-        (1, IsrProposal(topic_id, 0, 3, 6, [(1, -1)]), ErrorCode.INVALID_UPDATE_VERSION),
-        (2, IsrProposal(topic_id, 0, 3, 7, [(1, -1)]), ErrorCode.INVALID_REQUEST),
-        (1, IsrProposal(topic_id, 0, 3, 7, [(2, -1)]), ErrorCode.INVALID_REQUEST),
-        (1, IsrProposal(topic_id, 0, 3, 7, [(1, -1), (3, -1)]), ErrorCode.INVALID_REQUEST),
-        (1, IsrProposal(topic_id, 0, 3, 7, [(1, -1), (1, -1)]), ErrorCode.INVALID_REQUEST),
-        (1, IsrProposal(topic_id, 0, 3, 7, [(1, -1), (2, stale)]), ErrorCode.INELIGIBLE_REPLICA),
+        (1, ProposedIsr(new_uuid(), 0, 3, 7, [(1, -1)]), ErrorCode.UNKNOWN_TOPIC_ID),
+        (1, ProposedIsr(topic_id, 9, 3, 7, [(1, -1)]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (1, ProposedIsr(topic_id, 0, 4, 7, [(1, -1)]), ErrorCode.NOT_CONTROLLER),
+        (1, ProposedIsr(topic_id, 0, 3, 8, [(1, -1)]), ErrorCode.NOT_CONTROLLER),
+        (1, ProposedIsr(topic_id, 0, 2, 7, [(1, -1)]), ErrorCode.FENCED_LEADER_EPOCH),
+        (1, ProposedIsr(topic_id, 0, 3, 6, [(1, -1)]), ErrorCode.INVALID_UPDATE_VERSION),
+        (2, ProposedIsr(topic_id, 0, 3, 7, [(1, -1)]), ErrorCode.INVALID_REQUEST),
+        (1, ProposedIsr(topic_id, 0, 3, 7, [(2, -1)]), ErrorCode.INVALID_REQUEST),
+        (1, ProposedIsr(topic_id, 0, 3, 7, [(1, -1), (3, -1)]), ErrorCode.INVALID_REQUEST),
+        (1, ProposedIsr(topic_id, 0, 3, 7, [(1, -1), (1, -1)]), ErrorCode.INVALID_REQUEST),
+        (1, ProposedIsr(topic_id, 0, 3, 7, [(1, -1), (2, stale)]), ErrorCode.INELIGIBLE_REPLICA),
     ]
     for broker_id, proposal, expected in cases:
         deltas, results = alter_isr(image, broker_id, image.brokers[broker_id].epoch, [proposal], POLICY)

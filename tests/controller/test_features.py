@@ -2,8 +2,8 @@ import pytest
 from msgspec.structs import replace
 
 from barnabas.cluster.deltas import BrokerStored, Delta, FeatureFinalized, apply
+from barnabas.cluster.features import METADATA_VERSION
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.levels import METADATA_VERSION
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported, update_features
 from barnabas.errors import ErrorCode, KafkaError

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.image import NO_LEADER, PartitionState
-from barnabas.controller.partitions import Election, Step, next_state
+from barnabas.controller.partitions import Election, Transition, next_state
 
 
-def step(alive: tuple[int, ...], min_isr: int = 1, **changes: object) -> Step:
-    return Step(lambda broker: broker in alive, min_isr, **changes)  # type: ignore[arg-type]
+def step(alive: tuple[int, ...], min_isr: int = 1, **changes: object) -> Transition:
+    return Transition(lambda broker: broker in alive, min_isr, **changes)  # type: ignore[arg-type]
 
 
 FULL = PartitionState((1, 2, 3), (1, 2, 3), 1, leader_epoch=5, partition_epoch=9)

@@ -1,5 +1,5 @@
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.controller.isr import IsrProposal, alter_isr
+from barnabas.controller.isr import ProposedIsr, alter_isr
 from barnabas.controller.reassignment import alter_reassignments, list_reassignments
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
@@ -23,7 +23,7 @@ def in_sync(image: MetadataImage, *isr: int) -> MetadataImage:
     """The leader reports this ISR."""
     state = state_of(image)
     members = [(broker, image.brokers[broker].epoch) for broker in isr]
-    proposal = IsrProposal(image.topics["t"].topic_id, 0, state.leader_epoch, state.partition_epoch, members)
+    proposal = ProposedIsr(image.topics["t"].topic_id, 0, state.leader_epoch, state.partition_epoch, members)
     return after(image, alter_isr(image, state.leader, image.brokers[state.leader].epoch, [proposal], POLICY))
 
 

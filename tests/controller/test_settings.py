@@ -6,7 +6,7 @@ from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
 from barnabas.controller.brokers import Registration, begin_shutdown, fence, register
 from barnabas.controller.configs import ConfigRules, alter_configs
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Policy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, settle_min_isr
 from barnabas.errors import ErrorCode
 from tests.controller.clusters import after, cluster_of, with_topic

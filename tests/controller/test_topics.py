@@ -5,7 +5,7 @@ import pytest
 from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import PartitionState
 from barnabas.controller.brokers import fence
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Policy
 from barnabas.controller.topics import (
     CreatedTopic,
     MorePartitions,

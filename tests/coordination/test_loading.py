@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from barnabas.clock import ManualClock
 from barnabas.coordination.loading import Loading
-from barnabas.coordination.shard import Producer
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.log.log import Log, Origin
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
 from tests.log.support import new_log
 
-PRODUCERS = (Producer(7, 0), Producer(8, 3))
+PRODUCERS = (ProducerIdAndEpoch(7, 0), ProducerIdAndEpoch(8, 3))
 
 
 class Diary:
@@ -23,17 +23,17 @@ class Diary:
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
-        self.pending: dict[Producer, list[Record]] = {}
+        self.pending: dict[ProducerIdAndEpoch, list[Record]] = {}
         self.replayed: list[int] = []
 
-    def replay(self, record: Record, producer: Producer | None) -> None:
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
         self.replayed.append(record.offset)
         if producer is not None:
             self.pending.setdefault(producer, []).append(record)
         else:
             self._store(record)
 
-    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         for record in self.pending.pop(producer, []):
             if committed:
                 self._store(record)
@@ -56,17 +56,18 @@ class Writing:
         self.log: Log = new_log("/data/topic-0")
         self.live = Diary()
 
-    def write(self, *records: tuple[bytes, bytes | None], producer: Producer | None = None) -> None:
+    def write(self, *records: tuple[bytes, bytes | None], producer: ProducerIdAndEpoch | None = None) -> None:
         stamped = [Record(0, 0, key, value) for key, value in records]
         if producer is None:
             batch = build_batch(stamped)
         else:
-            batch = build_batch(stamped, **producer._asdict(), transactional=True)
+            producer_id, epoch = producer
+            batch = build_batch(stamped, producer_id=producer_id, producer_epoch=epoch, transactional=True)
         first = self.log.append_as_leader(memoryview(batch), 0, 0, origin=Origin.COORDINATOR).first_offset
         for offset, record in enumerate(stamped, first):
             self.live.replay(record._replace(offset=offset), producer)
 
-    def end(self, producer: Producer, *, committed: bool) -> None:
+    def end(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         marker = end_transaction_marker(*producer, EndTransactionMarker(committed, 0), timestamp=0)
         self.log.append_as_leader(memoryview(marker), 0, 0, origin=Origin.COORDINATOR)
         self.live.complete_transaction(producer, committed=committed)
@@ -113,7 +114,9 @@ ENDS = st.tuples(st.just("end"), st.booleans(), st.sampled_from(PRODUCERS))
 
 @given(st.lists(WRITES | ENDS, max_size=25))
 @settings(deadline=None, max_examples=200)
-def test_a_loaded_shard_is_the_one_that_has_written(steps: list[tuple[str, object, Producer | None]]) -> None:
+def test_a_loaded_shard_is_the_one_that_has_written(
+    steps: list[tuple[str, object, ProducerIdAndEpoch | None]],
+) -> None:
     writing = Writing()
     for what, how, producer in steps:
         if isinstance(how, list):

@@ -8,14 +8,14 @@ import pytest
 
 from barnabas.clock import ManualClock
 from barnabas.cluster.image import PartitionState
-from barnabas.coordination.loading import READ_BYTES
+from barnabas.coordination.loading import LOADING_SECONDS, MOST_AWAITING_LOAD, READ_BYTES
 from barnabas.coordination.runtime import (
     LONGEST_RETRY_SECONDS,
-    MOST_BYTES_PER_TURN,
+    MAX_BATCH_BYTES,
     RETRY_SECONDS,
-    Coordinator,
+    CoordinatorRuntime,
 )
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.wire import ProtocolError
@@ -27,7 +27,7 @@ from tests.groups.simulation import Machine
 from tests.log.support import TOPIC_ID, new_log
 
 WRITE_TIMEOUT_MS = 5000
-PRODUCER = Producer(7, 0)
+PRODUCER = ProducerIdAndEpoch(7, 0)
 
 
 class Memory:
@@ -36,17 +36,17 @@ class Memory:
     def __init__(self, index: int) -> None:
         self.index = index
         self.values: dict[bytes, bytes | None] = {}
-        self.pending: dict[Producer, dict[bytes, bytes | None]] = {}
+        self.pending: dict[ProducerIdAndEpoch, dict[bytes, bytes | None]] = {}
         self.life: list[str] = []
 
-    def replay(self, record: Record, producer: Producer | None) -> None:
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
         assert record.key is not None
         if record.key == b"poison":
             raise ProtocolError("not what it should be")
         place = self.values if producer is None else self.pending.setdefault(producer, {})
         place[record.key] = record.value
 
-    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         values = self.pending.pop(producer, {})
         if committed:
             self.values.update(values)
@@ -67,7 +67,7 @@ class Setup:
         self.partition = Partition("topic", 0, TOPIC_ID, self.log, 1, TopicCounters("topic"))
         self.partition.apply(PartitionState((1,), (1,), 1))
         self.shards: list[Memory] = []
-        self.coordinator = Coordinator("topic", self._make, self.machine, WRITE_TIMEOUT_MS)
+        self.coordinator = CoordinatorRuntime("topic", self._make, self.machine, WRITE_TIMEOUT_MS)
         self.heard: list[object] = []
 
     def _make(self, index: int) -> Memory:
@@ -82,13 +82,13 @@ class Setup:
     def hear(self, outcome: object) -> None:
         self.heard.append(outcome.code if isinstance(outcome, KafkaError) else outcome)
 
-    def write(self, key: bytes, value: bytes | None, producer: Producer | None = None) -> None:
+    def write(self, key: bytes, value: bytes | None, producer: ProducerIdAndEpoch | None = None) -> None:
         record = CoordinatorRecord(key, value)
         self.coordinator.write(0, lambda shard: ([record], "done"), self.hear, producer=producer)
 
-    def write_in_turn(self, key: bytes, value: bytes) -> None:
+    def write_batched(self, key: bytes, value: bytes) -> None:
         record = CoordinatorRecord(key, value)
-        self.coordinator.write_in_turn(0, lambda shard: [record], self.hear)
+        self.coordinator.write_batched(0, lambda shard: [record], self.hear)
 
     def read(self, key: bytes) -> None:
         self.coordinator.read(0, lambda shard: shard.values.get(key), self.hear)
@@ -128,6 +128,43 @@ def test_a_shard_that_is_being_loaded_asks_for_patience(setup: Setup) -> None:
     assert setup.heard == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
     setup.machine.run_soon()
     assert not setup.coordinator.is_loading
+
+
+def test_who_can_wait_for_a_shard_is_served_when_it_is_loaded(setup: Setup) -> None:
+    setup.coordinator.elected(setup.partition)
+    setup.coordinator.when_loaded(0, lambda: setup.write(b"a", b"1"))
+    setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
+    assert setup.heard == []
+    setup.machine.run_soon()
+    assert setup.heard == ["done", b"1"]
+    setup.clock.advance(round(2000 * LOADING_SECONDS))
+    setup.machine.run_soon()
+    setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
+    assert setup.heard == ["done", b"1", b"1"]
+
+
+def test_who_waits_for_a_shard_is_told_that_it_takes_long_or_that_it_is_gone(setup: Setup) -> None:
+    setup.coordinator.elected(setup.partition)
+    soon = setup.machine.soon
+    setup.machine.soon = []  # nothing is loaded
+    setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
+    setup.clock.advance(round(1000 * LOADING_SECONDS))
+    setup.machine.run_soon()
+    assert setup.heard == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
+    setup.coordinator.resigned(0)
+    setup.machine.soon += soon
+    setup.machine.run_soon()
+    assert setup.heard == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+
+
+def test_no_more_wait_for_a_shard_than_there_is_room_for(setup: Setup) -> None:
+    setup.coordinator.elected(setup.partition)
+    for _ in range(MOST_AWAITING_LOAD + 1):
+        setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
+    assert setup.heard == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    setup.machine.run_soon()
+    assert setup.heard[1:] == [None] * MOST_AWAITING_LOAD
 
 
 def test_a_long_log_is_loaded_in_slices(setup: Setup) -> None:
@@ -185,25 +222,19 @@ def test_whoever_comes_later_waits_no_longer_than_the_first(setup: Setup) -> Non
     assert setup.heard == [ErrorCode.REQUEST_TIMED_OUT] * 2
 
 
-def test_what_cannot_be_appended_changes_nothing_and_is_undone(setup: Setup) -> None:
+def test_what_cannot_be_appended_changes_nothing(setup: Setup) -> None:
     shard = setup.load()
     setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
-    undone: list[bool] = []
-    setup.coordinator.write(
-        0,
-        lambda shard: ([CoordinatorRecord(b"a", b"1")], None),
-        setup.hear,
-        undo=lambda: undone.append(True),
-    )
+    setup.write(b"a", b"1")
     assert setup.heard == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert (undone, shard.values, setup.log.log_end_offset) == ([True], {}, 0)
+    assert (shard.values, setup.log.log_end_offset) == ({}, 0)
 
 
 def test_requests_of_one_turn_share_their_fate(setup: Setup) -> None:
     shard = setup.load()
     setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
     for value in (b"1", b"2"):
-        setup.write_in_turn(b"a", value)
+        setup.write_batched(b"a", value)
     setup.machine.run_soon()
     assert setup.heard == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert shard.values == {}
@@ -211,7 +242,7 @@ def test_requests_of_one_turn_share_their_fate(setup: Setup) -> None:
 
 def test_a_turn_that_is_cut_short_by_the_loss_of_the_shard_is_refused(setup: Setup) -> None:
     setup.load()
-    setup.write_in_turn(b"a", b"1")
+    setup.write_batched(b"a", b"1")
     setup.coordinator.resigned(0)
     setup.machine.run_soon()
     assert (setup.heard, setup.log.log_end_offset) == ([ErrorCode.NOT_COORDINATOR], 0)
@@ -220,7 +251,7 @@ def test_a_turn_that_is_cut_short_by_the_loss_of_the_shard_is_refused(setup: Set
 def test_a_turn_does_not_grow_beyond_what_a_batch_may_hold(setup: Setup) -> None:
     setup.load()
     for _ in range(10):
-        setup.write_in_turn(b"a", bytes(MOST_BYTES_PER_TURN // 4))
+        setup.write_batched(b"a", bytes(MAX_BATCH_BYTES // 4))
     assert setup.log.log_end_offset == 8
     setup.machine.run_soon()
     assert setup.heard == [None] * 10

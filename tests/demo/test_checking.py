@@ -15,9 +15,9 @@ from rich.console import Console
 
 from barnabas.demo.alarm_plan import VALUES, closed_until, expected_events, planned
 from barnabas.demo.checking import Check, activity_checks, alarm_checks, operations_checks, warehouse_checks
+from barnabas.demo.expected_counts import Cell, ExpectedCounts
 from barnabas.demo.screen import Screen
 from barnabas.demo.summary import summarize
-from barnabas.demo.written import Cell, Written
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.definitions.settings import AlarmRule
@@ -34,9 +34,9 @@ Results = dict[str, dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def written() -> Written:
+def written() -> ExpectedCounts:
     """40 minutes: both incidents, and the time after them."""
-    found = Written()
+    found = ExpectedCounts()
     for record in itertools.islice(activity.records(1, START, 5.0, 0.01), 10_000):
         found.take(record)
     for record in itertools.islice(operations.records(1, START, RATE), int(40 * 60 * RATE)):
@@ -60,7 +60,7 @@ def row(cell: Cell, name: str, window: str = "minute", **numbers: int) -> dict[s
     return {window: at(cell[0]), name: cell[1], **numbers}
 
 
-def right_results(written: Written) -> Results:
+def right_results(written: ExpectedCounts) -> Results:
     rows = {
         "activity.traffic": [row(cell, "kind", count=number) for cell, number in written.traffic.items()],
         "activity.pages": [
@@ -78,11 +78,11 @@ def right_results(written: Written) -> Results:
     return {topic: {str(index): each for index, each in enumerate(found)} for topic, found in rows.items()}
 
 
-def all_counts(written: Written, results: Results, letters: int) -> list[Check]:
+def all_counts(written: ExpectedCounts, results: Results, letters: int) -> list[Check]:
     return [*activity_checks(written, results, letters), *operations_checks(written, results)]
 
 
-def test_results_that_are_right_are_found_right(written: Written) -> None:
+def test_results_that_are_right_are_found_right(written: ExpectedCounts) -> None:
     checks = all_counts(written, right_results(written), written.broken)
     assert [check for check in checks if not check.good] == []
     assert all(sum(check.expected.values()) > 0 for check in checks)
@@ -100,7 +100,7 @@ def test_results_that_are_right_are_found_right(written: Written) -> None:
     ],
 )
 def test_counts_that_are_wrong_are_found_though_their_sum_is_right(
-    written: Written, topic: str, number: str, what: str
+    written: ExpectedCounts, topic: str, number: str, what: str
 ) -> None:
     results = copy.deepcopy(right_results(written))
     results[topic]["0"][number] += 1
@@ -113,7 +113,7 @@ def test_counts_that_are_wrong_are_found_though_their_sum_is_right(
     )
 
 
-def test_a_minute_that_is_missing_and_a_letter_too_many_are_found(written: Written) -> None:
+def test_a_minute_that_is_missing_and_a_letter_too_many_are_found(written: ExpectedCounts) -> None:
     results = right_results(written)
     del results["activity.traffic"]["0"]
     wrong = [check for check in all_counts(written, results, written.broken + 1) if not check.good]
@@ -138,13 +138,13 @@ def as_row(event: AlarmEvent) -> dict[str, Any]:
 
 
 def checks_of_alarms(
-    written: Written, rules: list[AlarmRule], heard: list[AlarmEvent], topic: list[AlarmEvent]
+    written: ExpectedCounts, rules: list[AlarmRule], heard: list[AlarmEvent], topic: list[AlarmEvent]
 ) -> list[Check]:
     last = {event.id: as_row(event) for event in topic}
     return alarm_checks(written, rules, INCIDENTS, heard, last.values())
 
 
-def events_of(written: Written, rules: list[AlarmRule]) -> list[AlarmEvent]:
+def events_of(written: ExpectedCounts, rules: list[AlarmRule]) -> list[AlarmEvent]:
     found = expected_events(rules, written.services, closed_until(written.newest_report))
     return sorted(found, key=lambda event: event.at)
 
@@ -153,7 +153,9 @@ def test_every_rule_of_the_template_is_known_to_the_check(rules: list[AlarmRule]
     assert {rule.name for rule in rules} == set(VALUES)
 
 
-def test_alarms_that_fire_and_resolve_as_planned_are_right(written: Written, rules: list[AlarmRule]) -> None:
+def test_alarms_that_fire_and_resolve_as_planned_are_right(
+    written: ExpectedCounts, rules: list[AlarmRule]
+) -> None:
     events = events_of(written, rules)
     # A target may hear of an alarm twice, when a batch is run again.
     checks = checks_of_alarms(written, rules, [*events, events[-1]], events)
@@ -162,7 +164,7 @@ def test_alarms_that_fire_and_resolve_as_planned_are_right(written: Written, rul
 
 
 def test_a_missing_alarm_and_one_that_does_not_resolve_are_found(
-    written: Written, rules: list[AlarmRule]
+    written: ExpectedCounts, rules: list[AlarmRule]
 ) -> None:
     events = events_of(written, rules)
     busy = [event for event in events if event.alarm == "busy hosts" and event.key == "search"]
@@ -174,7 +176,7 @@ def test_a_missing_alarm_and_one_that_does_not_resolve_are_found(
         assert "1 expected, 0 found" in checks[0].sentence()
 
 
-def test_an_alarm_that_nothing_gives_is_found(written: Written, rules: list[AlarmRule]) -> None:
+def test_an_alarm_that_nothing_gives_is_found(written: ExpectedCounts, rules: list[AlarmRule]) -> None:
     events = events_of(written, rules)
     false = AlarmEvent("x", "slow requests", "images", "fired", "critical", 500.0, "> 400", 0.0, 60.0)
     checks = checks_of_alarms(written, rules, [*events, false], events)
@@ -192,7 +194,7 @@ def test_what_there_is_no_time_for_is_not_expected(rules: list[AlarmRule]) -> No
     assert planned(rules, [short], incident.end) == []
 
 
-def test_the_summary_says_what_is_wrong_in_sentences(written: Written) -> None:
+def test_the_summary_says_what_is_wrong_in_sentences(written: ExpectedCounts) -> None:
     said = io.StringIO()
     console = Console(file=said, width=120)
     results = right_results(written)

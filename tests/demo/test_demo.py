@@ -62,12 +62,17 @@ def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) 
 def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
     process = _start(tmp_path, "600")
     assert process.stdout is not None
-    line = next(line for line in process.stdout if "planning" in line)
-    assert line
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "planning" in line:
+            break
+    else:
+        raise AssertionError(f"it ended with {process.wait()}: {''.join(said)}")
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, said
-    assert "Stopped." in said
+    rest, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, rest
+    assert "Stopped." in rest
     assert _left_in(tmp_path) == []
 
 

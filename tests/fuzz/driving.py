@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 30.0
-HUNG_SECONDS = 20.0  # a broker that does not answer its control socket for so long is killed
+START_SECONDS = 60.0
+HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so long is killed
 # Without an answer for so long although the loop has nothing else to do, it is a long poll and not waited for.
 QUIET_SECONDS = 0.004
-SEND_SECONDS = 20.0
+SEND_SECONDS = 60.0
 LEFT_OVER_SECONDS = 5.0  # how long what others have begun is waited for before a frame is measured
 RECEIVED_AT_ONCE = 1 << 20
 

@@ -10,10 +10,10 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from barnabas.handlers.table import HANDLERS
+from barnabas.network.requests.routes import Handler
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.schema import Field, Message, Struct
-from barnabas.server.handlers import HANDLERS
-from barnabas.server.routes import Handler
 from tests.fuzz import extremes
 from tests.fuzz.batches import Batches
 from tests.fuzz.world import BROKER_ID, GROUPS, TOPICS, TRANSACTIONAL_IDS, World

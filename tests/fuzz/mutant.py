@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from time import thread_time
 
+from barnabas.broker.broker import Broker
 from barnabas.errors import ErrorCode
+from barnabas.network.requests.dispatch import Request
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from barnabas.server.broker import Broker
-from barnabas.server.dispatch import Request
 
 log = logging.getLogger(__name__)
 

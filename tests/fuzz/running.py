@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.api import APIS
 from barnabas.protocol.schema import Message
-from barnabas.server.handlers import HANDLERS
 from tests.fuzz import corpus as corpus_files
 from tests.fuzz.batches import Batches
 from tests.fuzz.damaging import damaged

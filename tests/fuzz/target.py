@@ -18,9 +18,9 @@ from asyncio import events
 from time import thread_time
 from typing import Any
 
+from barnabas.broker import garbage_collector as collector
+from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
-from barnabas.server import collector
-from barnabas.server.broker import Broker
 from barnabas.testing.embedded import TEST_SETTINGS
 from tests.fuzz.mutant import mutate
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.groups.conversations import Talk
-from tests.server.harness import brokers_let_in
+from tests.network.harness import brokers_let_in
 
 TalkT = TypeVar("TalkT", bound=Talk)
 Addresses = tuple[str, str]

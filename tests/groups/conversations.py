@@ -9,6 +9,7 @@ from typing import Any
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.protocol.messages.groups import (
+    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -20,8 +21,11 @@ from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message, Struct
 
-SESSION_MS = 6000
-REBALANCE_MS = 5000
+PATIENCE = 60.0
+# Long: on a busy machine a broker may hear nothing of a talk for seconds.
+SESSION_MS = 60_000
+SHORTEST_SESSION_MS = 6_000  # group.min.session.timeout.ms
+REBALANCE_MS = 60_000
 CLIENT_ID = "talker"
 
 # A member id ends in a random UUID.
@@ -77,9 +81,17 @@ class Talk:
     async def ask_aside(self, request: Message, version: int) -> asyncio.Task[Any]:
         """Ask on a new connection and do not wait: the answer depends on others."""
         connection = await self.open()
-        task = asyncio.create_task(connection.send(request, version))
-        await asyncio.sleep(0.4)
-        return task
+        return asyncio.create_task(connection.send(request, version))
+
+    async def until_described(self, group: str, is_so: Callable[[Any], bool]) -> None:
+        """Wait until a group looks as it must: a request on another connection has arrived."""
+        connection = await self.open()
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                described = await connection.send(DescribeGroupsRequest(groups=[group]), 5)
+                if is_so(described.groups[0]):
+                    return
+                await asyncio.sleep(0.02)
 
     async def hear(self, *tasks: asyncio.Task[Any]) -> list[Any]:
         answers = [await task for task in tasks]
@@ -96,14 +108,16 @@ class Talk:
             await self._until_coordinated(connection, group)
 
     async def _until_coordinated(self, connection: BrokerConnection, group: str) -> None:
-        for _ in range(200):
-            found = await connection.send(FindCoordinatorRequest(key=group), 3)
-            if not found.error_code:
-                probe = await connection.send(SyncGroupRequest(group_id=group, member_id="?"), 0)
-                if probe.error_code not in (14, 15, 16):
-                    return
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"nobody coordinates {group}")
+        async with asyncio.timeout(PATIENCE):
+            while not await self._is_coordinated(connection, group):  # noqa: ASYNC110 - nobody could set an event
+                await asyncio.sleep(0.05)
+
+    async def _is_coordinated(self, connection: BrokerConnection, group: str) -> bool:
+        found = await connection.send(FindCoordinatorRequest(key=group), 3)
+        if found.error_code:
+            return False
+        probe = await connection.send(SyncGroupRequest(group_id=group, member_id="?"), 0)
+        return probe.error_code not in (14, 15, 16)
 
     async def join(self, group: str, **fields: Any) -> JoinGroupResponse:
         """A lone dynamic member, through both steps."""

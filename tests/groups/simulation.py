@@ -7,24 +7,22 @@ from typing import Any
 
 from barnabas.clock import ManualClock
 from barnabas.cluster.image import PartitionState
-from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Deadline
-from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.membership import Joining
 from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Committer
+from barnabas.groups.group import Client, Committer, Deadline
 from barnabas.groups.kind import ShardContext
-from barnabas.groups.members import Client
-from barnabas.groups.membership import Joining
 from barnabas.groups.offsets import Committed, Offsets
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
 from barnabas.metrics.topics import TopicCounters
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -49,6 +47,7 @@ class Machine:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.timers = clock
+        self.safety = self
         self.holding = False
         self.soon: list[Callable[[], None]] = []
         self._held: list[tuple[Partition, int, Callable[[ErrorCode], None]]] = []
@@ -124,10 +123,10 @@ class Simulation:
         answer = Answer()
         joining = Joining(request, Client(client_id, "/127.0.0.1"), version, answer)
 
-        def refuse(error: ErrorCode) -> None:
-            answer(SyncGroupResponse(error_code=error))
-
-        self.coordinator.perform(request.group_id, lambda shard, step: shard.join(joining, step), refuse)
+        try:
+            self.coordinator.join(joining)
+        except KafkaError as error:
+            answer(SyncGroupResponse(error_code=error.code))
         return answer
 
     def join_both_steps(self, group: str = GROUP, **fields: Any) -> Answer:
@@ -141,10 +140,10 @@ class Simulation:
         request = SyncGroupRequest(group, generation, member, assignments=rows)
         answer = Answer()
 
-        def refuse(error: ErrorCode) -> None:
-            answer(SyncGroupResponse(error_code=error))
-
-        self.coordinator.perform(group, lambda shard, step: shard.sync(request, answer, step), refuse)
+        try:
+            self.coordinator.sync(request, answer)
+        except KafkaError as error:
+            answer(SyncGroupResponse(error_code=error.code))
         return answer
 
     def heartbeat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
@@ -153,7 +152,7 @@ class Simulation:
         def done(outcome: ErrorCode | KafkaError) -> None:
             heard.append(outcome.code if isinstance(outcome, KafkaError) else outcome)
 
-        self.coordinator.read(GROUP, lambda shard: shard.heartbeat(GROUP, member, instance, generation), done)
+        self.coordinator.heartbeat(HeartbeatRequest(GROUP, generation, member, instance), done)
         (error,) = heard
         return error
 
@@ -161,13 +160,10 @@ class Simulation:
         answer = Answer()
         leavers = [MemberIdentity(member) for member in members]
 
-        def act(shard: GroupShard, step: Step) -> None:
-            step.answer(answer, LeaveGroupResponse(members=shard.leave(GROUP, leavers, step)))
-
-        def refuse(error: ErrorCode) -> None:
-            answer(LeaveGroupResponse(error_code=error))
-
-        self.coordinator.perform(GROUP, act, refuse)
+        try:
+            self.coordinator.leave(GROUP, leavers, answer)
+        except KafkaError as error:
+            answer(LeaveGroupResponse(error_code=error.code))
         if answer.error:
             return [answer.error for _ in members]
         return [ErrorCode(member.error_code) for member in answer.response.members]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordination.shard import Producer
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
@@ -20,7 +20,7 @@ from tests.log.support import content
 RETENTION_MS = 60_000
 PLACE = TopicPartition("orders", 0)
 OTHER = TopicPartition("bills", 0)
-PRODUCER = Producer(7, 0)
+PRODUCER = ProducerIdAndEpoch(7, 0)
 
 
 @pytest.fixture
@@ -38,7 +38,9 @@ def joined_member(simulation: Simulation, *topics: str) -> str:
     return member
 
 
-def commit_in_transaction(simulation: Simulation, offset: int, producer: Producer = PRODUCER) -> ErrorCode:
+def commit_in_transaction(
+    simulation: Simulation, offset: int, producer: ProducerIdAndEpoch = PRODUCER
+) -> ErrorCode:
     heard: list[ErrorCode] = []
     committed = Committed(offset, -1, "", simulation.clock.now_ms())
 
@@ -50,7 +52,9 @@ def commit_in_transaction(simulation: Simulation, offset: int, producer: Produce
     return heard[0]
 
 
-def end_transaction(simulation: Simulation, *, committed: bool, producer: Producer = PRODUCER) -> None:
+def end_transaction(
+    simulation: Simulation, *, committed: bool, producer: ProducerIdAndEpoch = PRODUCER
+) -> None:
     heard: list[KafkaError | None] = []
     marker = EndTransactionMarker(committed, 0)
     simulation.coordinator.complete_transaction(0, producer, marker, heard.append)
@@ -197,7 +201,7 @@ def test_a_pending_offset_does_not_expire(simulation: Simulation) -> None:
 
 
 def test_pending_offsets_survive_a_move_of_the_coordinator(simulation: Simulation) -> None:
-    other = Producer(8, 3)
+    other = ProducerIdAndEpoch(8, 3)
     commit_in_transaction(simulation, 5)
     commit_in_transaction(simulation, 6, other)
     simulation.restart()

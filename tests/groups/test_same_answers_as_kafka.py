@@ -33,7 +33,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
-from tests.groups.conversations import SESSION_MS, Scenario, Talk, join_request
+from tests.groups.conversations import SHORTEST_SESSION_MS, Scenario, Talk, join_request
 
 pytestmark = pytest.mark.java
 
@@ -44,7 +44,7 @@ async def bad_joins(talk: Talk) -> None:
     await talk.begin("bad")
     for version in range(10):
         await talk.ask(join_request(""), version)
-        await talk.ask(join_request("bad", session=SESSION_MS - 1), version)
+        await talk.ask(join_request("bad", session=SHORTEST_SESSION_MS - 1), version)
         await talk.ask(join_request("bad", session=1_800_001), version)
         await talk.ask(join_request("bad", "nobody"), version)
         await talk.ask(join_request("bad", protocols={}), version)
@@ -117,6 +117,7 @@ async def rebalances(talk: Talk) -> None:
     first = await talk.settle("two", protocols={"a": b"1", "b": b"2"})
     second_id = (await talk.ask(join_request("two", protocols={"b": b"3", "c": b"4"}), 7)).member_id
     waiting = await talk.ask_aside(join_request("two", second_id, protocols={"b": b"3", "c": b"4"}), 7)
+    await talk.until_described("two", lambda group: group.group_state == "PreparingRebalance")
     await talk.heartbeat("two", first)
     await talk.ask(DescribeGroupsRequest(groups=["two"]), 5)
     await talk.sync("two", first, {})
@@ -139,10 +140,14 @@ async def rebalances(talk: Talk) -> None:
 
 async def full_groups(talk: Talk) -> None:
     await talk.begin("full")
-    await talk.settle("full")
-    ids = [(await talk.ask(join_request("full"), 7)).member_id for _ in range(3)]
-    waiting = [await talk.ask_aside(join_request("full", member), 7) for member in ids[:2]]
-    late = await talk.ask_aside(join_request("full", ids[2]), 7)
+    # The members wait for the first one until its time for a rebalance is over.
+    await talk.settle("full", rebalance=5000)
+    ids = [(await talk.ask(join_request("full", rebalance=5000), 7)).member_id for _ in range(3)]
+    waiting = []
+    for members, member in enumerate(ids[:2], 2):
+        waiting.append(await talk.ask_aside(join_request("full", member, rebalance=5000), 7))
+        await talk.until_described("full", lambda group, count=members: len(group.members) == count)
+    late = await talk.ask_aside(join_request("full", ids[2], rebalance=5000), 7)
     # Which of the joined members leads is up to the order of Java's hash map.
     talk.heard.append(("errors", [(await task).error_code for task in (*waiting, late)]))
 

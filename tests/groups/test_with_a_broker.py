@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.errors import ErrorCode
-from barnabas.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
+from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
@@ -81,3 +81,25 @@ def test_the_first_question_for_a_coordinator_creates_its_topic_and_is_answered(
         image = broker.broker.image
         assert len(image.topics["__consumer_offsets"].partitions) == 50
         assert image.topic_configs("__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+def test_who_deletes_groups_is_told_why_not() -> None:
+    async def scenario(address: str) -> None:
+        talk = Talk(address)
+        await talk.begin("busy")
+        await talk.settle("busy", session=60_000)
+        await talk.ask(OffsetCommitRequest("idle", topics=[commits("orders", (0, 5))]), 8)
+        request = DeleteGroupsRequest(["busy", "idle", "nobody"])
+        for version in (2, 3):
+            answer = await talk.ask(request, version)
+            codes = {one.group_id: one.error_code for one in answer.results}
+            assert codes["busy"] == ErrorCode.NON_EMPTY_GROUP
+            assert codes["nobody"] == ErrorCode.GROUP_ID_NOT_FOUND
+            assert codes["idle"] == (ErrorCode.NONE if version == 2 else ErrorCode.GROUP_ID_NOT_FOUND)
+        why = {one.group_id: one.error_message for one in answer.results}
+        assert why["nobody"] == "Group nobody not found."
+        assert why["busy"] == "Group busy has members. Stop them first."
+        talk.close()
+
+    with EmbeddedBroker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        asyncio.run(scenario(broker.bootstrap_servers))

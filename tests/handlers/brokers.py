@@ -6,16 +6,18 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.store import MemoryMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.brokers import Registration, create_cluster, register
 from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Decided
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
 from barnabas.protocol.codec import decode_whole, encode
 from barnabas.protocol.schema import Message
-from barnabas.server.features import SUPPORTED_FEATURES
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import ANONYMOUS
+from barnabas.security.quotas import NO_QUOTAS
 
 LISTENER = "PLAINTEXT"
 
@@ -27,7 +29,9 @@ class MetadataBroker:
         self.config = BrokerConfig.load(settings or {})
         self.node_id = 1
         self.is_alone = True
+        self.is_fenced = False
         self.supported_features = SUPPORTED_FEATURES
+        self.quotas = NO_QUOTAS
         self.replicas = SimpleNamespace(offline={})
         self.store = MemoryMetadataStore()
         self.controller = Controller(self.store, 1)
@@ -39,14 +43,6 @@ class MetadataBroker:
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
-
-    def endpoints_for(self, connection: Any) -> list[tuple[int, str, int, str | None]]:
-        return [
-            (broker.id, endpoint.host, endpoint.port, broker.rack)
-            for broker in self.image.brokers.values()
-            for endpoint in broker.endpoints
-            if not broker.fenced and endpoint.name == connection.listener.name
-        ]
 
     async def start(self, brokers: int = 1) -> None:
         await self.controller.start()
@@ -76,12 +72,22 @@ class Client:
 
     def ask(self, handler: Any, message: Message, version: int, listener: str = LISTENER) -> Any:
         request = SimpleNamespace(
-            version=version, connection=SimpleNamespace(listener=SimpleNamespace(name=listener))
+            version=version,
+            connection=SimpleNamespace(listener=_Listener(listener)),
+            context=RequestContext(ANONYMOUS, listener, "127.0.0.1"),
         )
         response = handler(self.broker, request, over_the_wire(message, version))
         if asyncio.iscoroutine(response):
             response = asyncio.run(_finish(response))
         return over_the_wire(response, version)
+
+
+class _Listener:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def advertised(self, connection: Any) -> tuple[str, int]:
+        return "host1", 9091
 
 
 async def _finish(coroutine: Any) -> Any:

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers import cluster
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     DescribeClusterRequest,
@@ -20,8 +22,6 @@ from barnabas.protocol.messages.cluster import (
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
-from barnabas.server.features import SUPPORTED_FEATURES
-from barnabas.server.handlers import cluster
 from tests.handlers.brokers import Client
 
 

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.image import Resource
+from barnabas.config import definitions
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode
+from barnabas.handlers.config_resources import MOST_SETTINGS
+from barnabas.handlers.configs import (
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
 from barnabas.protocol.messages.configs import (
     AlterConfigsAlterableConfig,
     AlterConfigsAlterConfigsResource,
@@ -20,12 +28,6 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
-)
-from barnabas.server.handlers.configs import (
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-    list_config_resources,
 )
 from tests.handlers.brokers import Client
 
@@ -153,7 +155,7 @@ def test_a_change_at_run_time_is_stronger_than_the_brokers_properties() -> None:
     assert (shared.name, shared.value, shared.config_source) == ("log.retention.ms", "6000", 3)
 
 
-def test_a_broker_shows_what_is_read_only_and_hides_what_is_secret() -> None:
+def test_cve_2019_12399_a_broker_shows_what_is_read_only_and_hides_what_is_secret() -> None:
     client = client_with_topic({"ssl.key.password": "swordfish", "num.io.threads": "8"})
     rows = {found.name: found for found in describe(client, BROKER, "1").configs}
     assert (rows["num.partitions"].read_only, rows["log.retention.ms"].read_only) == (True, False)
@@ -340,6 +342,18 @@ def test_a_setting_named_twice_is_refused() -> None:
     assert (code, stored(client)) == (42, {})
     assert text is not None
     assert text.startswith("Error due to duplicate config keys")
+
+
+def test_more_settings_than_any_resource_has_are_refused_unseen() -> None:
+    assert len(definitions.BROKER) + len(definitions.UNUSED) <= MOST_SETTINGS
+    client, many = client_with_topic(), range(MOST_SETTINGS + 1)
+    for code, text in (
+        change(client, TOPIC, "orders", *((f"name.{number}", SET, "5") for number in many)),
+        change(client, LOGGER, "1", *[("root", SET, "INFO")] * len(many)),
+        replace(client, TOPIC, "orders", *((f"name.{number}", "5") for number in many)),
+    ):
+        assert code == ErrorCode.INVALID_REQUEST
+        assert text == "501 settings of one resource, and none has more than 500: name each once."
 
 
 def test_a_resource_named_twice_is_refused_and_does_not_hold_up_others() -> None:

@@ -39,7 +39,7 @@ def test_a_broker_is_changed_by_itself_and_shown_with_everything_that_has_a_say(
 
 
 def test_a_loggers_level_is_changed(broker: EmbeddedBroker) -> None:
-    name = "barnabas.server.broker"
+    name = "barnabas.broker.lifecycle"
     loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
     try:
         configs(broker, *loggers, "--alter", "--add-config", f"{name}=ERROR")

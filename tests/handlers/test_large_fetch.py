@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.clock import TurnLimit
-from barnabas.server.handlers import fetch, large_fetch
+from barnabas.handlers.fetch import attempt
 from barnabas.testing import EmbeddedBroker
 
 PARTITIONS = 12
@@ -20,10 +20,9 @@ TIMEOUT = 60
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedBroker]:
-    monkeypatch.setattr(fetch, "READ_AT_ONCE", 2)
-    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 2)
-    monkeypatch.setattr(large_fetch, "STEP", 1)
-    monkeypatch.setattr("barnabas.server.turns.LIMIT", TurnLimit(seconds=0.0))
+    monkeypatch.setattr(attempt, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(attempt, "STEP", 1)
+    monkeypatch.setattr("barnabas.network.requests.time_slices.LIMIT", TurnLimit(seconds=0.0))
     with EmbeddedBroker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic("many", PARTITIONS, 1)])["many"].result(TIMEOUT)

@@ -9,8 +9,8 @@ from barnabas.cluster.image import PartitionState, TopicState
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.metadata import metadata
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from barnabas.server.handlers.metadata import metadata
 from barnabas.types import ZERO_UUID, new_uuid
 from tests.handlers.brokers import Client
 
@@ -200,6 +200,7 @@ def test_only_version_0_complains_about_a_follower_that_is_down(version: int) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_leader_without_the_clients_listener_cannot_be_reached(version: int) -> None:
     client = client_with("t")
+    client.broker.node_id = 2  # the leader is another broker
     response = client.ask(metadata, MetadataRequest(topics=named("t")), version, listener="OTHER")
     (partition,) = response.topics[0].partitions
     expected = ErrorCode.LISTENER_NOT_FOUND if version > 5 else ErrorCode.LEADER_NOT_AVAILABLE

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.errors import ErrorCode
+from barnabas.handlers.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -17,7 +18,6 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.server.handlers.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from tests.replication.conftest import NOW, batch, log, partition, state  # noqa: F401 - fixtures
 
 T = TypeVar("T")

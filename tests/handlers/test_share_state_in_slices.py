@@ -7,12 +7,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from barnabas.handlers.share.state import ASKED_AT_ONCE, delete_state
 from barnabas.protocol.messages.share_state import DeleteShareGroupStatePartitionData as PartitionData
 from barnabas.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     DeleteStateData,
 )
-from barnabas.server.handlers.share_state import ASKED_AT_ONCE, delete_state
 
 
 def test_partitions_are_asked_for_in_several_turns_of_the_loop_and_answered_together() -> None:

@@ -4,8 +4,8 @@ from barnabas.cluster.image import PartitionState
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode
+from barnabas.handlers.topic_partitions import describe_topic_partitions
 from barnabas.protocol.messages.metadata import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from barnabas.server.handlers.topic_partitions import describe_topic_partitions
 from tests.handlers.brokers import Client
 
 

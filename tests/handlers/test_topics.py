@@ -7,6 +7,7 @@ import pytest
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_topics
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.topics import create_partitions, create_topics, delete_topics
 from barnabas.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -18,7 +19,6 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from barnabas.server.handlers.topics import create_partitions, create_topics, delete_topics
 from barnabas.types import ZERO_UUID, new_uuid
 from tests.handlers.brokers import Client
 

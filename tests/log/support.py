@@ -7,14 +7,13 @@ from typing import Any
 from barnabas.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.files import FileSystem, LocalFileSystem
-from barnabas.log.creation import create_log
-from barnabas.log.gate import Gate
-from barnabas.log.loading import LoadReport
-from barnabas.log.log import AppendResult, FileSlice, Log, Origin
-from barnabas.log.manager import LogManager
-from barnabas.log.open_segments import OpenSegments
-from barnabas.log.slices import Slice
+from barnabas.files import FileSlice, FileSystem, LocalFileSystem, Slice
+from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.loading import LoadReport
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log.log import AppendResult, Log, Origin
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
@@ -71,7 +70,7 @@ def new_log(
         PARTITION,
         TOPIC_ID,
         config or LogConfig(),
-        gate=Gate(fs, str(folder)),
+        disk=Disk(fs, str(folder)),
         open_segments=open_segments or OpenSegments(),
         now_ms=NOW,
     )

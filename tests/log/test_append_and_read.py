@@ -6,8 +6,9 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.log import EMPTY, Log
-from barnabas.log.tail import KEPT
+from barnabas.files import EMPTY
+from barnabas.log.log import Log
+from barnabas.log.segments.tail import KEPT
 from tests.log.support import NOW, append, batch, content, headers, new_log, read_all
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.gate import Gate
+from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
 from barnabas.records.batch import read_header, write_crc
 from barnabas.records.compression import Codec
@@ -169,7 +169,7 @@ def test_new_settings_are_in_force_at_once(tmp_path: Path) -> None:
 def test_writes_are_refused_while_the_disk_has_less_than_the_reserve() -> None:
     fs = FaultyFileSystem(space=10_000)
     log = new_log("/data/orders-0", fs=fs)
-    log.gate = Gate(fs, "/data", reserve_bytes=5000)
+    log.disk = Disk(fs, "/data", reserve_bytes=5000)
     append(log, batch(b"a"), now_ms=NOW)
     fs.space = 4999
     append(log, batch(b"b"), now_ms=NOW + 999)  # asked at most once a second

@@ -17,9 +17,9 @@ class CountingFileSystem(FaultyFileSystem):
         super().__init__()
         self.changes: Counter[str] = Counter()
 
-    def before(self, kind: str, torn_write: Callable[[], None] | None = None) -> None:
+    def before(self, kind: str, torn_write: Callable[[], None] | None = None, path: str = "") -> None:
         self.changes[kind] += kind not in ("open", "read")
-        super().before(kind, torn_write)
+        super().before(kind, torn_write, path)
 
 
 def changes_of_closing(fs: CountingFileSystem, log: Log) -> int:

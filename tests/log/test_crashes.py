@@ -8,9 +8,9 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import KafkaError
+from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.log.manager import LogManager
 from barnabas.testing.files import FaultyFileSystem, PowerLost
 from barnabas.types import TopicPartition
 from tests.log.support import (

@@ -3,12 +3,13 @@
 import pytest
 
 from barnabas.files import LocalFileSystem
-from barnabas.log import checkpoints, names, properties
+from barnabas.log import checkpoints, names
 from barnabas.log.checkpoints import CheckpointError
-from barnabas.log.indexes import IndexFileError, OffsetIndex, TimeIndex
-from barnabas.log.producers import Producer, RememberedBatch
-from barnabas.log.properties import MetaProperties, MetaPropertiesError
-from barnabas.log.snapshots import SnapshotError, decode_snapshot, encode_snapshot
+from barnabas.log.dirs import properties
+from barnabas.log.dirs.properties import MetaProperties, MetaPropertiesError
+from barnabas.log.producer import Producer, RememberedBatch
+from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
+from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.types import TopicPartition, uuid_from_text
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.log import SEGMENTS_BY_RECORD_TIME, WORTH_A_SEGMENT, Log
+from barnabas.log.log import Log
+from barnabas.log.rolling import SEGMENTS_BY_RECORD_TIME, WORTH_A_SEGMENT
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import (
@@ -129,7 +130,7 @@ def test_timestamps_that_jump_make_no_file_for_each_batch() -> None:
 
 @settings(deadline=None)
 @given(st.lists(timestamps, max_size=50))
-def test_whatever_the_timestamps_are_each_record_can_be_read(times: list[int]) -> None:
+def test_cve_2026_111496_whatever_the_timestamps_are_each_record_can_be_read(times: list[int]) -> None:
     log = in_memory(LogConfig(segment_ms=1000))
     for number, timestamp in enumerate(times):
         taken(log, claiming(timestamp, timestamp), NOW + number)

@@ -117,3 +117,16 @@ def test_no_batch_claims_more_records_than_its_data_can_hold(tmp_path: Path) -> 
     with pytest.raises(KafkaError, match="can hold 2000 at most"):
         append(log, batch(*[b""] * 2001, compression=Codec.ZSTD))
     assert read_header(batch(*[b""] * 2001, compression=Codec.ZSTD)).size < 7000
+
+
+@pytest.mark.parametrize(("codec", "parts"), [(Codec.LZ4, 3), (Codec.SNAPPY, 3), (Codec.GZIP, 1)])
+def test_a_setting_bounds_the_blocks_of_a_batch(tmp_path: Path, codec: Codec, parts: int) -> None:
+    """64 KiB or less in a block, and one member of gzip, which counts as ten."""
+    data = batch(bytes(90_000), key=b"k", compression=codec)
+    enough = replace(COMPACTED, barnabas_validate_max_blocks=10 * parts)
+    assert looked_into(data, Unchecked(read_header(data), enough)).config is enough
+    if codec is not Codec.GZIP:
+        with pytest.raises(InvalidRecords, match=r"barnabas\.validate\.max\.blocks"):
+            looked_into(
+                data, Unchecked(read_header(data), replace(COMPACTED, barnabas_validate_max_blocks=1))
+            )

@@ -10,8 +10,9 @@ from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log import truncation
 from barnabas.log.log import Log
-from barnabas.log.producers import Producer, ProducerStates
-from barnabas.log.snapshots import decode_snapshot, encode_snapshot
+from barnabas.log.producer import Producer
+from barnabas.log.producers import ProducerStates
+from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
@@ -234,7 +235,10 @@ def known(producers: ProducerStates) -> dict[int, tuple[object, ...]]:
 
 
 happenings = st.lists(
-    st.tuples(st.sampled_from(["plain", "batch", "commit", "abort", "roll", "restart"]), st.integers(0, 2)),
+    st.tuples(
+        st.sampled_from(["plain", "batch", "batch", "commit", "abort", "bump", "roll", "restart"]),
+        st.integers(0, 2),
+    ),
     max_size=25,
 )
 
@@ -247,14 +251,18 @@ def test_after_a_cut_producers_are_as_a_replay_finds_them(story: list[tuple[str,
     fs = FaultyFileSystem()
     logs, _ = loaded(fs)
     log = logs.create(PARTITION, TOPIC_ID, LogConfig())
-    sequences = [0, 0, 0]
+    sequences, epochs = [0, 0, 0], [0, 0, 0]
     for what, producer_id in story:
         if what == "plain":
             append(log, batch(b"x"))
         elif what == "batch":
-            data = produced(producer_id, 0, sequences[producer_id], b"x", transactional=producer_id > 0)
-            append(log, data)
+            epoch, sequence = epochs[producer_id], sequences[producer_id]
+            append(log, produced(producer_id, epoch, sequence, b"x", transactional=producer_id > 0))
             sequences[producer_id] += 1
+        elif what == "bump":
+            if producer_id not in log.producers.open_transactions:
+                epochs[producer_id] += 1
+                sequences[producer_id] = 0
         elif what == "roll":
             log.roll(NOW)
         elif what == "restart":
@@ -262,12 +270,26 @@ def test_after_a_cut_producers_are_as_a_replay_finds_them(story: list[tuple[str,
             logs, _ = loaded(fs)
             log = get(logs)
         elif producer_id:
-            end_transaction(log, marker(producer_id, 0, committed=what == "commit"))
+            end_transaction(log, marker(producer_id, epochs[producer_id], committed=what == "commit"))
     log.truncate_to(min(cut, log.log_end_offset))
     replayed = ProducerStates()
     rebuild_producers(replayed, log.snapshots, log.segments, log.log_end_offset)
     assert known(log.producers) == known(replayed)
     assert log.producers.open_transactions == replayed.open_transactions
+
+
+def test_a_cut_of_the_last_batches_of_a_producer_walks_through_nothing(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sequence in range(7):
+        append(log, produced(7, 0, sequence, b"a"))
+    append(log, produced(8, 0, 0, b"new", transactional=True))
+    monkeypatch.setattr(truncation, "replay_segment", None)
+    log.truncate_to(4)
+    assert log.producers.get(8) is None
+    assert log.last_stable_offset == 4
+    assert append(log, produced(7, 0, 3, b"a")).duplicate
+    assert append(log, produced(7, 0, 4, b"b")).first_offset == 4
 
 
 def test_a_cut_that_concerns_no_producer_walks_through_nothing(

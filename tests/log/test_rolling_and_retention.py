@@ -7,8 +7,9 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.log import FileSlice, Log
-from barnabas.log.segment import MAX_RELATIVE_OFFSET
+from barnabas.files import FileSlice
+from barnabas.log.log import Log
+from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 from barnabas.records.batch import stamp
 from tests.log.support import NOW, append, batch, content, new_log, produced, read_all
 
@@ -77,7 +78,7 @@ def test_offsets_that_do_not_fit_into_an_index_roll_the_segment(tmp_path: Path) 
 def test_rolling_leaves_indexes_and_a_producer_snapshot_and_asks_for_a_flush(tmp_path: Path) -> None:
     log = log_with(tmp_path)
     wanted: list[Log] = []
-    log.on_flush_wanted = wanted.append
+    log.connect(on_flush_wanted=lambda: wanted.append(log))
     append(log, produced(7, 0, 0, b"a"))
     log.roll(NOW)
     names = sorted(path.name for path in (tmp_path / "orders-0").iterdir())
@@ -237,8 +238,8 @@ def test_the_recovery_point_follows_completed_flushes_only(tmp_path: Path) -> No
 def test_flush_messages_and_flush_ms_ask_for_a_flush(tmp_path: Path) -> None:
     log = log_with(tmp_path, flush_messages=3, flush_ms=1000)
     wanted: list[Log] = []
-    log.on_flush_wanted = wanted.append
-    log.last_flush_ms = NOW
+    log.connect(on_flush_wanted=lambda: wanted.append(log))
+    log.count_flush_ms_from(NOW)
     fill(log, 2)
     assert not wanted
     assert not log.flush_is_due(NOW + 999)

@@ -10,7 +10,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log, Origin
 from barnabas.log.producers import ProducerStates
-from barnabas.log.transactions import (
+from barnabas.log.segments.transactions import (
     AbortedTransaction,
     TransactionIndexError,
     decode_aborted,

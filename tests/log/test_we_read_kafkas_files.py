@@ -12,10 +12,11 @@ from barnabas.clock import SystemClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.files import LocalFileSystem
-from barnabas.log import checkpoints, properties
+from barnabas.log import checkpoints
+from barnabas.log.dirs import properties
+from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log.manager import LogManager
-from barnabas.log.recovery import Stop
+from barnabas.log.recovery.recovery import Stop
 from barnabas.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.metrics.catalogue import CATALOGUE, Metric
+from barnabas.metrics.catalogue import CATALOGUE
+from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Histogram, Registry
 
 HITS = Metric("counter", "hits_total", "Hits.", ("side",))

@@ -23,5 +23,13 @@ def test_requests_execute_no_more_instructions_than_allowed() -> None:
 
 
 def test_requests_cost_no_more_cpu_than_a_busy_machine_explains(tmp_path: Path) -> None:
-    allowed = gate.CPU_ALLOWED_ON_A_BUSY_MACHINE
-    assert [str(cost) for cost in gate.measure_cpu(tmp_path) if cost.exceeds(allowed)] == []
+    """Other work on the machine makes a request dearer, never cheaper: the cheapest of three measurements counts."""
+    dear = {load.name for load in gate.LOADS}
+    for measurement in range(3):
+        scratch = tmp_path / str(measurement)
+        scratch.mkdir()
+        costs = gate.measure_cpu(scratch)
+        dear &= {cost.load for cost in costs if cost.exceeds(gate.CPU_ALLOWED_ON_A_BUSY_MACHINE)}
+        if not dear:
+            return
+    raise AssertionError([str(cost) for cost in costs if cost.load in dear])

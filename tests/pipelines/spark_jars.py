@@ -7,7 +7,7 @@ import pytest
 
 from tests.kafka_jars import PROJECT_ROOT, in_ci
 
-CONNECTOR_VERSION = "4.2.0"
+CONNECTOR_VERSION = "4.2.0"  # the newest that can be had; it works with Spark 4.3 too
 ICEBERG_VERSION = "1.12.0"
 DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"spark-kafka-{CONNECTOR_VERSION}" / "libs"
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.settings import PLAINTEXT, Protocol, Secret
+from barnabas.client.security.settings import PLAINTEXT, Protocol
 from barnabas.pipelines.connection import connection_options, security_of, settings_from
 from barnabas.pipelines.errors import PipelineError
+from barnabas.security.secret import Secret
 
 CONFIGURATION = {
     "barnabas.bootstrap.servers": "h:1",

@@ -228,7 +228,7 @@ def test_a_stream_whose_records_are_gone_stops_or_goes_on_as_it_is_told(
     assert run("false") == values[:20] + values[30:40]
     recreate(broker, topic)
     produce(broker.bootstrap_servers, topic, values[40:])
-    with pytest.raises(Exception, match=f"{topic} was deleted and created anew"):
+    with pytest.raises(Exception, match=f"{topic} was deleted and created again"):
         run("true")
     assert run("false") == values[:20] + values[30:]
 

@@ -1,10 +1,11 @@
-"""The source, the sink and a whole pipeline over SASL_SSL, on Apache Kafka."""
+"""The source, the sink and a whole pipeline over SASL_SSL, on Apache Kafka and on Barnabas."""
 
 import asyncio
 import itertools
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spark
@@ -14,6 +15,7 @@ from barnabas.client.cluster import Client
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.runner import Runner
+from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import requires_java
 from tests.pipelines.spark_jars import requires_connector
 from tests.pipelines.support import produce, run_to_end
@@ -205,3 +207,18 @@ def test_a_pipeline_that_is_not_let_in_says_so_before_it_starts(
     with pytest.raises(PipelineError, match=r"The pipeline is not let in: .*invalid credentials"):
         runner._ask_broker(make_topics=True)
     runner.close()
+
+
+@requires_connector
+def test_a_broker_of_barnabas_serves_sparks_connector_and_ours_over_sasl_ssl(spark: SparkSession) -> None:
+    with EmbeddedBroker(security="SASL_SSL", users={"alice": "secret"}) as broker:
+        topic = broker.create_topic()
+        clients = broker.clients_of("alice", "SCRAM-SHA-512")
+        producer = Producer(clients.confluent)
+        for value in VALUES:
+            producer.produce(topic, value)
+        assert producer.flush(60) == 0
+        given = {"subscribe": topic, **{f"kafka.{name}": value for name, value in clients.java.items()}}
+        ours = spark.read.format("barnabas").options(**given).load()
+        sparks = spark.read.format("kafka").options(**given).load()
+        assert values(ours) == values(sparks) == sorted(VALUES)

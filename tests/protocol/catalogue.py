@@ -10,8 +10,9 @@ from typing import Any
 from barnabas.protocol.api import REQUESTS, RESPONSES
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from barnabas.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from barnabas.protocol.messages.records.streams_description import TYPE as OUR_OWN_TYPE
 from barnabas.protocol.schema import Message
-from tests.kafka_jars import jar
+from tests.kafka_jars import jar, newest_client_jar
 
 # jar -> the Java package of the classes Kafka generates from the descriptions in it
 JAVA_PACKAGES = {
@@ -34,7 +35,7 @@ def _messages_with_jars() -> Iterator[tuple[type[Message], str]]:
     yield ConsumerProtocolSubscription, "kafka-clients"
     yield ConsumerProtocolAssignment, "kafka-clients"
     for artifact, types in _RECORDS.items():
-        for record_type in types.values():
+        for record_type in (one for number, one in types.items() if number != OUR_OWN_TYPE):
             yield record_type.key, artifact
             yield record_type.value, artifact
 
@@ -55,7 +56,8 @@ def java_class(cls: type[Message]) -> str:
 @cache
 def kafka_descriptions(artifact: str) -> dict[str, dict[str, Any]]:
     """All message descriptions in one of Kafka's jars, by message name."""
-    with zipfile.ZipFile(jar(artifact)) as archive:
+    path = newest_client_jar() if artifact == "kafka-clients" else jar(artifact)
+    with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
         descriptions = [json.loads(_without_comments(archive.read(name).decode())) for name in names]
     return {description["name"]: description for description in descriptions}

@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.protocol import Message, Struct, decode_whole, encode
 from barnabas.protocol.schema import Field
-from tests.kafka_jars import kafka_libs, requires_java
+from tests.kafka_jars import kafka_libs, newest_client_jar, requires_java
 from tests.protocol.catalogue import ALL_VERSIONS, camel_case, java_class
 from tests.protocol.samples import sample
 
@@ -43,7 +43,7 @@ def bytes_of_apache_kafka(samples: list[tuple[int, Message]]) -> list[str]:
             "-XX:+UseSerialGC",
             "-Xmx512m",
             "-cp",
-            f"{kafka_libs()}/*",
+            f"{newest_client_jar()}:{kafka_libs()}/*",
             oracle,
         ],
         input="".join(lines),

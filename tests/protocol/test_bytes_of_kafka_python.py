@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol import Message, RequestHeader, decode_response, encode, encode_request, encode_response
+from barnabas.protocol import Message, RequestHeader, decode_response, encode, encode_request
 from barnabas.protocol.api import REQUESTS, RESPONSES
 from barnabas.protocol.messages.metadata import ApiVersionsResponse
+from tests.protocol.responses import encode_response
 from tests.protocol.samples import sample
 
 SAMPLES_OF_EACH_VERSION = 4

@@ -17,8 +17,8 @@ from barnabas.protocol.coordinator_records import (
     encode_versioned,
 )
 from barnabas.protocol.messages.consumer import ConsumerProtocolSubscription
-from barnabas.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
-from barnabas.protocol.messages.transaction_records import TransactionLogKey
+from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.messages.records.transaction import TransactionLogKey
 
 
 def test_a_committed_offset_has_the_bytes_kafka_has_written_since_version_0_9() -> None:
@@ -38,7 +38,7 @@ def test_a_key_and_its_value_are_read_back() -> None:
 
 
 def test_every_topic_numbers_its_record_types_on_its_own() -> None:
-    assert sorted(GROUP_RECORDS) == [*range(9), *range(10, 18), *range(19, 24)]
+    assert sorted(GROUP_RECORDS) == [*range(9), *range(10, 18), *range(19, 24), 10_093]
     assert sorted(TRANSACTION_RECORDS) == [0]
     assert sorted(SHARE_RECORDS) == [0, 1]
     assert isinstance(decode_key(TRANSACTION_RECORDS, encode_key(TransactionLogKey("id"))), TransactionLogKey)

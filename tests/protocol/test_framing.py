@@ -13,17 +13,11 @@ from barnabas.protocol import (
     decode_response,
     decode_whole,
     encode_request,
-    encode_response,
     request_header_version,
     response_header_version,
 )
-from barnabas.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
-
-
-class FileSlice:
-    def __len__(self) -> int:
-        return 5_000
+from tests.protocol.responses import encode_response
 
 
 def body_of(parts: list[bytes]) -> memoryview:
@@ -95,12 +89,3 @@ def test_a_broken_response_header_is_refused() -> None:
     for data in (b"", b"\0\0\0", b"\0\0\0\1", b"\0\0\0\1\x05"):
         with pytest.raises(ProtocolError):
             decode_response(ApiKey.METADATA, 9, ApiVersionsRequest, memoryview(data))
-
-
-@pytest.mark.parametrize("version", [4, 12])
-def test_the_frame_length_counts_parts_that_are_not_bytes(version: int) -> None:
-    partition = PartitionData(records=FileSlice())
-    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
-    parts = encode_response(5, ApiKey.FETCH, version, response)
-    assert isinstance(parts[1], FileSlice)
-    assert struct.unpack(">i", parts[0][:4])[0] == sum(len(part) for part in parts) - 4

@@ -3,6 +3,7 @@
 import random
 import struct
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol import Message, ProtocolError, decode, decode_request_header, decode_whole, encode
-from barnabas.protocol.codec import decoder
+from barnabas.protocol.codec import decoder, decoder_in_steps
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.protocol.messages.metadata import (
     ApiVersionsRequest,
@@ -18,9 +19,17 @@ from barnabas.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from barnabas.protocol.messages.offsets import OffsetFetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.messages.topics import DeleteTopicsRequest
-from barnabas.protocol.wire import MAX_ELEMENTS, TooManyElementsError, unsigned_varint
+from barnabas.protocol.wire import (
+    MAX_ARRAY_ELEMENTS,
+    MAX_ELEMENTS,
+    MAX_TAGGED_FIELDS,
+    CountTooLargeError,
+    TooManyElementsError,
+    skip_tagged_fields,
+    unsigned_varint,
+)
 from tests.protocol.catalogue import ALL_MESSAGES, ALL_VERSIONS
 from tests.protocol.samples import sample
 
@@ -84,14 +93,83 @@ def test_any_bytes_give_a_request_header_or_a_refusal(data: bytes) -> None:
     assert end <= len(data)
 
 
-@pytest.mark.parametrize("count", [2, 1_000, 1_000_001, 0x7FFFFFFF])
-def test_an_array_count_beyond_the_bytes_that_remain_is_refused(count: int) -> None:
+@pytest.mark.parametrize("count", [2, 1_000, MAX_ARRAY_ELEMENTS])
+def test_cve_2022_34917_an_array_count_beyond_the_bytes_that_remain_is_refused(count: int) -> None:
     old_style = struct.pack(">i", count) + b"\0\0"
     with pytest.raises(ProtocolError, match="topics claims"):
         decode(MetadataRequest, 1, old_style)
     compact = unsigned_varint(count + 1) + b"\1"
     with pytest.raises(ProtocolError, match="topics claims"):
         decode(MetadataRequest, 9, compact)
+
+
+@pytest.mark.parametrize("count", [MAX_ARRAY_ELEMENTS + 1, 0x7FFFFFFE])
+def test_an_array_longer_than_kafka_takes_is_refused_before_its_elements_are_read(count: int) -> None:
+    room = bytes(2 * (MAX_ARRAY_ELEMENTS + 2))  # so many names would fit, each of no letters
+    for version, frame in (
+        (1, struct.pack(">i", count) + room),
+        (9, unsigned_varint(count + 1) + bytes([1]) * len(room)),
+    ):
+        _allocates_nothing(
+            lambda version=version, frame=frame: _refuse_count(MetadataRequest, version, frame)
+        )
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_numbers_of_an_overlong_array_are_not_unpacked(in_steps: bool) -> None:
+    count = MAX_ARRAY_ELEMENTS + 1
+    numbers = bytes(4 * count)
+    for version, frame in (
+        (5, struct.pack(">hih", 0, 1, 1) + b"t" + struct.pack(">i", count) + numbers),
+        (7, b"\x01\x02\x02t" + unsigned_varint(count + 1) + numbers),
+    ):
+        _allocates_nothing(
+            lambda version=version, frame=frame: _refuse_count(OffsetFetchRequest, version, frame, in_steps)
+        )
+
+
+def _refuse_count(cls: type[Message], version: int, frame: bytes, in_steps: bool = False) -> None:
+    view = memoryview(frame)
+    with pytest.raises(CountTooLargeError, match="more than 1000000"):
+        _decode(cls, version, view, in_steps)
+
+
+def _decode(cls: type[Message], version: int, view: memoryview, in_steps: bool) -> None:
+    if in_steps:
+        list(decoder_in_steps(cls, version)(view, 0, len(view)))
+    else:
+        decode(cls, version, view)
+
+
+def _allocates_nothing(act: Callable[[], None]) -> None:
+    """Nothing is made of what is refused."""
+    act()  # compiles the decoder
+    tracemalloc.start()
+    try:
+        act()
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200_000
+
+
+@pytest.mark.parametrize("count", [MAX_TAGGED_FIELDS + 1, 0xFFFFFFFF])
+def test_more_tagged_fields_than_kafka_takes_are_refused_wherever_they_are(count: int) -> None:
+    tags = unsigned_varint(count) + b"\x07\0" * (MAX_TAGGED_FIELDS + 2)
+    for cls, version, frame in (
+        (ApiVersionsRequest, 3, encode(ApiVersionsRequest("me", "1"), 3)[:-1] + tags),  # nobody knows any
+        (FetchRequest, 12, encode(FetchRequest(), 12)[:-1] + tags),  # some are known
+    ):
+        with pytest.raises(CountTooLargeError, match="tagged fields"):
+            decode(cls, version, frame)
+    with pytest.raises(CountTooLargeError, match="tagged fields"):
+        skip_tagged_fields(memoryview(tags), 0)  # of a request's header
+
+
+def test_ten_thousand_tagged_fields_are_passed_over() -> None:
+    tags = unsigned_varint(MAX_TAGGED_FIELDS) + b"\x07\0" * MAX_TAGGED_FIELDS
+    frame = encode(ApiVersionsRequest("me", "1"), 3)[:-1] + tags
+    assert decode(ApiVersionsRequest, 3, frame)[1] == len(frame)
 
 
 def test_elements_are_counted_over_all_arrays_of_a_message() -> None:
@@ -118,12 +196,14 @@ def test_tagged_fields_that_nobody_knows_count_as_elements() -> None:
 
 
 def test_without_a_bound_of_its_own_a_reader_takes_four_million_elements() -> None:
-    names = bytes([1]) * (MAX_ELEMENTS + 1)
+    topic = b"\x02t" + unsigned_varint(MAX_ARRAY_ELEMENTS + 1) + bytes(4 * MAX_ARRAY_ELEMENTS) + b"\0"
+    topics = MAX_ELEMENTS // MAX_ARRAY_ELEMENTS
+    frame = b"\x01" + unsigned_varint(topics + 1) + topic * topics
     with pytest.raises(TooManyElementsError):
-        decode(DeleteTopicsRequest, 4, unsigned_varint(len(names) + 1) + names + bytes(5))
+        decode(OffsetFetchRequest, 7, frame)
 
 
-def test_a_false_count_costs_no_memory() -> None:
+def test_cve_2026_111108_a_false_count_costs_no_memory() -> None:
     body = struct.pack(">iiiibi", -1, 0, 0, 0, 0, 0)[:17] + struct.pack(">i", 900_000) + bytes(2_000)
     assert_decoded_or_refused(FetchRequest, 4, body)
     tracemalloc.start()
@@ -188,7 +268,7 @@ def test_an_unknown_tagged_field_is_skipped() -> None:
     assert decode_whole(ApiVersionsRequest, 3, with_tags) == ApiVersionsRequest("me", "1")
 
 
-def test_too_many_tagged_fields_are_refused() -> None:
+def test_cve_2026_111115_too_many_tagged_fields_are_refused() -> None:
     encoded = encode(ApiVersionsRequest("me", "1"), 3)
     with pytest.raises(ProtocolError, match="10001 tagged fields"):
         decode(ApiVersionsRequest, 3, encoded[:-1] + unsigned_varint(10_001) + bytes(20_002))

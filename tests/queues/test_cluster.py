@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.cluster.names import SHARE_GROUP_STATE
+from barnabas.protocol.internal_topics import SHARE_GROUP_STATE
 from barnabas.testing import EmbeddedCluster
 from tests.queues.test_with_clients import WorkerProcess, publish, set_group, wait_until
 from tests.zookeeper import require_zookeeper

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.queue_status import describe_queue
-from barnabas.cli.redriving import read_letters
 from barnabas.client.cluster import Client
+from barnabas.client.sharing.acquired import AcknowledgeType
 from barnabas.client.sharing.consumer import ShareConsumer
-from barnabas.client.sharing.taken import Answer
+from barnabas.client.sharing.redriving import read_letters
+from barnabas.client.sharing.status import describe_queue
 from barnabas.testing import EmbeddedBroker
 from tests.queues.job_worker import GIVEN_BACK_OF_100, LOCK_SECONDS, REJECTED_OF_100, is_dead_letter
 from tests.queues.test_with_clients import publish, set_group
@@ -68,9 +68,10 @@ class Worker:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            word, number = line.split()
-            (self.done if word == "done" else self.unsure).append(int(number))
+        with self._process.stdout as said:
+            for line in said:
+                word, number = line.split()
+                (self.done if word == "done" else self.unsure).append(int(number))
 
     def stop(self) -> None:
         self._stopped = True
@@ -89,7 +90,7 @@ async def work_slowly(bootstrap: str, topic: str, done: list[int]) -> None:
                 await consumer.renew(taken)
                 await asyncio.sleep(LOCK_SECONDS / 8)
             for one in taken:
-                consumer.answer(one, Answer.ACCEPT)
+                consumer.answer(one, AcknowledgeType.ACCEPT)
             refused = {offset for refusal in await consumer.flush() for offset in refusal.offsets}
             done += [int(one.record.value or b"") for one in taken if one.offset not in refused]
 
@@ -98,7 +99,7 @@ async def until_all_is_done(bootstrap: str, topic: str) -> list[int]:
     """Wait until the group has no job left; the numbers of its dead letters."""
     async with Client(bootstrap) as client:
         async with asyncio.timeout(PATIENCE_S):
-            while (await describe_queue(client, topic, GROUP))["lag"]:  # noqa: ASYNC110 (nobody tells us)
+            while (await describe_queue(client, topic, GROUP)).lag:  # noqa: ASYNC110 (nobody tells us)
                 await asyncio.sleep(0.5)
         letters = await read_letters(client, DEAD, lambda letter: True)
     return [int(letter.value or b"") for letter in letters]

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.queues.changes import Stored
 from barnabas.queues.state_shard import ShareStateShard, StateWrite
-from barnabas.queues.stored_state import ShareKey, StoredState, drop_below, lay_over
+from barnabas.queues.stored_state import StoredState, drop_below, lay_over
 from barnabas.records.record import Record
 
-KEYS = [ShareKey("crew", bytes([1]) * 16, index) for index in range(2)]
+KEYS = [SharePartitionKey("crew", bytes([1]) * 16, index) for index in range(2)]
 BATCHES = st.builds(
     lambda first, size, state, count: Stored(first, first + size, state, count),
     st.integers(0, 40),
@@ -60,7 +61,9 @@ WRITES = st.tuples(st.sampled_from(KEYS), st.lists(BATCHES, max_size=3), st.inte
 
 
 @given(st.lists(st.lists(WRITES, min_size=1, max_size=4), max_size=8))
-def test_a_replay_gives_what_was_in_memory(turns: list[list[tuple[ShareKey, list[Stored], int]]]) -> None:
+def test_a_replay_gives_what_was_in_memory(
+    turns: list[list[tuple[SharePartitionKey, list[Stored], int]]],
+) -> None:
     """Several writes of one turn of the loop are appended together, with a snapshot among them or not."""
     shard, log = new_shard(), []
 

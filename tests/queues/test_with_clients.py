@@ -317,12 +317,13 @@ class WorkerProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            word, _, value = line.strip().partition(" ")
-            if word == "got":
-                self.got.add(value)
-            elif word == "done":
-                self.done.append(value)
+        with self.process.stdout as said:
+            for line in said:
+                word, _, value = line.strip().partition(" ")
+                if word == "got":
+                    self.got.add(value)
+                elif word == "done":
+                    self.done.append(value)
 
     def kill(self) -> None:
         self.process.kill()

@@ -12,7 +12,7 @@ from barnabas.records.batch import (
     stamp,
     stamp_log_append_time,
 )
-from barnabas.records.builder import build_batch
+from barnabas.records.builder import build_batch, build_batch_at
 from barnabas.records.record import iterate_records
 from tests.records.examples import CODECS, EXAMPLES, NOW, with_header
 
@@ -26,6 +26,13 @@ def test_the_header_says_what_the_batch_was_built_with() -> None:
     assert (header.base_sequence, header.last_sequence) == (100, 106)
     assert header.has_producer
     assert not read_header(build_batch(EXAMPLES)).has_producer
+
+
+@pytest.mark.parametrize("producer", [(), (8, 2)])
+def test_a_batch_of_one_moment_is_the_one_that_the_general_way_builds(producer: tuple[int, ...]) -> None:
+    of_one_moment = [record._replace(timestamp=NOW) for record in EXAMPLES]
+    options = {"producer_id": 8, "producer_epoch": 2, "transactional": True} if producer else {}
+    assert build_batch_at(NOW, EXAMPLES, *producer) == build_batch(of_one_moment, **options)  # type: ignore[arg-type]
 
 
 def test_stamping_does_not_touch_what_the_crc_covers() -> None:

@@ -243,7 +243,7 @@ def measure(codec: Codec, bomb: bytes, folder: Path) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_bomb_is_refused_within_the_memory_of_the_limit(
+def test_cve_2023_34455_a_bomb_is_refused_within_the_memory_of_the_limit(
     codec: Codec, bomb: Callable[[], bytes], tmp_path: Path
 ) -> None:
     outcome, extra = measure(codec, bomb(), tmp_path)
@@ -288,7 +288,7 @@ def test_a_megabyte_of_empty_parts_costs_no_time(case: str) -> None:
     codec, data = NOTHINGS[case]
     began = time.thread_time()
     with suppress(CompressionError):
-        assert len(decompress(codec, data, 1000)) <= 1
+        assert len(unpack(codec, data, 1000, most_blocks=10_000)) <= 1
     assert time.thread_time() - began < 0.05
 
 

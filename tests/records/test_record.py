@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from barnabas.errors import ErrorCode
 from barnabas.records.batch import HEADER_SIZE, TimestampType, crc_is_right, read_header
-from barnabas.records.builder import build_batch, encode_record, largest_encoded_size, rebuild_batch
-from barnabas.records.compression import Codec
+from barnabas.records.builder import build_batch, encode_record, largest_encoded_size
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.varints import varint
 from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
@@ -111,31 +110,6 @@ def test_with_log_append_time_every_record_has_the_batches_largest_timestamp() -
 def test_an_empty_batch_of_new_records_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
         build_batch([])
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_rebuilt_batch_keeps_offsets_producer_and_bounds(codec: int) -> None:
-    original = build_batch(
-        EXAMPLES, base_offset=100, compression=codec, producer_id=9, producer_epoch=1, base_sequence=4
-    )
-    header = read_header(original)
-    kept = [record for record in read(original) if record.offset in (101, 104)]
-    rebuilt = rebuild_batch(header, kept)
-    assert read(rebuilt) == kept
-    after = read_header(rebuilt)
-    assert (after.base_offset, after.last_offset, after.record_count) == (100, header.last_offset, 2)
-    assert (after.producer_id, after.last_sequence) == (9, header.last_sequence)
-    assert after.max_timestamp == NOW + 1
-    assert read_by(kafka_python_records, rebuilt) == kept
-
-
-def test_of_a_batch_that_loses_all_its_records_the_header_stays() -> None:
-    header = read_header(build_batch(EXAMPLES, base_offset=100, compression=Codec.LZ4))
-    emptied = rebuild_batch(header, [])
-    assert read(emptied) == []
-    assert len(emptied) == HEADER_SIZE
-    assert read_by(kafka_python_records, emptied) == []
-    assert read_header(emptied).last_offset == header.last_offset
 
 
 GOOD = encode_record(0, 0, Record(0, 0, b"k", b"v", (("h", b"x"),)))

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from barnabas.broker.broker import Broker
 from barnabas.cluster.image import PartitionState
-from barnabas.cluster.memory import MemoryCluster, MemorySession
 from barnabas.config.broker import BrokerConfig
-from barnabas.server.broker import Broker
+from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
 from barnabas.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Brokers:
             }
         )
         session = self.cluster.connect(number)
-        broker = kind(config, coordination=session.coordination)
+        broker = kind(config, cluster=session.connection)
         await broker.start()
         self.brokers[number], self.sessions[number] = broker, session
         self._ports[number] = broker.listeners[0].port

@@ -11,10 +11,10 @@ from barnabas.cluster.image import PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
 from barnabas.files import LocalFileSystem
-from barnabas.log.creation import create_log
-from barnabas.log.gate import Gate
+from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
-from barnabas.log.open_segments import OpenSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.metrics.topics import TopicCounters
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Log:
         TopicPartition("orders", 0),
         new_uuid(),
         config,
-        gate=Gate(files, folder),
+        disk=Disk(files, folder),
         open_segments=OpenSegments(),
         now_ms=NOW,
     )

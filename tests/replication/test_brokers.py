@@ -23,7 +23,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 def create(brokers: Brokers, topic: str, partitions: int = 1, min_isr: int = 2) -> None:
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
     wanted = NewTopic(topic, partitions, 3, config={"min.insync.replicas": str(min_isr)})
-    admin.create_topics([wanted])[topic].result(20)
+    admin.create_topics([wanted])[topic].result(60)
     brokers.until_in_sync(topic, 3)
 
 
@@ -54,7 +54,7 @@ def test_what_is_produced_is_on_all_three_and_can_be_read(brokers: Brokers) -> N
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all"})
     for number in range(300):
         producer.produce("orders", str(number).encode())
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert sorted(map(int, read_all(brokers, "orders", 3))) == list(range(300))
     for broker in brokers.brokers.values():
         assert sum(partition.log.log_end_offset for partition in broker.replicas) == 300

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.broker import Broker
 from barnabas.client.connection import BrokerConnection
-from barnabas.cluster.peers import PEER_CLIENT_ID
 from barnabas.errors import ErrorCode
+from barnabas.handlers.envelope import sealed
+from barnabas.handlers.table import HANDLERS
+from barnabas.protocol.framing import PEER_CLIENT_ID
 from barnabas.protocol.messages import replication, share_state
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
@@ -25,8 +28,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.protocol.schema import Message, Struct
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.server.broker import Broker
-from barnabas.server.handlers import HANDLERS
+from barnabas.security.context import OURSELVES
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection
 from tests.replication.brokers import Brokers
@@ -57,6 +59,11 @@ QUESTIONS: dict[type[Message], Callable[[Broker], Message]] = {
     ),
     replication.BrokerHeartbeatRequest: lambda broker: replication.BrokerHeartbeatRequest(
         broker_id=broker.node_id, broker_epoch=broker.broker_epoch - 1, want_shut_down=True
+    ),
+    replication.EnvelopeRequest: lambda broker: sealed(
+        CreateTopicsRequest([CreatableTopic("in-an-envelope", 1, 1)], 10_000, validate_only=True),
+        7,
+        OURSELVES,
     ),
     replication.AllocateProducerIdsRequest: lambda broker: replication.AllocateProducerIdsRequest(
         broker_id=broker.node_id, broker_epoch=broker.broker_epoch
@@ -198,7 +205,9 @@ def fetch_as(broker: Broker, port: int, replica: ReplicaState, version: int, off
 
 
 @pytest.mark.parametrize("version", [4, 14, 15, 18])
-def test_a_node_alone_lets_nobody_fetch_as_a_replica(alone: EmbeddedBroker, version: int) -> None:
+def test_cve_2018_1288_a_node_alone_lets_nobody_fetch_as_a_replica(
+    alone: EmbeddedBroker, version: int
+) -> None:
     broker = alone.broker
     sessions = len(broker.fetch_sessions)
     for epoch in (-1, 0, 1, broker.broker_epoch):
@@ -264,7 +273,7 @@ def test_what_would_be_refused_is_not_named(alone: EmbeddedBroker, cluster: Brok
 
 
 def test_a_client_that_calls_itself_a_broker_is_forwarded_as_any_other(cluster: Brokers) -> None:
-    """The client id of a broker says that a request was forwarded already: it must not mean that on its own."""
+    """Before Envelope the client id of a broker said that a request was forwarded: it means nothing any longer."""
     (bystander,) = cluster.brokers.keys() - {cluster.controller}
     clients, brokers = cluster.brokers[bystander].listeners
 
@@ -277,7 +286,7 @@ def test_a_client_that_calls_itself_a_broker_is_forwarded_as_any_other(cluster: 
         return int(answer.topics[0].error_code)
 
     assert asyncio.run(create_at(clients.port, "by-a-client")) == ErrorCode.NONE
-    assert asyncio.run(create_at(brokers.port, "by-a-peer")) == ErrorCode.NOT_CONTROLLER
+    assert asyncio.run(create_at(brokers.port, "by-a-peer")) == ErrorCode.NONE
 
 
 def produce_to(port: int, topic: str, client_id: str, acks: int = 1) -> int:

@@ -19,7 +19,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.records.batch import stamp
 from barnabas.replication import follower
-from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
+from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle
 from tests.replication.conftest import NOW, state
@@ -86,7 +86,9 @@ def followed(
         settings = FetchSettings(500, 1, 1 << 20, 1 << 20, backoff)
         clock = SystemClock()
         throttle = Throttle(clock.monotonic)
-        fetcher = LeaderFetcher(LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle)
+        fetcher = LeaderFetcher(
+            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttle
+        )
         fetcher.add(partition)
         await asyncio.wait_for(leader.is_through.wait(), DEADLINE)
         fetcher.stop()
@@ -157,7 +159,7 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
         clock = ManualClock()
         throttle = Throttle(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: Identity(1, 1), lambda: settings, clock, throttle, limit
+            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttle, limit
         )
         fetcher.add(partition)
         for turn in range(1000):

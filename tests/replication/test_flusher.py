@@ -7,7 +7,8 @@ import pytest
 
 from barnabas.errors import ErrorCode
 from barnabas.log.failures import DiskFull
-from barnabas.log.log import FlushJob, Log
+from barnabas.log.flushing import FlushJob
+from barnabas.log.log import Log
 from barnabas.replication.flusher import Flusher
 from tests.replication.conftest import NOW
 
@@ -61,11 +62,11 @@ def test_a_flush_for_which_there_is_no_room_may_succeed_later(
     flusher = Flusher(later, lambda log, error: broken.append(log))
     log.append_as_leader(batch(), 0, NOW)
 
-    def full() -> FlushJob:
+    def full(log: Log) -> FlushJob:
         raise DiskFull(log.folder, OSError(errno.ENOSPC, "No space left on device"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(log, "prepare_flush", full)
+        patched.setattr(Log, "prepare_flush", full)
         flusher.when_flushed(log, 1, answers.append)
     assert (answers, broken) == ([ErrorCode.KAFKA_STORAGE_ERROR], [])
     flusher.when_flushed(log, 1, answers.append)
@@ -115,4 +116,4 @@ def test_those_who_wait_are_told_when_the_partition_is_deleted_and_no_disk_is_bl
     log.fs.rename(log.folder, f"{log.folder}-delete")
     later.finish_one()
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
-    assert (broken, later.jobs, log.gate.error) == ([], [], None)
+    assert (broken, later.jobs, log.disk.error) == ([], [], None)

@@ -16,13 +16,13 @@ from barnabas.cluster.deltas import PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log.manager import LogManager
 from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.server.log_configs import LogConfigs
-from barnabas.server.turns import finish
+from barnabas.steps import finish
 from barnabas.testing.files import FaultyFileSystem
 from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.brokers import Brokers

@@ -43,6 +43,9 @@ class Cluster:
     def followed_by(self, brokers: Iterable[int]) -> None:
         self.expected += brokers
 
+    def appends_undone(self, partition: Partition) -> None:
+        """Nothing was made of them in memory."""
+
 
 @pytest.fixture
 def cluster() -> Cluster:

@@ -11,11 +11,11 @@ from barnabas.cluster.difference import difference
 from barnabas.cluster.image import PartitionState, ResourceType
 from barnabas.config.broker import BrokerConfig
 from barnabas.files import LocalFileSystem
-from barnabas.log.manager import LogManager
+from barnabas.log.dirs.manager import LogManager
 from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS
-from barnabas.server.log_configs import LogConfigs
 from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.conftest import NOW
 

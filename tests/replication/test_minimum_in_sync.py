@@ -39,7 +39,7 @@ def admin(brokers: Brokers) -> AdminClient:
 
 def create(brokers: Brokers, topic: str) -> PartitionState:
     client = admin(brokers)
-    client.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
+    client.create_topics([NewTopic(topic, 1, 3)])[topic].result(60)
     brokers.until_in_sync(topic, 3)
     return brokers.state(topic)
 
@@ -49,7 +49,7 @@ def change_topic(brokers: Brokers, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     client = admin(brokers)
     for future in client.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(60)
 
 
 def produce(brokers: Brokers, topic: str, value: bytes, seconds: float = 30) -> KafkaError | None:
@@ -129,7 +129,7 @@ def test_a_broker_added_by_hand_has_the_clusters_minimum(
 ) -> None:
     create(brokers, "orders")
     brokers.stop(3)
-    with caplog.at_level(logging.WARNING, "barnabas.server.broker"):
+    with caplog.at_level(logging.WARNING):
         brokers.start(3, {MIN_ISR: "1"})
     assert "barnabas configs set broker default min.insync.replicas=1" in caplog.text
     brokers.until_in_sync("orders", 3)

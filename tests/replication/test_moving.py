@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from barnabas.broker import lifecycle as registration
+from barnabas.broker.broker import Broker
 from barnabas.client.connection import BrokerConnection
 from barnabas.cluster.membership import BrokerInfo
 from barnabas.errors import ErrorCode
@@ -28,8 +30,6 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.schema import Message
-from barnabas.server import registration
-from barnabas.server.broker import Broker
 from tests.apache_kafka import run_tool
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
@@ -155,7 +155,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
         values: list[bytes] = []
         for number in range(20):
             producer.produce("orders", str(number).encode())
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         brokers.until(lambda: _consume(consumer, values) >= 20, "nothing is consumed")
         consumer.commit(asynchronous=False)
         brokers.until_in_sync("__consumer_offsets", 3)
@@ -178,7 +178,7 @@ def _consume(consumer: Consumer, values: list[bytes]) -> int:
 
 
 def _coordinator(brokers: Brokers, group: str) -> int:
-    from barnabas.coordination.keys import partition_for
+    from barnabas.protocol.internal_topics import partition_for
 
     partitions = brokers.any.image.topics["__consumer_offsets"].partitions
     return partitions[partition_for(group, len(partitions))].leader
@@ -246,7 +246,7 @@ def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers
     for number in range(200):
         producer.produce("orders", str(number).encode() * 500)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     before = brokers.state("orders").replicas
     spare = next(number for number in brokers.brokers if number not in before)
     throttle(brokers, spare, "1000")
@@ -266,7 +266,7 @@ def test_leaders_hold_back_what_kafkas_own_tool_says_they_should(brokers: Broker
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "batch.size": 10_000})
     for number in range(200):
         producer.produce("orders", str(number).encode() * 500)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     before = brokers.state("orders").replicas
     spare = next(number for number in brokers.brokers if number not in before)
     plan = tmp_path / "plan.json"

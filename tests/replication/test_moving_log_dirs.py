@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.server.broker import Broker
+from barnabas.broker.broker import Broker
 from barnabas.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all

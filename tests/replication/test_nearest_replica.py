@@ -23,7 +23,7 @@ def test_a_consumer_reads_from_its_rack(tmp_path: Path, selector: str | None) ->
         producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all"})
         for number in range(100):
             producer.produce("orders", str(number).encode())
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert _read(brokers, f"rack-{near}", 100) == list(range(100))
         sent = {number: _bytes_out(brokers, number) for number in brokers.brokers}
         assert (sent[near] > 0) == (selector is not None)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from barnabas.testing import EmbeddedCluster
 from tests.zookeeper import require_zookeeper
 
-DEADLINE = 40.0
+DEADLINE = 60.0
 RECORDS = 500
 
 

@@ -31,7 +31,7 @@ def write(brokers: Brokers, topic: str, *values: str, partition: int = 0) -> Non
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all"})
     for value in values:
         producer.produce(topic, value.encode(), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_a_preferred_leader_that_is_back_leads_again_by_itself(brokers: Brokers) -> None:
@@ -56,11 +56,11 @@ def test_a_topic_that_was_deleted_and_made_anew_while_a_broker_was_away_is_the_n
     away = next(number for number in brokers.brokers if number != brokers.controller)
     brokers.kill(away)
     brokers.until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
-    admin.delete_topics(["orders"])["orders"].result(30)
+    admin.delete_topics(["orders"])["orders"].result(60)
     brokers.until(lambda: "orders" not in brokers.any.image.topics, "the topic does not go")
     assignment = [[*brokers.brokers, away]]
     again = NewTopic("orders", 1, replica_assignment=assignment, config={"min.insync.replicas": "2"})
-    admin.create_topics([again])["orders"].result(30)
+    admin.create_topics([again])["orders"].result(60)
     write(brokers, "orders", "new")
     brokers.start(away)
     brokers.until_in_sync("orders", 3)
@@ -80,7 +80,7 @@ def test_a_topic_grows_while_a_broker_is_away_which_then_follows_the_new_partiti
     brokers.until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
     replicas = [[*brokers.brokers, away]] * 3
     grown = NewPartitions("orders", 4, replica_assignment=replicas)
-    admin.create_partitions([grown])["orders"].result(30)
+    admin.create_partitions([grown])["orders"].result(60)
     write(brokers, "orders", "900000", "900001", partition=3)
     writing.write_more(brokers)
     brokers.start(away)

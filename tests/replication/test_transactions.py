@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from barnabas.coordination.keys import partition_for
+from barnabas.protocol.internal_topics import partition_for
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import create
 
@@ -62,7 +62,7 @@ def _transact(producer: Producer, number: int, *, commit: bool) -> bool:
             producer.begin_transaction()
             for partition in (0, 1):
                 producer.produce("orders", str(number).encode(), partition=partition)
-            producer.flush(30)
+            producer.flush(60)
             if not commit:
                 producer.abort_transaction(60)
                 return False
@@ -100,7 +100,7 @@ def _read_committed(brokers: Brokers) -> list[int]:
     ends: set[int] = set()
     try:
         while len(ends) < 2:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None, "the last transaction is not ended"
             if message.error():
                 ends.add(message.partition())

@@ -9,21 +9,22 @@ from typing import ClassVar
 import pytest
 from msgspec.structs import replace
 
-from barnabas.cluster import levels
+from barnabas.broker.broker import Broker
+from barnabas.cluster import features as cluster_features
 from barnabas.cluster.deltas import BrokerStored, Delta
-from barnabas.cluster.levels import METADATA_VERSION, level_of
+from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL, SUPPORTED_FEATURES, Levels, level_of
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.broker import Broker
-from barnabas.server.features import SUPPORTED_FEATURES, Levels
 from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import requires_java
 from tests.replication.brokers import Brokers
 
 pytestmark = requires_java
 
+NEXT = NEWEST_LEVEL + 1
+
 
 class NewerBroker(Broker):
-    supported_features: ClassVar[Levels] = {**SUPPORTED_FEATURES, METADATA_VERSION: (1, 2)}
+    supported_features: ClassVar[Levels] = {**SUPPORTED_FEATURES, METADATA_VERSION: (1, NEXT)}
 
 
 def without_racks(delta: Delta) -> Delta | None:
@@ -33,7 +34,7 @@ def without_racks(delta: Delta) -> Delta | None:
 
 @pytest.fixture
 def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brokers]:
-    monkeypatch.setitem(levels.LOWERED, 2, without_racks)
+    monkeypatch.setitem(cluster_features.LOWERED, NEXT, without_racks)
     with Brokers(tmp_path) as running:
         yield running
 
@@ -45,7 +46,7 @@ def kafka_features(brokers: Brokers, *arguments: str) -> ToolResult:
 
 
 def raise_level(brokers: Brokers) -> ToolResult:
-    return kafka_features(brokers, "upgrade", "--feature", f"{METADATA_VERSION}=2")
+    return kafka_features(brokers, "upgrade", "--feature", f"{METADATA_VERSION}={NEXT}")
 
 
 def restart(brokers: Brokers, number: int, kind: type[Broker]) -> None:
@@ -58,13 +59,13 @@ def test_the_level_is_raised_when_the_last_broker_knows_it_and_not_before(broker
         restart(brokers, number, NewerBroker)
     refused = raise_level(brokers)
     assert refused.returncode != 0
-    assert "3 only supports versions 1-1" in refused.stdout + refused.stderr
+    assert f"3 only supports versions 1-{NEWEST_LEVEL}" in refused.stdout + refused.stderr
     # Whoever is the controller: what it writes is what the oldest broker understands.
     assert [broker.rack for broker in brokers.any.image.brokers.values()] == [None] * 3
 
     restart(brokers, 3, NewerBroker)
     raise_level(brokers).check()
-    brokers.until(lambda: all(level_of(broker.image) == 2 for broker in brokers.brokers.values()))
+    brokers.until(lambda: all(level_of(broker.image) == NEXT for broker in brokers.brokers.values()))
     assert f"Feature: {METADATA_VERSION}" in kafka_features(brokers, "describe").check().stdout
     restart(brokers, 3, NewerBroker)
     assert brokers.any.image.brokers[3].rack == "rack-3"

@@ -16,7 +16,7 @@ from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 
-FEW_SECONDS = 10.0
+FEW_SECONDS = 60.0
 
 
 def topics_of(broker: EmbeddedBroker) -> set[str]:

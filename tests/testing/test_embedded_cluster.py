@@ -1,5 +1,6 @@
 """Several brokers and a real ZooKeeper inside of a test."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from barnabas.cluster.zookeeper_process import answers
+from barnabas.cluster.zookeeper.process import answers
 from barnabas.testing import EmbeddedCluster
 from tests.zookeeper import require_zookeeper
 
@@ -53,17 +54,15 @@ def consume(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
     return found
 
 
-def test_three_brokers_are_ready_in_less_than_four_seconds() -> None:
-    """At best of three: this is about the cluster, not about what else runs on the machine."""
+def test_three_brokers_are_ready_after_less_than_four_seconds_of_work() -> None:
+    """Not by the clock: this is about the cluster, not about what else runs on the machine."""
     require_zookeeper()
-    assert any(seconds_to_start() < 4 for _ in range(3))
-
-
-def seconds_to_start() -> float:
-    began = time.monotonic()
+    before = os.times()
     with EmbeddedCluster(brokers=3) as cluster:
         assert len(cluster.running) == 3
-        return time.monotonic() - began
+    after = os.times()
+    # ZooKeeper is a child that has ended.
+    assert sum(after[:4]) - sum(before[:4]) < 4
 
 
 def test_topics_are_replicated_and_real_clients_work(cluster: EmbeddedCluster) -> None:

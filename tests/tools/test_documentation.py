@@ -1,12 +1,55 @@
 """A setting or a command without documentation, a stale page or a dead link fails here, not in a reader's hands."""
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from barnabas.handlers.table import HANDLERS
+from tests.kafka_jars import requires_java
+from tests.protocol.catalogue import kafka_descriptions
 from tools.check_docs import RULES
+from tools.doc_apis import NOT_SERVED, compatibility_page
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__.replace("_", " "))
 def test_the_documentation_has_no(rule: Callable[[], Iterator[str]]) -> None:
     assert list(rule()) == []
+
+
+def test_every_weakness_that_the_page_on_security_names_has_a_test_with_its_number() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    named = {match.replace("-", "_") for match in re.findall(r"\b20\d\d-\d{4,6}\b", page)}
+    names = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 20
+    assert named == {number for number in named if f"def test_cve_{number}_" in names}
+
+
+@requires_java
+def test_the_page_of_apis_has_every_key_of_the_newest_kafka_with_its_versions_or_a_reason() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in compatibility_page().splitlines()
+        if line.startswith("| ") and line[2].isdigit()
+    ]
+    described = {
+        description["apiKey"]: (description["name"].removesuffix("Request"), description["validVersions"])
+        for description in kafka_descriptions("kafka-clients").values()
+        if description["type"] == "request"
+    }
+    assert [(int(key), name) for key, name, *_ in rows] == [
+        (key, name) for key, (name, _) in sorted(described.items())
+    ]
+    for key, _name, versions, status, note in rows:
+        if status == "not served":
+            assert note
+        else:
+            first, _, last = described[int(key)][1].partition("-")
+            assert versions == f"{first} to {last or first}"
+
+
+def test_what_is_served_needs_no_reason_why_not() -> None:
+    assert not NOT_SERVED.keys() & {handler.request_class.api_key for handler in HANDLERS}

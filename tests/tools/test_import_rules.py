@@ -32,7 +32,7 @@ def test_compression_libraries_belong_to_one_module(src: Path) -> None:
 
 
 def test_the_server_may_use_sockets(src: Path) -> None:
-    assert not complaints(src, "barnabas.server.listener", "import asyncio\nimport socket\n")
+    assert not complaints(src, "barnabas.network.listener", "import asyncio\nimport socket\n")
 
 
 def test_a_name_that_only_begins_alike_is_no_complaint(src: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_name_that_only_begins_alike_is_no_complaint(src: Path) -> None:
 
 def test_loggers_of_the_broker_come_from_one_module(src: Path) -> None:
     source = "import logging\nlogger = logging.getLogger(__name__)\n"
-    (found,) = complaints(src, "barnabas.groups.phases", source)
+    (found,) = complaints(src, "barnabas.groups.classic.rebalance", source)
     assert "must not call logging.getLogger" in found
     assert not complaints(src, "barnabas.cli.serve", source)
 
@@ -51,7 +51,7 @@ def test_patterns_of_clients_are_not_for_pythons_re(src: Path) -> None:
         (found,) = complaints(src, "barnabas.transactions.listing", source)
         assert "use barnabas.patterns" in found
     assert not complaints(src, "barnabas.cluster.names", "import re\n")
-    assert not complaints(src, "barnabas.cli.lines", "import re\n")
+    assert not complaints(src, "barnabas.cli.records.lines", "import re\n")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,17 @@ def test_patterns_of_clients_are_not_for_pythons_re(src: Path) -> None:
 def test_code_that_a_value_names_is_not_run(src: Path, call: str) -> None:
     (found,) = complaints(src, "barnabas.config.setting", f"def read(name):\n    return {call}\n")
     assert "must not call" in found
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["partition.log.config = 1", "log.folder = ''", "log.offsets.end += 1", "self._log.disk, x = 1, 2"],
+)
+def test_nobody_but_a_log_assigns_to_its_attributes(src: Path, assignment: str) -> None:
+    (found,) = complaints(src, "barnabas.replication.follower", f"{assignment}\n")
+    assert "only a log assigns" in found
+    assert not complaints(src, "barnabas.log.truncation", f"{assignment}\n")
+    assert not complaints(src, "barnabas.replication.follower", "self.log = log\nend = log.offsets.end\n")
 
 
 def test_the_rules_are_kept_by_the_source_as_it_is() -> None:

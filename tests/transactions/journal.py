@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.records.record import Record
-from barnabas.transactions.instances import Instance
 from barnabas.transactions.records import to_record
 from barnabas.transactions.shard import Outcome, TransactionShard
 from barnabas.transactions.transaction import V1, Transaction
@@ -68,14 +67,14 @@ class Journal:
         assert found is not None
         return found
 
-    def instance(self, name: str = NAME) -> Instance:
-        return Instance(self.get(name).producer_id, self.get(name).epoch)
+    def instance(self, name: str = NAME) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.get(name).producer_id, self.get(name).epoch)
 
     # -- requests, with what tests do not care about filled in ----------------------------------------
 
     def initialize(
         self,
-        expected: Instance | None = None,
+        expected: ProducerIdAndEpoch | None = None,
         version: int = V1,
         name: str = NAME,
         timeout_ms: int = TIMEOUT_MS,
@@ -85,13 +84,17 @@ class Journal:
         )
 
     def add(
-        self, *places: TopicPartition, instance: Instance | None = None, version: int = V1, name: str = NAME
+        self,
+        *places: TopicPartition,
+        instance: ProducerIdAndEpoch | None = None,
+        version: int = V1,
+        name: str = NAME,
     ) -> Outcome:
         at = instance or self.instance(name)
         return self.run(self.shard.add_partitions(name, at, places, version, self.now_ms))
 
     def end(
-        self, committed: bool, instance: Instance | None = None, version: int = V1, name: str = NAME
+        self, committed: bool, instance: ProducerIdAndEpoch | None = None, version: int = V1, name: str = NAME
     ) -> Outcome:
         return self.run(
             self.shard.end(

@@ -51,7 +51,6 @@ def test_ordinary_patterns_match(pattern: str, text: str) -> None:
     assert Filters([], [], pattern=pattern).test(NOW)(Transaction(text, 1, 1000, 0))
 
 
-@pytest.mark.timeout(20)
 def test_a_pattern_that_would_take_days_takes_no_time() -> None:
     is_wanted = Filters([], [], pattern="(a|aa)*b").test(NOW)
     assert not is_wanted(Transaction("a" * 30_000, 1, 1000, 0))

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.errors import ErrorCode
-from barnabas.transactions.instances import Instance
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction
 from barnabas.types import TopicPartition
@@ -76,7 +76,7 @@ class Transactions(RuleBasedStateMachine):
     @rule(back=st.integers(1, 3))
     def a_zombie_is_fenced(self, back: int) -> None:
         present = self.journal.instance()
-        zombie = Instance(present.producer_id, present.epoch - back)
+        zombie = ProducerIdAndEpoch(present.producer_id, present.epoch - back)
         if zombie.epoch < 0 or zombie.epoch == self.model.ended_epoch:
             return
         written = len(self.journal.log)
@@ -143,7 +143,9 @@ class Transactions(RuleBasedStateMachine):
         assert model.ended_epoch is not None
         present = self.journal.get()
         rotated = present.epoch == 0
-        sender = Instance(present.previous_producer_id if rotated else present.producer_id, model.ended_epoch)
+        sender = ProducerIdAndEpoch(
+            present.previous_producer_id if rotated else present.producer_id, model.ended_epoch
+        )
         if model.outcome is not committed:
             expected = ErrorCode.INVALID_TXN_STATE
         else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.transactions.instances import Instance
 from barnabas.transactions.states import AT_REST, BY_LABEL, COMES_FROM, DECIDED, TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
@@ -107,7 +107,7 @@ def test_a_new_id_begins_with_epoch_0() -> None:
 def test_a_new_instance_gets_the_next_epoch(state: TransactionState) -> None:
     journal = journal_at(state)
     journal.initialize()
-    assert (journal.get().state, journal.instance()) == (S.EMPTY, Instance(7, 4))
+    assert (journal.get().state, journal.instance()) == (S.EMPTY, ProducerIdAndEpoch(7, 4))
 
 
 def test_a_new_instance_has_the_open_transaction_aborted_and_comes_back() -> None:
@@ -117,7 +117,7 @@ def test_a_new_instance_has_the_open_transaction_aborted_and_comes_back() -> Non
     assert code_of(journal.initialize) is ErrorCode.CONCURRENT_TRANSACTIONS
     journal.complete()
     assert code_of(journal.initialize) is ErrorCode.NONE
-    assert journal.instance() == Instance(7, 5)
+    assert journal.instance() == ProducerIdAndEpoch(7, 5)
 
 
 @pytest.mark.parametrize("state", DECIDED)
@@ -130,31 +130,31 @@ def test_a_new_instance_waits_for_the_markers(state: TransactionState) -> None:
 def test_used_epochs_lead_to_another_producer_id() -> None:
     journal = journal_at(S.EMPTY, epoch=LAST_EPOCH)
     journal.initialize()
-    assert journal.instance() == Instance(100, 0)
-    assert code_of(lambda: journal.initialize(Instance(7, LAST_EPOCH))) is ErrorCode.PRODUCER_FENCED
+    assert journal.instance() == ProducerIdAndEpoch(100, 0)
+    assert code_of(lambda: journal.initialize(ProducerIdAndEpoch(7, LAST_EPOCH))) is ErrorCode.PRODUCER_FENCED
 
 
 def test_a_producer_that_recovers_gets_the_next_epoch_and_may_ask_again() -> None:
     journal = journal_at(S.COMPLETE_ABORT)
-    journal.initialize(Instance(7, 3))
-    assert journal.instance() == Instance(7, 4)
-    journal.initialize(Instance(7, 3))
-    assert journal.instance() == Instance(7, 4)
+    journal.initialize(ProducerIdAndEpoch(7, 3))
+    assert journal.instance() == ProducerIdAndEpoch(7, 4)
+    journal.initialize(ProducerIdAndEpoch(7, 3))
+    assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
 def test_a_producer_that_recovers_is_fenced_by_a_newer_instance() -> None:
     journal = journal_at(S.EMPTY)
     journal.initialize()
-    for zombie in (Instance(7, 3), Instance(7, 9), Instance(8, 4)):
+    for zombie in (ProducerIdAndEpoch(7, 3), ProducerIdAndEpoch(7, 9), ProducerIdAndEpoch(8, 4)):
         assert code_of(lambda zombie=zombie: journal.initialize(zombie)) is ErrorCode.PRODUCER_FENCED  # type: ignore[misc]
-    assert journal.instance() == Instance(7, 4)
+    assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
 def test_a_producer_that_recovers_with_the_last_epoch_rotates_and_may_ask_again() -> None:
     journal = journal_at(S.EMPTY, epoch=LAST_EPOCH)
     for _ in range(2):
-        assert code_of(lambda: journal.initialize(Instance(7, LAST_EPOCH))) is ErrorCode.NONE
-        assert journal.instance() == Instance(100, 0)
+        assert code_of(lambda: journal.initialize(ProducerIdAndEpoch(7, LAST_EPOCH))) is ErrorCode.NONE
+        assert journal.instance() == ProducerIdAndEpoch(100, 0)
 
 
 def test_a_v2_producer_that_missed_the_end_of_its_transaction_recovers() -> None:
@@ -163,13 +163,13 @@ def test_a_v2_producer_that_missed_the_end_of_its_transaction_recovers() -> None
     journal.end(True, before, V2)
     journal.complete()
     assert code_of(lambda: journal.initialize(before)) is ErrorCode.NONE
-    assert journal.instance() == Instance(7, 4)
+    assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
 def test_a_producer_whose_id_was_forgotten_begins_anew() -> None:
     journal = Journal()
-    assert code_of(lambda: journal.initialize(Instance(7, 3))) is ErrorCode.NONE
-    assert journal.instance() == Instance(100, 0)
+    assert code_of(lambda: journal.initialize(ProducerIdAndEpoch(7, 3))) is ErrorCode.NONE
+    assert journal.instance() == ProducerIdAndEpoch(100, 0)
 
 
 # -- adding and verifying -------------------------------------------------------------------------------
@@ -201,14 +201,14 @@ def test_nothing_joins_a_decided_transaction(state: TransactionState) -> None:
 @pytest.mark.parametrize(
     ("instance", "expected"),
     [
-        (Instance(8, 3), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
-        (Instance(7, 2), ErrorCode.PRODUCER_FENCED),
-        (Instance(7, 4), ErrorCode.PRODUCER_FENCED),
+        (ProducerIdAndEpoch(8, 3), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ProducerIdAndEpoch(7, 2), ErrorCode.PRODUCER_FENCED),
+        (ProducerIdAndEpoch(7, 4), ErrorCode.PRODUCER_FENCED),
     ],
 )
 @pytest.mark.parametrize("state", [S.EMPTY, S.ONGOING, S.COMPLETE_COMMIT])
 def test_other_instances_are_refused(
-    state: TransactionState, instance: Instance, expected: ErrorCode
+    state: TransactionState, instance: ProducerIdAndEpoch, expected: ErrorCode
 ) -> None:
     journal = journal_at(state)
     assert code_of(lambda: journal.add(OTHER, instance=instance)) is expected
@@ -219,7 +219,7 @@ def test_other_instances_are_refused(
 
 def test_an_unknown_id_is_told_so() -> None:
     journal = Journal()
-    unknown = Instance(1, 1)
+    unknown = ProducerIdAndEpoch(1, 1)
     assert code_of(lambda: journal.add(PLACE, instance=unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert code_of(lambda: journal.end(True, unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
@@ -264,7 +264,7 @@ def test_ends_of_transactions_v1(
     state: TransactionState, commit: TransactionState | ErrorCode, abort: TransactionState | ErrorCode
 ) -> None:
     for committed, expected in ((True, commit), (False, abort)):
-        check_end(journal_at(state), Instance(7, 3), committed, V1, expected, epoch=3)
+        check_end(journal_at(state), ProducerIdAndEpoch(7, 3), committed, V1, expected, epoch=3)
 
 
 @pytest.mark.parametrize(
@@ -293,12 +293,14 @@ def test_ends_of_transactions_v2(
     abort: TransactionState | ErrorCode,
 ) -> None:
     for committed, expected in ((True, commit), (False, abort)):
-        check_end(journal_at(state, version=V2), Instance(7, epoch), committed, V2, expected, epoch=4)
+        check_end(
+            journal_at(state, version=V2), ProducerIdAndEpoch(7, epoch), committed, V2, expected, epoch=4
+        )
 
 
 def check_end(
     journal: Journal,
-    instance: Instance,
+    instance: ProducerIdAndEpoch,
     committed: bool,
     version: int,
     expected: TransactionState | ErrorCode,
@@ -319,7 +321,7 @@ def test_v2_goes_on_with_another_producer_id_after_the_last_epoch() -> None:
     assert journal.get().epoch == LAST_EPOCH + 1  # of the markers
     assert code_of(lambda: journal.end(True, last, V2)) is SOON
     journal.complete()
-    assert journal.instance() == Instance(100, 0)
+    assert journal.instance() == ProducerIdAndEpoch(100, 0)
     assert code_of(lambda: journal.end(True, last, V2)) is OK  # the answer was lost
     assert code_of(lambda: journal.end(False, last, V2)) is BAD
 
@@ -333,7 +335,7 @@ def test_nobody_goes_on_with_the_epoch_that_fenced_the_last_one() -> None:
     assert journal.get().epoch == LAST_EPOCH + 1
     assert code_of(lambda: journal.end(False, last, V2)) is FENCED
     journal.initialize()
-    assert journal.instance() == Instance(100, 0)
+    assert journal.instance() == ProducerIdAndEpoch(100, 0)
 
 
 # -- what the coordinator does by itself ------------------------------------------------------------------
@@ -356,7 +358,7 @@ def test_a_v2_producer_may_abort_what_has_timed_out_and_go_on() -> None:
     journal.complete()
     assert code_of(lambda: journal.end(True, late, V2)) is BAD
     assert code_of(lambda: journal.end(False, late, V2)) is OK
-    assert journal.instance() == Instance(7, 4)
+    assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
 def test_completing_something_else_than_what_was_decided_does_nothing() -> None:

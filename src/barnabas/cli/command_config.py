@@ -1,7 +1,7 @@
 """`--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it.
 
-Every command that has `--bootstrap-server` has it. It is added here, in one place, so that none is forgotten; whoever
-makes a client asks `command_security()`.
+Every command that has `--bootstrap-server` has it. It is added here, in one place, so that none is forgotten; a command
+that makes a client asks `command_security()`.
 """
 
 from __future__ import annotations

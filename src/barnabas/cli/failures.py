@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from barnabas.cli.adoption import NothingToAdoptError
-from barnabas.cli.local_cluster import BrokerDidNotStartError
+from barnabas.cli.cluster.adoption import NothingToAdoptError
+from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
-from barnabas.client.planning import NoPlanError
-from barnabas.client.security.settings import SecuritySettingError
+from barnabas.client.placement.planning import NoPlanError
 from barnabas.cluster.frames import DamagedMetadataError
-from barnabas.cluster.zookeeper_process import NoZooKeeperError
-from barnabas.cluster.zookeeper_types import ZooKeeperError
+from barnabas.cluster.zookeeper.process import NoZooKeeperError
+from barnabas.cluster.zookeeper.types import ZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.log_dir import FolderInUseError
+from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.pipelines.errors import PipelineError
+from barnabas.security.secret import SecuritySettingError
 
 FAILED = 1
 WRONG_USE = 2
@@ -29,6 +29,10 @@ ADVICE = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "`barnabas cluster describe` shows how many brokers there are.",
     ErrorCode.POLICY_VIOLATION: "Records of a compacted topic can only be removed if its cleanup.policy contains "
     "delete too.",
+    ErrorCode.SECURITY_DISABLED: "ACLs count only with an authorizer: set authorizer.class.name and super.users of the "
+    "brokers, and start them again.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Log in as somebody who may do this (--command-config), or ask one of the "
+    "brokers' super.users.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; its log says why (full? damaged?).",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
@@ -48,7 +52,7 @@ _PLAIN = (
 
 
 def explain(error: Exception) -> tuple[str, int] | None:
-    """The text and the exit code for an error we foresee; None for a bug."""
+    """The text and the exit code for an expected error; None for a bug."""
     if isinstance(error, ConfigError | SecuritySettingError):
         return str(error), WRONG_USE
     if isinstance(error, CannotConnectError):

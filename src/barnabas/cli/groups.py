@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.session import with_client
+from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
+    from barnabas.client.group_details import GroupDetails, OffsetReset
+    from barnabas.client.rebalance_history import Rebalance
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
@@ -57,12 +59,12 @@ def describe(
       barnabas groups describe billing -o json | jq '.[0].lag'
     """
 
-    async def work(client: Client) -> list[dict[str, Any]]:
-        from barnabas.cli.group_details import describe_group
+    async def work(client: Client) -> list[GroupDetails]:
+        from barnabas.client.group_details import describe_group
 
         return [await describe_group(client, name) for name in names]
 
-    described = with_client(bootstrap, work)
+    described = [_document(group) for group in with_client(bootstrap, work)]
     if output is OutputFormat.JSON:
         show_json(described)
         return
@@ -94,12 +96,12 @@ def history(
       barnabas groups history billing --hours 2
     """
 
-    async def work(client: Client) -> list[dict[str, Any]]:
-        from barnabas.cli.group_details import rebalance_history
+    async def work(client: Client) -> list[Rebalance]:
+        from barnabas.client.rebalance_history import rebalance_history
 
         return await rebalance_history(client, name, hours)
 
-    rows = with_client(bootstrap, work)
+    rows = [_history_row(rebalance) for rebalance in with_client(bootstrap, work)]
     show_rows(output, rows, HISTORY_COLUMNS, empty=f"{name} was not rebalanced in the last {hours:g} hours.")
 
 
@@ -135,12 +137,19 @@ def reset(
       barnabas groups reset billing --to 2026-11-15T08:30 --topic orders
     """
 
-    async def work(client: Client) -> list[dict[str, Any]]:
-        from barnabas.cli.group_details import reset_group
+    from barnabas.client.positions import parse_start
 
-        return await reset_group(client, name, to, topics, dry_run=dry_run)
+    try:
+        start = parse_start(to)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--to") from None
 
-    rows = with_client(bootstrap, work)
+    async def work(client: Client) -> list[OffsetReset]:
+        from barnabas.client.group_details import reset_group
+
+        return await reset_group(client, name, start, topics, dry_run=dry_run)
+
+    rows = [reset._asdict() for reset in with_client(bootstrap, work)]
     if not rows:
         raise typer.BadParameter(f"{name} has committed nothing; say --topic TOPIC", param_hint="--topic")
     show_rows(output, rows, ("topic", "partition", "before", "after"))
@@ -171,6 +180,23 @@ def delete(
     confirm(f"Delete {', '.join(names)} with all committed offsets?", yes)
     with_client(bootstrap, work)
     show_done(output, f"Deleted {', '.join(names)}.", {"deleted": names})
+
+
+def _document(group: GroupDetails) -> dict[str, Any]:
+    return {
+        **group._asdict(),
+        "offsets": [offset._asdict() for offset in group.offsets],
+        "members": [
+            {**member._asdict(), "partitions": [str(place) for place in sorted(member.partitions)]}
+            for member in group.members
+        ],
+    }
+
+
+def _history_row(rebalance: Rebalance) -> dict[str, Any]:
+    row = rebalance._asdict()
+    moment = datetime.datetime.fromtimestamp(row.pop("timestamp") / 1000).astimezone()
+    return {"time": moment.isoformat(timespec="milliseconds"), **row}
 
 
 async def _list(client: Client) -> list[dict[str, Any]]:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import (
-    cluster,
-    configs,
-    consume,
-    groups,
-    log_files,
-    perf,
-    pipeline,
-    produce,
-    queue,
-    serve,
-    topics,
-    transactions,
-    zookeeper,
-)
-from barnabas.cli.group import FriendlyGroup
+from barnabas.cli import audit, configs, groups, perf, serve, topics, transactions
+from barnabas.cli.access import acls, quotas, tokens, users
+from barnabas.cli.cluster import commands as cluster
+from barnabas.cli.cluster import zookeeper
+from barnabas.cli.command_group import FriendlyGroup
+from barnabas.cli.log import commands as log
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
+from barnabas.cli.pipeline import commands as pipeline
+from barnabas.cli.queue import commands as queue
+from barnabas.cli.records import consume, produce
 
 EPILOG = (
     "First steps: `barnabas serve --data ./data`, then in another window "
@@ -46,10 +39,15 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(queue.app, name="queue")
 app.add_typer(configs.app, name="configs")
-app.add_typer(log_files.app, name="log")
+app.add_typer(log.app, name="log")
 app.add_typer(perf.app, name="perf")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(users.app, name="users")
+app.add_typer(acls.app, name="acls")
+app.add_typer(quotas.app, name="quotas")
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(zookeeper.app, name="zookeeper")
 

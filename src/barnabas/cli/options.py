@@ -38,6 +38,10 @@ Settings = Annotated[
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before data are removed.")]
 
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="May be repeated.")
+]
+
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:
     """`["retention.ms=1000"]` as a mapping; a usage error for what is no pair."""
@@ -48,6 +52,18 @@ def parse_settings(pairs: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{pair!r} is not NAME=VALUE, for example retention.ms=86400000")
         settings[name.strip()] = value.strip()
     return settings
+
+
+def parse_headers(texts: list[str] | None) -> list[tuple[str, bytes | None]]:
+    """Each `NAME=VALUE`, or `NAME` for a header without a value."""
+    return [_parse_header(text) for text in texts or ()]
+
+
+def _parse_header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    return name, value.encode() if equals else None
 
 
 def confirm(question: str, yes: bool) -> None:

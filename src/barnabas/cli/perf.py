@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import show_json, size
-from barnabas.cli.produce import Acks, Compression
 from barnabas.cli.progress import Progress
-from barnabas.cli.session import with_client
+from barnabas.cli.records.produce import Acks, Compression
+from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
     import asyncio
 
     from barnabas.cli.percentiles import Latencies
     from barnabas.client.cluster import Client
-    from barnabas.client.outbox import Delivery
     from barnabas.client.producer import Producer, ProducerSettings
+    from barnabas.client.producing.record_accumulator import Delivery
 
 app = typer.Typer(help="Measure how fast a broker is.", no_args_is_help=True)
 
@@ -149,11 +148,8 @@ async def _time(delivery: Delivery, start: float, latencies: Latencies) -> None:
 async def _consume(client: Client, topic: str, wanted: int) -> dict[str, Any]:
     from barnabas.client.consumer import Consumer
     from barnabas.client.positions import Start, resolve_start
-    from barnabas.types import TopicPartition
 
-    found = (await client.topics([topic]))[topic]
-    partitions = [TopicPartition(topic, index) for index in found.partitions]
-    positions = await resolve_start(client, partitions, Start("beginning"))
+    positions = await resolve_start(client, await client.partitions([topic]), Start("beginning"))
     read = read_bytes = 0
     start = last = time.monotonic()
     async with Consumer(client, positions) as consumer:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +14,21 @@ from barnabas.cli.options import Settings, parse_settings
 from barnabas.client.addresses import Address, parse_address
 
 if TYPE_CHECKING:
-    from barnabas.server.broker import Broker
+    from barnabas.broker.broker import Broker
+    from barnabas.config.broker import BrokerConfig
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
+
+# What --users means where the file and --set say nothing else. The super user is the first one.
+WITH_USERS = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+
+
+class Tls(StrEnum):
+    AUTO = "auto"
 
 
 def serve(
@@ -45,6 +59,20 @@ def serve(
         Path | None,
         typer.Option("--config", "-c", metavar="FILE", help="A server.properties file with Kafka's names."),
     ] = None,
+    tls: Annotated[
+        Tls | None,
+        typer.Option(
+            "--tls",
+            help="auto: speak TLS, with certificates that are made in the data folder and kept there.",
+        ),
+    ] = None,
+    users: Annotated[
+        bool,
+        typer.Option(
+            "--users",
+            help="Clients log in (SASL, SCRAM) and may do what ACLs allow; the first user is made and printed once.",
+        ),
+    ] = False,
     settings: Settings = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
 ) -> None:
@@ -61,26 +89,50 @@ def serve(
 
       barnabas serve --node-id 2 --zookeeper zk1:2181,zk2:2181,zk3:2181/barnabas --data ./data --listen 0.0.0.0:9092
 
+      barnabas serve --data ./data --listen 0.0.0.0:9093 --tls auto --users
+
       barnabas serve --config server.properties
     """
     from barnabas.config.broker import BrokerConfig
 
     given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
-    properties = collect_properties(data, listen, config, given)
+    properties = collect_properties(data, listen, config, given, tls, users=users)
     broker_config = BrokerConfig.load(properties)
     _log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    from barnabas.server.main import run  # slow to import: settings are checked before
+    from barnabas.broker.main import run  # slow to import: settings are checked before
 
-    run(broker_config, _announce)
+    run(broker_config, partial(_announce, users=users))
 
 
-def _announce(broker: Broker) -> None:
+async def _announce(broker: Broker, *, users: bool) -> None:
     """What scripts wait for, and what people like to read."""
+    if users:
+        await _tell_first_user(broker)
+    if broker.config["barnabas.tls.auto"]:
+        _tell_trust(broker.config)
     for listener in broker.listeners:
         typer.echo(f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}")
     sys.stdout.flush()
+
+
+async def _tell_first_user(broker: Broker) -> None:
+    from barnabas.broker.security.scram_users import FIRST_USER, create_first_user
+
+    password = await create_first_user(broker)
+    if password is not None:
+        typer.echo(f"The first user is {FIRST_USER} with the password {password}")
+        typer.echo("  It may do everything, and the password is not shown again.")
+
+
+def _tell_trust(config: BrokerConfig) -> None:
+    from barnabas.broker.security.tls import authority_of
+
+    path = authority_of(config).certificate.resolve()
+    typer.echo(f"Clients trust {path}; copy it to them, and nothing else of its folder:")
+    typer.echo(f"  Java and Spark: ssl.truststore.type=PEM ssl.truststore.location={path.name}")
+    typer.echo(f"  librdkafka:     ssl.ca.location={path.name}")
 
 
 def _membership(node_id: int | None, zookeeper: str | None) -> dict[str, str]:
@@ -90,7 +142,13 @@ def _membership(node_id: int | None, zookeeper: str | None) -> dict[str, str]:
 
 
 def collect_properties(
-    data: Path | None, listen: str | None, config: Path | None, settings: dict[str, str]
+    data: Path | None,
+    listen: str | None,
+    config: Path | None,
+    settings: dict[str, str],
+    tls: Tls | None = None,
+    *,
+    users: bool = False,
 ) -> dict[str, str]:
     """One mapping of Kafka's settings from the file, --set and the options, the last of which win."""
     properties = {**_read_file(config), **settings}
@@ -98,7 +156,11 @@ def collect_properties(
         properties["log.dirs"] = str(data)
         properties.pop("log.dir", None)
     if listen is not None or "listeners" not in properties:
-        properties["listeners"] = _listeners(listen or DEFAULT_LISTEN)
+        properties["listeners"] = _listeners(listen or DEFAULT_LISTEN, _protocol(tls, users=users))
+    if users:
+        properties = {**WITH_USERS, **properties}
+    if tls is not None:
+        properties["barnabas.tls.auto"] = "true"
     if "log.dirs" not in properties and "log.dir" not in properties:
         raise typer.BadParameter("say where the records go: --data DIR (or log.dirs in the file)")
     return properties
@@ -110,12 +172,18 @@ def _read_file(path: Path | None) -> dict[str, str]:
     return {} if path is None else parse_properties(path.read_text(encoding="utf-8"))
 
 
-def _listeners(listen: str) -> str:
+def _protocol(tls: Tls | None, *, users: bool) -> str:
+    if users:
+        return "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
+    return "PLAINTEXT" if tls is None else "SSL"
+
+
+def _listeners(listen: str, protocol: str) -> str:
     """`HOST:PORT`, or Kafka's own notation with names, as it is."""
     if "://" in listen:
         return listen
     try:
-        return f"PLAINTEXT://{parse_address(listen)}"
+        return f"{protocol}://{parse_address(listen)}"
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--listen") from None
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.completion import complete_topic
 from barnabas.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -19,7 +18,7 @@ from barnabas.cli.options import (
     parse_settings,
 )
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.session import with_client
+from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -14,8 +14,11 @@ from barnabas.protocol.messages.cluster import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
+    FeatureUpdateKey,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from barnabas.protocol.messages.configs import (
     ConfigResource,
@@ -120,6 +123,15 @@ async def delete_records(client: Client, partition: TopicPartition, before: int 
         partition, request, lambda answer: answer.topics[0].partitions[0].error_code
     )
     return response.topics[0].partitions[0].low_watermark
+
+
+async def finalize_feature(client: Client, name: str, level: int) -> None:
+    """Have all brokers use a feature from now on; refused while one of them does not know this level of it."""
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(name, level)])
+    response: UpdateFeaturesResponse = await _change(client, request)
+    raise_for(response.error_code, response.error_message or "")
+    for result in response.results:
+        raise_for(result.error_code, result.error_message or "")
 
 
 async def describe_configs(

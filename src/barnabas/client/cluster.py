@@ -1,26 +1,19 @@
-"""A client of a whole cluster: one connection to each broker, and requests go to whoever leads."""
+"""A client of a whole cluster: one connection to each broker, requests to the leaders."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from barnabas.client.addresses import Address, parse_addresses
-from barnabas.client.backoff import Backoff, Deadline
 from barnabas.client.connection import REQUEST_TIMEOUT, BrokerConnection
-from barnabas.client.errors import (
-    RETRIABLE,
-    CannotConnectError,
-    ClientError,
-    ConnectionLostError,
-    RequestTimeoutError,
-    SecurityError,
-    error_code,
-)
+from barnabas.client.errors import CannotConnectError, ClientError, error_code
 from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error, from_response
+from barnabas.client.retry import Backoff, Deadline, Patience, retry
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
@@ -28,11 +21,28 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.types import TopicPartition
 
+T = TypeVar("T")
+
 CREATION_PATIENCE = 5.0  # brokers that create a topic on demand answer "unknown" until they have done it
 TOTAL_TIMEOUT = 60.0  # Kafka's default.api.timeout.ms: all attempts of one call together
 
 
-class Client:
+class Closing(ABC):
+    """For `async with`: closed at the end."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class Client(Closing):
     """Routes requests to the right broker. All methods belong to one event loop."""
 
     def __init__(
@@ -53,14 +63,6 @@ class Client:
         self._connections: dict[Address, BrokerConnection] = {}
         self._connecting: dict[Address, asyncio.Lock] = {}
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
@@ -68,7 +70,7 @@ class Client:
         await asyncio.sleep(0)  # lets the transports close their sockets
 
     async def send_to_any(self, message: Message, within: float | None = None) -> Any:
-        """Whichever broker answers first in the order of who is connected already."""
+        """To a broker that is connected already, else to the first that answers."""
         connection = await self.any_connection()
         return await connection.send(message, within=within or self.request_timeout)
 
@@ -100,22 +102,17 @@ class Client:
 
         return await self.retry(attempt, topics=[partition.topic])
 
-    async def retry(self, attempt: Callable[[], Any], topics: Iterable[str] = ()) -> Any:
-        """Call until it succeeds, with fresh metadata after each failure that time may heal."""
-        deadline, backoff = Deadline(self.total_timeout), Backoff()
-        while True:
-            try:
-                return await attempt()
-            except CannotConnectError:
-                # One broker is gone. Another says who has taken over, or nobody answers at all, which is the end of it.
-                if deadline.passed:
-                    raise
+    async def retry(self, attempt: Callable[[], Awaitable[T]], topics: Iterable[str] = ()) -> T:
+        """Call until it succeeds, with fresh metadata after each failure that may pass."""
+
+        async def recover(error: Exception) -> None:
+            if isinstance(error, CannotConnectError):
+                # One broker is gone. Another one knows its successor, or none answers: that ends the attempts.
                 await self.refresh(topics)
-            except (ConnectionLostError, RequestTimeoutError, KafkaError) as error:
-                if deadline.passed or not is_retriable(error):
-                    raise
-            await backoff.wait(deadline)
-            await self.refresh_quietly(topics)
+            else:
+                await self.refresh_quietly(topics)
+
+        return await retry(attempt, Patience(self.total_timeout), recover)
 
     async def leader(self, partition: TopicPartition) -> int:
         """The id of the partition's leader; KafkaError when the topic, partition or leader is missing."""
@@ -141,6 +138,13 @@ class Client:
             code = found[name].error if name in found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise_for(code, explain_topic_error(name, code))
         return {name: found[name] for name in wanted}
+
+    async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """All partitions of these topics, in order."""
+        found = await self.topics(topics)
+        return [
+            TopicPartition(name, index) for name, topic in found.items() for index in sorted(topic.partitions)
+        ]
 
     async def all_topics(self) -> dict[str, Topic]:
         return dict((await self.refresh(None)).topics)
@@ -202,12 +206,6 @@ def raise_for(code: int, message: str = "") -> None:
     """The broker's verdict as an exception."""
     if code:
         raise KafkaError(error_code(code), message)
-
-
-def is_retriable(error: Exception) -> bool:
-    if isinstance(error, KafkaError):
-        return error.code in RETRIABLE
-    return isinstance(error, ClientError) and not isinstance(error, SecurityError)
 
 
 def _is_coming(topic: Topic, create: bool) -> bool:

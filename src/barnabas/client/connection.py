@@ -33,6 +33,7 @@ from barnabas.protocol.wire import ProtocolError
 CONNECT_TIMEOUT = 10.0  # Kafka's socket.connection.setup.timeout.ms
 REQUEST_TIMEOUT = 30.0  # Kafka's request.timeout.ms
 
+HELLO_VERSION = 4  # of ApiVersions: 5 would cost brokers before 4.4 a second question
 _WITHOUT_NAME = 3  # requests: two for versions, and the one after them
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
@@ -163,10 +164,10 @@ class BrokerConnection:
 
     async def _negotiate(self) -> None:
         """KIP-511: a broker that knows only older versions answers in version 0 with error 35."""
-        response: ApiVersionsResponse = await self.send_nowait(_hello(), ApiVersionsRequest.max_version)
+        response: ApiVersionsResponse = await self.send_nowait(_hello(), HELLO_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             newest = next((api.max_version for api in response.api_keys if api.api_key == 18), 0)
-            response = await self.send_nowait(_hello(), min(newest, ApiVersionsRequest.max_version))
+            response = await self.send_nowait(_hello(), min(newest, HELLO_VERSION))
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused to say what it speaks")
         self.versions = {
@@ -225,7 +226,7 @@ class BrokerConnection:
         return TlsError(f"{self.address} {explain_handshake(error, self._guard.security.tls)}")
 
     def _hint(self) -> str:
-        """Kafka hangs up without a word on whoever speaks another protocol than the port does."""
+        """Kafka closes a connection without a word if the client speaks another protocol than the port does."""
         if not self.versions:
             return " (does it speak another security.protocol on this port?)"
         if self._guard.mechanism is None and self._next_id <= _WITHOUT_NAME:

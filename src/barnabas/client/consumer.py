@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from barnabas.client.backoff import Backoff, Deadline
-from barnabas.client.cluster import Client, is_retriable
+from barnabas.client.cluster import Client, Closing
 from barnabas.client.errors import STALE_METADATA, ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from barnabas.client.opening import ConsumedRecord, open_batches
+from barnabas.client.retry import Deadline, Patience
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
@@ -22,7 +20,7 @@ REFRESH_SECONDS = 1.0
 FetchTask = asyncio.Task[list[FetchedPartition]]
 
 
-class Consumer:
+class Consumer(Closing):
     """Asks every leader at the same time, and the next question is on its way while records are used.
 
     `out_of_range` says what to do when the log no longer holds a position: EARLIEST or LATEST to go on
@@ -46,16 +44,7 @@ class Consumer:
         self._fetches: dict[int, FetchTask] = {}
         self._asked: dict[TopicPartition, int] = {}  # partitions in a fetch that is under way, and by whom
         self._next_refresh = Deadline(0)  # of metadata, while a partition has no leader
-        self._backoff = Backoff()
-        self._patience = Deadline(client.total_timeout)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        self._patience = Patience(client.total_timeout)
 
     async def close(self) -> None:
         tasks = list(self._fetches.values())
@@ -145,8 +134,7 @@ class Consumer:
         if answer.error:
             await self._recover(answer)
             return []
-        self._backoff.reset()
-        self._patience = Deadline(self.client.total_timeout)
+        self._patience.reset()
         self.high_watermarks[partition] = answer.high_watermark
         opened = open_batches(answer, committed_only=self.settings.isolation == READ_COMMITTED)
         self._positions[partition] = opened.next_offset
@@ -165,10 +153,8 @@ class Consumer:
         await self._wait_or_raise(KafkaError(answer.error, text), partition.topic)
 
     async def _wait_or_raise(self, error: Exception, *topics: str) -> None:
-        """Be patient with what may pass; learn anew who leads."""
-        if self._patience.passed or not is_retriable(error):
-            raise error
-        await self._backoff.wait(self._patience)
+        """Before the next attempt; with fresh metadata where the leader may have changed."""
+        await self._patience.wait(error)
         if not isinstance(error, KafkaError) or error.code in STALE_METADATA:
             wanted = topics or {partition.topic for partition in self._positions}
             await self.client.refresh_quietly(wanted)

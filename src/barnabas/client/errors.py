@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 
 
 class ClientError(Exception):
@@ -10,7 +10,7 @@ class ClientError(Exception):
 
 
 class CannotConnectError(ClientError):
-    """Nobody answered at any of the addresses, so nothing was carried out."""
+    """None of the addresses answered, so nothing was carried out."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
@@ -79,6 +79,17 @@ RETRIABLE = STALE_METADATA | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
+
+
+# Nothing a broker could do differently the next time.
+_FINAL = (SecurityError, UnsupportedApiError, BrokenResponseError)
+
+
+def is_retriable(error: Exception) -> bool:
+    """Whether the same request may succeed a little later."""
+    if isinstance(error, KafkaError):
+        return error.code in RETRIABLE
+    return isinstance(error, ClientError) and not isinstance(error, _FINAL)
 
 
 def error_code(number: int) -> ErrorCode:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from barnabas.protocol.framing import LENGTH_BYTES, decode_length
+
 SMALL_FRAMES = 64 * 1024  # one receive buffer of this size takes in many small answers at once
-LARGEST_FRAME = 256 * 1024 * 1024  # nobody asks for more; a larger length is not Kafka at the other end
+LARGEST_FRAME = 256 * 1024 * 1024  # no client asks for more; a larger length is not Kafka at the other end
 
 _TLS_ALERT = b"\x15\x03"  # how a record of TLS begins that says what is wrong
 
@@ -70,12 +72,13 @@ class FrameReceiver(asyncio.BufferedProtocol):
 
     def _cut_frames(self) -> None:
         position = 0
-        while self._filled - position >= 4:
-            size = int.from_bytes(self._buffer[position : position + 4], "big")
-            if size > LARGEST_FRAME:
+        while self._filled - position >= LENGTH_BYTES:
+            (size,) = decode_length(self._buffer, position)
+            if not 0 <= size <= LARGEST_FRAME:
                 self._refuse(size)
                 return
-            start, end = position + 4, position + 4 + size
+            start = position + LENGTH_BYTES
+            end = start + size
             if end > self._filled:
                 break
             position = end
@@ -86,13 +89,13 @@ class FrameReceiver(asyncio.BufferedProtocol):
         rest = self._filled - position
         self._buffer[:rest] = self._buffer[position : self._filled]
         self._filled = rest
-        if rest < 4:
+        if rest < LENGTH_BYTES:
             return
-        size = int.from_bytes(self._buffer[:4], "big")
-        if size + 4 > len(self._buffer):
+        (size,) = decode_length(self._buffer)
+        if size + LENGTH_BYTES > len(self._buffer):
             self._large = bytearray(size)
-            self._large_filled = rest - 4
-            self._large[: rest - 4] = self._buffer[4:rest]
+            self._large_filled = rest - LENGTH_BYTES
+            self._large[: self._large_filled] = self._buffer[LENGTH_BYTES:rest]
             self._filled = 0
 
     def _refuse(self, size: int) -> None:

@@ -26,6 +26,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
+from barnabas.protocol.messages.share import DescribedGroup as DescribedShareGroup
+from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from barnabas.protocol.messages.streams import DescribedGroup as DescribedStreamsGroup
 from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.schema import Message
@@ -54,50 +56,32 @@ async def list_groups(client: Client) -> list[tuple[int, ListedGroup]]:
 
 async def describe_group(client: Client, group: str) -> tuple[int, DescribedGroup]:
     """The coordinator of a group, and its members; GROUP_ID_NOT_FOUND when there is no such group."""
-
-    def check(response: Any) -> None:
-        described: DescribedGroup = response.groups[0]
-        raise_for(described.error_code, described.error_message or group)
-        if described.group_state == DEAD:  # what older brokers say
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
-
-    coordinator, response = await ask_coordinator(client, group, DescribeGroupsRequest(groups=[group]), check)
-    return coordinator, response.groups[0]
+    coordinator, described = await ask_about(client, group, DescribeGroupsRequest(groups=[group]))
+    if described.group_state == DEAD:  # what older brokers say
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+    return coordinator, described
 
 
 async def describe_consumer_group(client: Client, group: str) -> tuple[int, DescribedConsumerGroup]:
     """The same for a group of the protocol of KIP-848."""
-
-    def check(response: Any) -> None:
-        described: DescribedConsumerGroup = response.groups[0]
-        raise_for(described.error_code, described.error_message or group)
-
-    request = ConsumerGroupDescribeRequest(group_ids=[group])
-    coordinator, response = await ask_coordinator(client, group, request, check)
-    return coordinator, response.groups[0]
+    return await ask_about(client, group, ConsumerGroupDescribeRequest(group_ids=[group]))
 
 
 async def describe_streams_group(client: Client, group: str) -> tuple[int, DescribedStreamsGroup]:
     """The same for a group of Kafka Streams (KIP-1071)."""
+    return await ask_about(client, group, StreamsGroupDescribeRequest(group_ids=[group]))
 
-    def check(response: Any) -> None:
-        described: DescribedStreamsGroup = response.groups[0]
-        raise_for(described.error_code, described.error_message or group)
 
-    request = StreamsGroupDescribeRequest(group_ids=[group])
-    coordinator, response = await ask_coordinator(client, group, request, check)
-    return coordinator, response.groups[0]
+async def describe_share_group(client: Client, group: str) -> tuple[int, DescribedShareGroup]:
+    """The same for a share group (KIP-932)."""
+    return await ask_about(client, group, ShareGroupDescribeRequest(group_ids=[group]))
 
 
 async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, Commit]:
     """Everything that a group has committed."""
     wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
-
-    def check(response: Any) -> None:
-        raise_for(response.groups[0].error_code, group)
-
-    _, response = await ask_coordinator(client, group, OffsetFetchRequest(groups=[wanted]), check)
-    answer: OffsetFetchResponseGroup = response.groups[0]
+    answer: OffsetFetchResponseGroup
+    _, answer = await ask_about(client, group, OffsetFetchRequest(groups=[wanted]))
     names = {state.id: name for name, state in (await client.all_topics()).items()}
     return {
         TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): Commit(
@@ -137,6 +121,17 @@ async def delete_group(client: Client, group: str) -> None:
         raise_for(response.results[0].error_code, group)
 
     await ask_coordinator(client, group, DeleteGroupsRequest(groups_names=[group]), check)
+
+
+async def ask_about(client: Client, group: str, request: Message) -> tuple[int, Any]:
+    """The coordinator, and what it answers about one group; the group's error is raised."""
+
+    def check(response: Any) -> None:
+        answer = response.groups[0]
+        raise_for(answer.error_code, getattr(answer, "error_message", None) or group)
+
+    coordinator, response = await ask_coordinator(client, group, request, check)
+    return coordinator, response.groups[0]
 
 
 async def ask_coordinator(

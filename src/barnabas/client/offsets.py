@@ -32,6 +32,18 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
+class OffsetRange(NamedTuple):
+    """Offsets of one partition: from `first` up to, without, `until`. Compaction may have left fewer records."""
+
+    place: TopicPartition
+    first: int
+    until: int
+
+    @property
+    def size(self) -> int:
+        return self.until - self.first
+
+
 async def beginning_offsets(
     client: Client, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:

@@ -13,19 +13,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.lane import Identity, Lane
-from barnabas.client.outbox import Delivered, Delivery, PendingBatch
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.client.producing.batch_sender import ALL
+from barnabas.client.producing.partition_sender import PartitionSender
+from barnabas.client.producing.partitioner import choose_partition
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
+from barnabas.client.producing.record_accumulator import Delivered, Delivery, ProducerBatch
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.records.murmur2 import partition_for_key
 from barnabas.records.record import Header, Record
 from barnabas.types import TopicPartition
-
-ALL = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +54,17 @@ class Producer:
     def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
         self.client = client
         self.settings = settings or ProducerSettings()
-        self._lanes: dict[TopicPartition, Lane] = {}
+        self._senders: dict[TopicPartition, PartitionSender] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._partition_counts: dict[str, int] = {}
-        self._sticky: dict[str, tuple[Lane, PendingBatch]] = {}  # the batch that keyless records fill now
+        self._sticky: dict[
+            str, tuple[PartitionSender, ProducerBatch]
+        ] = {}  # the batch that keyless records fill now
         self._buffered = 0
         self._changed = asyncio.Event()  # a batch was finished: there is room, or nothing left to flush
         self._failure: Exception | None = None
         self._closed = False
-        self._identity: Identity | None = None
+        self._identity: ProducerIdAndEpoch | None = None
         self._identity_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -114,21 +114,21 @@ class Producer:
         while self._buffered and self._buffered + size > self.settings.buffer_bytes:
             await self._next_change()
         count = self._partition_counts.get(topic) or await self._count_partitions(topic)
-        lane = self._choose_lane(topic, key, partition, count, size)
-        batch, delivery = lane.outbox.add(record, size)
+        sender = self._choose(topic, key, partition, count, size)
+        batch, delivery = sender.queue.add(record, size)
         if key is None and partition is None:
-            self._sticky[topic] = (lane, batch)
+            self._sticky[topic] = (sender, batch)
         self._buffered += size
-        lane.wake.set()
+        sender.wake.set()
         if batch.ready.is_set():
             await asyncio.sleep(0)  # a caller who never waits must not keep full batches from leaving
         return delivery
 
     async def flush(self) -> None:
         """Wait until every record is in the log, or raise the first error since the last flush."""
-        while any(lane.outbox or lane.busy for lane in self._lanes.values()):
-            for lane in self._lanes.values():
-                lane.outbox.stop_lingering()
+        while any(sender.queue or sender.busy for sender in self._senders.values()):
+            for sender in self._senders.values():
+                sender.queue.stop_lingering()
             await self._next_change()
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -144,21 +144,21 @@ class Producer:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._tasks.clear()
-            for lane in self._lanes.values():
-                lane.outbox.fail_all(
-                    ClientError(f"the producer was closed before {lane.partition} took the record")
+            for sender in self._senders.values():
+                sender.queue.fail_all(
+                    ClientError(f"the producer was closed before {sender.partition} took the record")
                 )
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ProducerIdAndEpoch:
         """The id under which brokers recognise repetitions; none if acks is less than all."""
         if self.settings.acks != ALL:
-            return Identity()
+            return NO_PRODUCER_ID
         async with self._identity_lock:
             if self._identity is None:
-                self._identity = await self._ask_for_identity()
+                self._identity = await init_producer_id(self.client)
             return self._identity
 
-    def forget_identity(self, identity: Identity) -> None:
+    def forget_identity(self, identity: ProducerIdAndEpoch) -> None:
         if identity == self._identity:
             self._identity = None
 
@@ -167,50 +167,36 @@ class Producer:
         if self._failure is None:
             self._failure = error
 
-    def batch_finished(self, batch: PendingBatch) -> None:
+    def batch_finished(self, batch: ProducerBatch) -> None:
         self._buffered -= batch.bytes
         self._changed.set()
-
-    async def _ask_for_identity(self) -> Identity:
-        async def attempt() -> Identity:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-            response: InitProducerIdResponse = await self.client.send_to_any(request)
-            raise_for(response.error_code, "no producer id was given out")
-            return Identity(response.producer_id, response.producer_epoch)
-
-        identity: Identity = await self.client.retry(attempt)
-        return identity
 
     async def _count_partitions(self, topic: str) -> int:
         found = (await self.client.topics([topic], create=True))[topic]
         self._partition_counts[topic] = len(found.partitions)
         return len(found.partitions)
 
-    def _choose_lane(
-        self, topic: str, key: bytes | None, partition: int | None, count: int, size: int
-    ) -> Lane:
-        if partition is not None:
-            if not 0 <= partition < count:
-                text = f"topic {topic!r} has partitions 0 to {count - 1}; there is no {partition}"
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-            return self._lane(TopicPartition(topic, partition))
-        if key is not None:
-            return self._lane(TopicPartition(topic, partition_for_key(key, count)))
-        return self._sticky_lane(topic, count, size)
+    def _choose(
+        self, topic: str, key: bytes | None, wanted: int | None, count: int, size: int
+    ) -> PartitionSender:
+        partition = choose_partition(topic, key, wanted, count)
+        if partition is None:
+            return self._choose_sticky(topic, count, size)
+        return self._sender(TopicPartition(topic, partition))
 
-    def _sticky_lane(self, topic: str, count: int, size: int) -> Lane:
+    def _choose_sticky(self, topic: str, count: int, size: int) -> PartitionSender:
         """KIP-480: records without a key fill one batch together, then another partition has its turn."""
         current = self._sticky.get(topic)
-        if current is not None and current[0].outbox.has_room_in(current[1], size):
+        if current is not None and current[0].queue.has_room_in(current[1], size):
             return current[0]
-        return self._lane(TopicPartition(topic, random.randrange(count)))
+        return self._sender(TopicPartition(topic, random.randrange(count)))
 
-    def _lane(self, partition: TopicPartition) -> Lane:
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = Lane(self, partition)
-            self._tasks.append(asyncio.create_task(lane.run(), name=f"produce to {partition}"))
-        return lane
+    def _sender(self, partition: TopicPartition) -> PartitionSender:
+        sender = self._senders.get(partition)
+        if sender is None:
+            sender = self._senders[partition] = PartitionSender(self, partition)
+            self._tasks.append(asyncio.create_task(sender.run(), name=f"produce to {partition}"))
+        return sender
 
     async def _next_change(self) -> None:
         self._changed.clear()

@@ -27,7 +27,7 @@ from barnabas.types import TopicPartition
 
 TRANSACTION = 1  # the key type of FindCoordinator
 OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-NO_TIMEOUT_MS = 0x7FFFFFFF  # of a transaction that somebody else ends (KIP-939)
+NO_TIMEOUT_MS = 0x7FFFFFFF  # of a transaction that another process ends (KIP-939)
 DESCRIBED_AT_ONCE = 500
 SHORTEST_TIMEOUT_MS = 1  # nobody will use the instance that fences the others
 

@@ -15,7 +15,7 @@ from barnabas.errors import KafkaError
 from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
-from barnabas.log.loading import KRAFT_METADATA
+from barnabas.log.dirs.loading import KRAFT_METADATA
 from barnabas.log_lines import safe_logger
 from barnabas.types import TopicPartition, Uuid, new_uuid
 

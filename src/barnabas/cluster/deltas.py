@@ -6,7 +6,7 @@ written as JSON with a `type` that names them, so that the log can be read by pe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSet, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,9 +18,16 @@ from barnabas.cluster.image import (
     PartitionState,
     Resource,
     ResourceType,
+    ScramUser,
     TopicState,
 )
+from barnabas.security.acls import AclBinding
+from barnabas.security.credentials import DelegationToken, ScramCredential
+from barnabas.security.quota_entities import QuotaEntity
 from barnabas.types import Uuid
+
+ACLS_PER_DELTA = 500
+"""So that a delta stays far below what ZooKeeper takes in one node."""
 
 
 class _Delta(msgspec.Struct, frozen=True, tag_field="type"):
@@ -87,9 +94,39 @@ class FeatureFinalized(_Delta, frozen=True):
 
 
 class ProducerIdsAllocated(_Delta, frozen=True):
-    """Ids below `next_producer_id` belong to somebody."""
+    """Ids below `next_producer_id` have been given out."""
 
     next_producer_id: int
+
+
+class AclsChanged(_Delta, frozen=True):
+    removed: tuple[AclBinding, ...] = ()
+    added: tuple[AclBinding, ...] = ()
+
+
+class ScramCredentialChanged(_Delta, frozen=True):
+    """None deletes it."""
+
+    user: str
+    mechanism: int
+    credential: ScramCredential | None
+
+
+class DelegationTokenStored(_Delta, frozen=True):
+    """A token was created or renewed."""
+
+    token: DelegationToken
+
+
+class DelegationTokenRemoved(_Delta, frozen=True):
+    token_id: str
+
+
+class ClientQuotasChanged(_Delta, frozen=True):
+    """Values to set; None removes a quota."""
+
+    entity: QuotaEntity
+    values: dict[str, float | None]
 
 
 Delta: TypeAlias = (
@@ -104,6 +141,11 @@ Delta: TypeAlias = (
     | ConfigsChanged
     | FeatureFinalized
     | ProducerIdsAllocated
+    | AclsChanged
+    | ScramCredentialChanged
+    | DelegationTokenStored
+    | DelegationTokenRemoved
+    | ClientQuotasChanged
 )
 
 
@@ -129,6 +171,18 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
         yield ConfigsChanged(resource.type, resource.name, dict(values))
     if image.next_producer_id:
         yield ProducerIdsAllocated(image.next_producer_id)
+    yield from _security_of(image)
+
+
+def _security_of(image: MetadataImage) -> Iterator[Delta]:
+    acls = sorted(image.acls)
+    for start in range(0, len(acls), ACLS_PER_DELTA):
+        yield AclsChanged(added=tuple(acls[start : start + ACLS_PER_DELTA]))
+    for user, credential in image.scram_credentials.items():
+        yield ScramCredentialChanged(user.name, user.mechanism, credential)
+    yield from map(DelegationTokenStored, image.delegation_tokens.values())
+    for entity, quotas in image.client_quotas.items():
+        yield ClientQuotasChanged(entity, dict(quotas))
 
 
 class _Draft:
@@ -139,6 +193,8 @@ class _Draft:
         self._changes: dict[str, Any] = {}
 
     def finish(self, offset: int) -> MetadataImage:
+        if "acls" in self._changes:
+            self._changes["acls"] = frozenset(self._changes["acls"])
         return msgspec.structs.replace(self._image, offset=offset, **self._changes)
 
     def set(self, field: str, value: object) -> None:
@@ -173,6 +229,24 @@ class _Draft:
     @property
     def features(self) -> dict[str, int]:
         return self._own("features")  # type: ignore[no-any-return]
+
+    @property
+    def acls(self) -> MutableSet[AclBinding]:
+        if "acls" not in self._changes:
+            self._changes["acls"] = set(self._image.acls)
+        return self._changes["acls"]  # type: ignore[no-any-return]
+
+    @property
+    def scram_credentials(self) -> dict[ScramUser, ScramCredential]:
+        return self._own("scram_credentials")  # type: ignore[no-any-return]
+
+    @property
+    def delegation_tokens(self) -> dict[str, DelegationToken]:
+        return self._own("delegation_tokens")  # type: ignore[no-any-return]
+
+    @property
+    def client_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
+        return self._own("client_quotas")  # type: ignore[no-any-return]
 
 
 def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
@@ -269,6 +343,37 @@ def _allocate_producer_ids(draft: _Draft, delta: ProducerIdsAllocated) -> None:
     draft.set("next_producer_id", delta.next_producer_id)
 
 
+def _change_acls(draft: _Draft, delta: AclsChanged) -> None:
+    acls = draft.acls
+    acls -= set(delta.removed)
+    acls |= set(delta.added)
+
+
+def _change_scram_credential(draft: _Draft, delta: ScramCredentialChanged) -> None:
+    user = ScramUser(delta.user, delta.mechanism)
+    if delta.credential is None:
+        draft.scram_credentials.pop(user, None)
+    else:
+        draft.scram_credentials[user] = delta.credential
+
+
+def _store_delegation_token(draft: _Draft, delta: DelegationTokenStored) -> None:
+    draft.delegation_tokens[delta.token.token_id] = delta.token
+
+
+def _remove_delegation_token(draft: _Draft, delta: DelegationTokenRemoved) -> None:
+    draft.delegation_tokens.pop(delta.token_id, None)
+
+
+def _change_client_quotas(draft: _Draft, delta: ClientQuotasChanged) -> None:
+    merged = {**draft.client_quotas.get(delta.entity, {}), **delta.values}
+    kept = {name: value for name, value in merged.items() if value is not None}
+    if kept:
+        draft.client_quotas[delta.entity] = kept
+    else:
+        draft.client_quotas.pop(delta.entity, None)
+
+
 _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
     ControllerElected: _elect_controller,
@@ -280,4 +385,9 @@ _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     ConfigsChanged: _change_configs,
     FeatureFinalized: _finalize_feature,
     ProducerIdsAllocated: _allocate_producer_ids,
+    AclsChanged: _change_acls,
+    ScramCredentialChanged: _change_scram_credential,
+    DelegationTokenStored: _store_delegation_token,
+    DelegationTokenRemoved: _remove_delegation_token,
+    ClientQuotasChanged: _change_client_quotas,
 }

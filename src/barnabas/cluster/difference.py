@@ -1,24 +1,32 @@
-"""The deltas that lead from one image to another: for whoever missed entries that are no longer there."""
+"""The deltas that lead from one image to another: for a broker that missed entries which are no longer there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from barnabas.cluster.deltas import (
+    AclsChanged,
     BrokerRemoved,
     BrokerStored,
+    ClientQuotasChanged,
     ClusterCreated,
     ConfigsChanged,
     ControllerElected,
+    DelegationTokenRemoved,
+    DelegationTokenStored,
     Delta,
     FeatureFinalized,
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsAllocated,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType, TopicState
+
+_Value = TypeVar("_Value")
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
@@ -28,6 +36,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
         *_brokers(before, after),
         *_topics(before, after),
         *_configs(before, after),
+        *_security(before, after),
     ]
 
 
@@ -78,10 +87,30 @@ def _configs(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     for resource in before.configs.keys() | after.configs.keys():
         old = _configs_left(before, after, resource)
         new = after.configs.get(resource, {})
-        changes: dict[str, str | None] = {name: None for name in old if name not in new}
-        changes |= {name: value for name, value in new.items() if old.get(name) != value}
-        if changes:
+        if changes := _changes(old, new):
             yield ConfigsChanged(resource.type, resource.name, changes)
+
+
+def _changes(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> dict[str, _Value | None]:
+    """Values to set; None for those to remove."""
+    removed = dict.fromkeys(name for name in old if name not in new)
+    return removed | {name: value for name, value in new.items() if old.get(name) != value}
+
+
+def _security(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
+    if after.acls != before.acls:
+        yield AclsChanged(tuple(before.acls - after.acls), tuple(after.acls - before.acls))
+    for user in before.scram_credentials.keys() | after.scram_credentials.keys():
+        credential = after.scram_credentials.get(user)
+        if credential != before.scram_credentials.get(user):
+            yield ScramCredentialChanged(user.name, user.mechanism, credential)
+    yield from map(DelegationTokenRemoved, before.delegation_tokens.keys() - after.delegation_tokens.keys())
+    for token in after.delegation_tokens.values():
+        if token != before.delegation_tokens.get(token.token_id):
+            yield DelegationTokenStored(token)
+    for entity in before.client_quotas.keys() | after.client_quotas.keys():
+        if changes := _changes(before.client_quotas.get(entity, {}), after.client_quotas.get(entity, {})):
+            yield ClientQuotasChanged(entity, changes)
 
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:
@@ -90,3 +119,31 @@ def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resourc
     if topic is not None and topic.topic_id not in after.topic_names_by_id:
         return {}
     return before.configs.get(resource, {})
+
+
+# -- which topics look different to groups after a change -------------------------------------------------------
+
+
+def deleted_topics(before: MetadataImage, deltas: Iterable[Delta]) -> set[str]:
+    gone = (delta.topic_id for delta in deltas if isinstance(delta, TopicDeleted))
+    return {before.topic_names_by_id[topic_id] for topic_id in gone if topic_id in before.topic_names_by_id}
+
+
+def changed_topics(before: MetadataImage, deltas: Iterable[Delta]) -> set[str]:
+    """New ones, and those with other partitions or with replicas elsewhere; who leads is of no interest."""
+    changed: set[str] = set()
+    for delta in deltas:
+        if isinstance(delta, TopicCreated):
+            changed.add(delta.topic.name)
+        elif isinstance(delta, PartitionsAdded) or (
+            isinstance(delta, PartitionChanged) and _moved(before, delta)
+        ):
+            name = before.topic_names_by_id.get(delta.topic_id)
+            changed.update(() if name is None else (name,))
+    return changed
+
+
+def _moved(before: MetadataImage, delta: PartitionChanged) -> bool:
+    topic = before.topic_by_id(delta.topic_id)
+    known = None if topic is None else topic.partition(delta.index)
+    return known is not None and known.replicas != delta.state.replicas

@@ -1,6 +1,6 @@
 """How an entry of the metadata log looks in a file: its length, the CRC32C of its text, and the text.
 
-An entry was synced before anybody was told about it. So an entry that is cut short at the end of the
+An entry is synced before it is acknowledged. So an entry that is cut short at the end of the
 file was never acknowledged and may go; a damaged entry with good ones behind it is another matter.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 import msgspec
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.cluster.deltas import Delta
 

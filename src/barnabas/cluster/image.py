@@ -12,6 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from barnabas.security.acls import AclBinding
+from barnabas.security.credentials import DelegationToken, ScramCredential
+from barnabas.security.quota_entities import QuotaEntity
 from barnabas.types import Uuid
 
 NO_LEADER = -1
@@ -35,6 +38,13 @@ class Resource(NamedTuple):
 
     type: int
     name: str
+
+
+class ScramUser(NamedTuple):
+    """The key of a credential: a user has one for each mechanism."""
+
+    name: str
+    mechanism: int
 
 
 class Endpoint(msgspec.Struct, frozen=True, array_like=True):
@@ -66,6 +76,12 @@ class BrokerState(msgspec.Struct, frozen=True):
     @property
     def can_lead(self) -> bool:
         return not self.fenced and not self.shutting_down
+
+
+def effective_min_isr(configured: int, replicas: int) -> int:
+    """How many replicas must be in sync for acks=all. A topic with fewer replicas than min.insync.replicas could never
+    be written otherwise (KIP-966)."""
+    return min(configured, replicas)
 
 
 class PartitionState(msgspec.Struct, frozen=True, array_like=True):
@@ -121,6 +137,10 @@ class MetadataImage(msgspec.Struct, frozen=True):
     configs: Configs = {}
     features: Mapping[str, int] = {}
     next_producer_id: int = 0
+    acls: frozenset[AclBinding] = frozenset()
+    scram_credentials: Mapping[ScramUser, ScramCredential] = {}
+    delegation_tokens: Mapping[str, DelegationToken] = {}
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
         name = self.topic_names_by_id.get(topic_id)

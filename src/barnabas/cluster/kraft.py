@@ -11,7 +11,7 @@ from barnabas.cluster.image import ResourceType
 from barnabas.errors import KafkaError
 from barnabas.files import FileSystem
 from barnabas.protocol import Message, ProtocolError, decode
-from barnabas.protocol.messages.kraft_records import ConfigRecord, RemoveTopicRecord, TopicRecord
+from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.wire import read_unsigned_varint
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records

@@ -1,13 +1,13 @@
-"""Who is alive, and who is the controller: the second half of what a coordinator such as ZooKeeper gives.
+"""Which brokers are alive, and which is the controller: the second half of what ZooKeeper gives.
 
-`LocalMembership` is that of one node: always elected, nobody else. `memory.py` has one that several brokers of one
-process share.
+`LocalMembership` is that of one node: always elected, without others. `testing/in_memory_cluster.py` has one that
+several brokers of one process share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -71,11 +71,15 @@ class Membership(Protocol):
         ...
 
 
-class Coordination(NamedTuple):
-    """What a broker needs to be part of a cluster."""
+class ClusterConnection:
+    """What connects a broker to its cluster: the store of the metadata, and the membership."""
 
-    store: MetadataStore
-    membership: Membership
+    def __init__(self, store: MetadataStore, membership: Membership) -> None:
+        self.store = store
+        self.membership = membership
+
+    async def open(self, cluster_id: str | None, folder_id: str | None) -> None:
+        """Begin the session, if there is one to begin. The ids are those in the broker's folders, None for new ones."""
 
 
 class LocalMembership:
@@ -97,7 +101,7 @@ class LocalMembership:
         return epoch
 
     async def leave(self) -> None:
-        """Nobody is left to be told."""
+        """There is no other broker to notify."""
 
     def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
         self._on_elected = on_elected

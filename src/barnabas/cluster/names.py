@@ -1,4 +1,4 @@
-"""Topic names: which are legal, which would collide, which are Barnabas's (and Kafka's) own."""
+"""Topic names: which are legal, and which would collide."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ import re
 from collections.abc import Iterable
 
 from barnabas.errors import ErrorCode, KafkaError
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-SHARE_GROUP_STATE = "__share_group_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-
-CLUSTER_METADATA = "__cluster_metadata"
-"""The topic KRaft keeps its metadata in. Nobody may create it, because tools take it for that."""
 
 # 255 bytes of a file name, minus room for "-" and a partition number: Kafka's own limit.
 MAX_NAME_LENGTH = 249

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.errors import ClientError
+from barnabas.client.security.guard import NO_GUARD, Guard
+from barnabas.cluster.image import MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.framing import PEER_CLIENT_ID
 
 Answer = Callable[[Any], Awaitable[Any]]
 Locate = Callable[[int], tuple[str, int] | None]
-
-PEER_CLIENT_ID = "barnabas-broker-"
-"""What the client ids of brokers begin with, when they are clients of one another."""
 
 CONNECT_SECONDS = 3.0  # a broker of the same cluster answers at once, or is down
 REQUEST_SECONDS = 30.0  # Kafka's controller.socket.timeout.ms
@@ -29,6 +29,35 @@ class Peers(Protocol):
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """The response message; a `KafkaError` (BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
         ...
+
+    async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
+        """Does a broker list this API? A `KafkaError` when it cannot be reached."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections; nothing is sent afterwards."""
+
+
+class PeerAddresses:
+    """Where the other brokers listen for their peers, as the newest image says."""
+
+    def __init__(self, node_id: int, listener: str, image: Callable[[], MetadataImage]) -> None:
+        self._node_id = node_id
+        self._listener = listener
+        self._image = image
+
+    def of(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self._image().brokers.get(broker_id)
+        for endpoint in broker.endpoints if broker is not None else ():
+            if endpoint.name == self._listener:
+                return endpoint.host, endpoint.port
+        return None
+
+    def hosts(self) -> Iterator[str]:
+        for broker_id in self._image().brokers:
+            address = self.of(broker_id) if broker_id != self._node_id else None
+            if address is not None:
+                yield address[0]
 
 
 class LocalPeers:
@@ -45,6 +74,12 @@ class LocalPeers:
                 f"broker {broker_id} is not known: broker {self._broker_id} runs alone",
             )
         return await self._answer(request)
+
+    async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
+        return broker_id == self._broker_id
+
+    def close(self) -> None:
+        """There are no connections."""
 
 
 class _Lane(Enum):
@@ -67,12 +102,14 @@ _LANES = {
 
 
 class NetworkPeers:
-    """A connection for each lane to each broker, made when it is needed."""
+    """A connection for each kind of request to each broker, made when it is needed."""
 
-    def __init__(self, broker_id: int, answer: Answer, locate: Locate) -> None:
+    def __init__(self, broker_id: int, answer: Answer, locate: Locate, guard: Guard = NO_GUARD) -> None:
+        """`guard`: TLS and SASL as a client of other brokers."""
         self._broker_id = broker_id
         self._answer = answer
         self._locate = locate
+        self._guard = guard
         self._connections: dict[tuple[int, _Lane], BrokerConnection] = {}
         self._opening: dict[tuple[int, _Lane], asyncio.Lock] = {}
 
@@ -88,6 +125,18 @@ class NetworkPeers:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
             ) from error
+
+    async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
+        """As it said when it was connected to: another version of it is another connection."""
+        if broker_id == self._broker_id:
+            return True
+        try:
+            connection = await self._connection(broker_id, _LANES.get(api_key, _Lane.OTHERS))
+        except ClientError as error:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
+            ) from error
+        return api_key in connection.versions
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -105,7 +154,7 @@ class NetworkPeers:
             if known is not None:
                 known.close()
             opened = await BrokerConnection.connect(
-                *address, f"{PEER_CLIENT_ID}{self._broker_id}", CONNECT_SECONDS
+                *address, f"{PEER_CLIENT_ID}{self._broker_id}", CONNECT_SECONDS, self._guard
             )
             self._connections[key] = opened
             return opened

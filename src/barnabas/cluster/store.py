@@ -1,4 +1,4 @@
-"""The metadata log as a seam: one writer appends entries, and whoever starts loads the image.
+"""The metadata log as a seam: one writer appends entries, and a broker that starts loads the image.
 
 `FileMetadataStore` keeps it in a folder of one node. A store over ZooKeeper has the same interface.
 `MemoryMetadataStore` is the twin for tests; it can be told to fail, and to be taken over by another.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from barnabas.cluster.deltas import Delta, apply, image_from_snapshot, snapshot_of
 from barnabas.cluster.frames import (
@@ -63,11 +63,11 @@ class MetadataStore(Protocol):
         ...
 
     async def head(self) -> int:
-        """The offset of the newest entry, whoever wrote it."""
+        """The offset of the newest entry of any writer."""
         ...
 
     def follow(self, on_entry: OnEntry) -> None:
-        """Tell every entry after the loaded image, in order and once, whoever wrote it."""
+        """Tell every entry after the loaded image, in order and once, from any writer."""
         ...
 
     @property
@@ -305,3 +305,29 @@ class MemoryMetadataStore:
 
     async def close(self) -> None:
         pass
+
+
+class SerialExecutor:
+    """Runs steps one after the other, in the order they were asked for.
+
+    A step that has begun runs to its end even if its caller is cancelled (a client that went away): an entry that
+    is in the log must also reach the image.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def run(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        task = asyncio.ensure_future(self._run_alone(step))
+        task.add_done_callback(_seen)
+        return await asyncio.shield(task)
+
+    async def _run_alone(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with self._lock:
+            return await step()
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """The caller gets the error; asyncio must not log it when the caller has gone."""
+    if not task.cancelled():
+        task.exception()

@@ -9,8 +9,11 @@ from typing import Any
 from barnabas.config import consistency
 from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_setting, suggestion
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
+from barnabas.config.sasl_settings import PER_LISTENER_SASL
 from barnabas.config.setting import ConfigError, Setting, Value
+from barnabas.config.tls_settings import PER_LISTENER_TLS
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
+from barnabas.config.unused_reasons import reason_without_effect
 from barnabas.config.unused_settings import is_without_effect_yet
 
 FALLBACKS: dict[str, tuple[Synonym, ...]] = {
@@ -20,10 +23,15 @@ FALLBACKS: dict[str, tuple[Synonym, ...]] = {
 }
 """Settings that a setting takes its value from when it is not set itself, in this order."""
 
+DEFAULTS_OF_A_NODE_ALONE = {"group.initial.rebalance.delay.ms": "0"}
+"""Where `zookeeper.connect` is not set. The properties that Kafka ships with say the same for one node."""
+
 CLUSTER_WIDE_ONLY = frozenset({"min.insync.replicas"})
 """What leaders and the controller must agree on: one broker cannot have a value of its own (KIP-966)."""
 
-PER_LISTENER = frozenset({"max.connections"})
+PER_LISTENER = (
+    frozenset({"max.connections", "max.connection.creation.rate"}) | PER_LISTENER_SASL | PER_LISTENER_TLS
+)
 """What `listener.name.<listener>.` may stand before."""
 
 
@@ -68,11 +76,22 @@ class BrokerConfig:
         mine, shared = _usable(per_broker, warnings), _usable(cluster_wide, warnings)
         return BrokerConfig(self.static, mine, shared, tuple(warnings))
 
+    def default_of(self, setting: Setting) -> str | None:
+        """The text of what is in force where nothing is set."""
+        alone = None if self["zookeeper.connect"] else DEFAULTS_OF_A_NODE_ALONE.get(setting.name)
+        return setting.default if alone is None else alone
+
     def __getitem__(self, name: str) -> Any:  # the type of a value depends on the setting
         return self._values[name]
 
     def get(self, name: str, default: Value = None) -> Any:
         return self._values.get(name, default)
+
+    def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
+        """The value of a setting for one listener, or for one of its mechanisms of SASL."""
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        names = (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}", name)
+        return next((self._values[each] for each in names if each in self._values), None)
 
     @property
     def overruled(self) -> dict[str, tuple[str, str]]:
@@ -146,7 +165,9 @@ def _check_names(properties: Mapping[str, str]) -> list[str]:
         if setting is None:
             raise ConfigError(f"Unknown configuration {name}{suggestion(name, {**BROKER, **UNUSED})}")
         if setting.name in UNUSED:
-            warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas")
+            reason = reason_without_effect(setting.name)
+            because = f": {reason}" if reason else ""
+            warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas{because}")
         elif is_without_effect_yet(setting.name):
             warnings.append(f"{name} has no effect in Barnabas yet")
         elif name.startswith(LISTENER_PREFIX) and setting.name not in PER_LISTENER:
@@ -167,14 +188,19 @@ def _usable(changes: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
 
 
 @cache
-def _defaults() -> Mapping[str, Value]:
-    """Parsed once: a change of one setting makes all of them anew."""
-    return {name: setting.default_value for name, setting in BROKER.items()}
+def _defaults(*, is_alone: bool) -> Mapping[str, Value]:
+    """Parsed once, because a change of one setting evaluates all of them again."""
+    own = DEFAULTS_OF_A_NODE_ALONE if is_alone else {}
+    return {
+        name: setting.parse(own[name]) if name in own else setting.default_value
+        for name, setting in BROKER.items()
+    }
 
 
 def _effective_values(texts: Mapping[str, str]) -> dict[str, Value]:
     given = {name: _parse(name, text) for name, text in texts.items()}
-    values = {**_defaults(), **{name: value for name, value in given.items() if name in BROKER}}
+    defaults = _defaults(is_alone=not given.get("zookeeper.connect"))
+    values = {**defaults, **{name: value for name, value in given.items() if name in BROKER}}
     for name, fallbacks in FALLBACKS.items():
         if name not in given:
             values[name] = _fallback(values[name], given, values, fallbacks)

@@ -33,8 +33,8 @@ IDENTITY_SETTINGS: tuple[Setting, ...] = (
     Setting("zookeeper.session.timeout.ms", Kind.INT, "6000",
             "A broker that ZooKeeper has not heard of for this long is dead to its cluster.", AtLeast(1)),
     Setting("zookeeper.set.acl", Kind.BOOLEAN, "false",
-            "Whether nodes in ZooKeeper may be changed only by whoever has the credentials of the broker that "
-            "made them. All brokers of a cluster must have the same credentials then."),
+            "Whether nodes in ZooKeeper may be changed only with the credentials of the broker that made "
+            "them. All brokers of a cluster must have the same credentials then."),
     Setting("barnabas.zookeeper.digest", Kind.PASSWORD, None,
             "USER:PASSWORD for ZooKeeper's digest scheme."),
     Setting("barnabas.zookeeper.sasl.mechanism", Kind.STRING, None,
@@ -104,9 +104,6 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             AtLeast(1)),
     Setting("barnabas.request.late.short.memory.ms", Kind.INT, "2000",
             "The same while others wait for memory: the slowest is closed first, until there is enough.", AtLeast(1)),
-    Setting("sasl.server.max.receive.size", Kind.INT, "524288",
-            "The largest request of a client that has not authenticated yet, on listeners where it has to.",
-            AtLeast(1)),
     # Kafka's default is no limit. Each connection costs a file descriptor, of which a process has few.
     Setting("max.connections", Kind.INT, "10000",
             "Connections that may be open at once; fewer when the process may not open that many files.",
@@ -126,24 +123,68 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     Setting("connections.max.idle.ms", Kind.LONG, "600000",
             "A connection that has been silent for this long is closed; a negative value keeps it."),
     Setting("barnabas.first.request.timeout.ms", Kind.INT, "30000",
-            "A new connection that has not sent a whole request after this time is closed.", AtLeast(1)),
+            "A new connection that has not sent a whole request after this time is closed, and one that has not "
+            "authenticated where it has to.", AtLeast(1)),
     Setting("barnabas.slow.request.ms", Kind.INT, "1000",
             "Requests that take longer than this, besides the time they asked to wait, are logged. 0 logs "
             "none.",
             AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("barnabas.request.max.elements", Kind.INT, "150000",
             "The elements that all arrays of one request may have together; enough to create 5,000 topics with "
-            "their settings, or to commit 50,000 offsets. Requests that cannot be served in parts (joining a "
-            "group, say) may have 10,000.", AtLeast(10_000), mode=_CLUSTER_WIDE),
+            "their settings, or to commit 50,000 offsets.", AtLeast(10_000), mode=_CLUSTER_WIDE),
+    # 10,000 hold the loop for some 30 ms.
+    Setting("barnabas.undivided.request.max.elements", Kind.INT, "10000",
+            "The same for requests that cannot be served in parts (joining a group, say): all other clients wait "
+            "while one of them is served.", AtLeast(1000), mode=_CLUSTER_WIDE),
     Setting("barnabas.heavy.request.max.bytes", Kind.INT, "16777216",
             "The longest request that has more than 1,000 elements, or that is longer than 1 MiB and no "
             "Produce.", AtLeast(1 << 20), mode=_CLUSTER_WIDE),
+    # A decoded request of 150,000 elements takes about 30 MB, and so does its answer.
+    Setting("barnabas.heavy.requests.at.once", Kind.INT, "2",
+            "Requests of more than 1,000 elements or 1 MiB that are served at the same time, and large answers to "
+            "small requests as many again. The others wait. Each takes up to 60 MB.", AtLeast(1)),
     Setting("barnabas.response.max.bytes", Kind.INT, "33554432",
             "The longest answer to a request of many elements or about many things, records not counted.",
             AtLeast(1 << 20), mode=_CLUSTER_WIDE),
+    Setting("barnabas.log.lines.max", Kind.INT, "10",
+            "Lines of one kind that clients can cause, such as refused requests, in 10 seconds of the broker's log. "
+            "More are counted. It holds for all brokers in the process.", AtLeast(1), mode=_CLUSTER_WIDE),
+    Setting("barnabas.log.line.max.characters", Kind.INT, "2000",
+            "The longest line of the broker's log; longer ones are cut in the middle. It holds for all brokers in "
+            "the process.", AtLeast(200), mode=_CLUSTER_WIDE),
+    # Ten times what a list of topics in a pattern usually has.
+    Setting("barnabas.regex.max.characters", Kind.INT, "4096",
+            "The longest regular expression that a client may send. It holds for all brokers in the process.",
+            AtLeast(1), mode=_CLUSTER_WIDE),
+    Setting("barnabas.regex.max.bytes", Kind.INT, "524288",
+            "The memory that a regular expression of a client may take, compiled. It holds for all brokers in the "
+            "process.", AtLeast(4096), mode=_CLUSTER_WIDE),
+    # RE2 matches 32 KB with the worst pattern of 800 instructions in 5 ms, with one of 1,600 in 300 ms.
+    Setting("barnabas.regex.max.instructions", Kind.INT, "800",
+            "The largest program of a regular expression that is matched with texts of any length (transactional ids, "
+            "properties of clients). It holds for all brokers in the process.", AtLeast(1), mode=_CLUSTER_WIDE),
     Setting("barnabas.metrics.listen", Kind.STRING, "",
-            "HOST:PORT where metrics and health are served over HTTP; empty for none.",
+            "HOST:PORT where metrics and health are served over HTTP; empty for none. Without HOST it is 127.0.0.1; "
+            "* is every address.",
             Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),
+    Setting("barnabas.metrics.users.file", Kind.STRING, "",
+            "A file with lines NAME:PASSWORD: who may read metrics (HTTP Basic). It is read again when it changes. "
+            "Without it and barnabas.metrics.tokens.file, everyone who reaches barnabas.metrics.listen may."),
+    Setting("barnabas.metrics.tokens.file", Kind.STRING, "",
+            "A file with a token in each line: who sends one of them may read metrics (HTTP Bearer). It is read again "
+            "when it changes."),
+    Setting("barnabas.metrics.tls.listener", Kind.STRING, "",
+            "The name of a listener with TLS whose key store and trust store barnabas.metrics.listen uses; empty: "
+            "metrics are served without TLS."),
+    Setting("barnabas.metrics.max.connections", Kind.INT, "32",
+            "Clients of barnabas.metrics.listen at once. The oldest is closed for a new one.", AtLeast(1)),
+    Setting("barnabas.metrics.max.large.answers", Kind.INT, "8",
+            "Answers of more than 64 KiB that are being sent by barnabas.metrics.listen at once. The oldest is cut off "
+            "for a new one.", AtLeast(1)),
+    Setting("barnabas.metrics.request.timeout.ms", Kind.INT, "5000",
+            "How long a client of barnabas.metrics.listen may take to send its request.", AtLeast(1)),
+    Setting("barnabas.metrics.answer.timeout.ms", Kind.INT, "20000",
+            "How long a client of barnabas.metrics.listen may take to read its answer.", AtLeast(1)),
     Setting("request.timeout.ms", Kind.INT, "30000",
             "How long this broker waits for another one's answer."),
 )  # fmt: skip

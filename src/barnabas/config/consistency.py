@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.config.refused_classes import check_classes
 from barnabas.config.setting import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
 
 
-SERVED_PROTOCOLS = ("PLAINTEXT",)
-
-
 def check(config: BrokerConfig) -> None:
     """Raises ConfigError about the first contradiction."""
-    _check_protection(config)
+    check_classes(config.static)
+    _check_revocation(config)
     _check_identity(config)
     _check_log_dirs(config)
     _check_times(config)
     _check_listeners(config)
     _check_replication(config)
+
+
+def _check_revocation(config: BrokerConfig) -> None:
+    """What asks for a check that nobody does must not be taken."""
+    for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+        if config.static.get(name, "").strip().lower() == "true":
+            raise ConfigError(
+                f"{name} is true, but Barnabas does not look whether a certificate is revoked: leave it out"
+            )
 
 
 def _check_identity(config: BrokerConfig) -> None:
@@ -32,27 +40,6 @@ def _check_identity(config: BrokerConfig) -> None:
     if config.node_id < 0:
         raise ConfigError(
             f"Invalid value {config.node_id} for configuration broker.id: Value must be at least 0"
-        )
-
-
-def _check_protection(config: BrokerConfig) -> None:
-    """Whoever asks for protection must not get a broker that is open to everybody."""
-    for spec in config.listeners:
-        if spec.security_protocol not in SERVED_PROTOCOLS:
-            raise ConfigError(
-                f"listeners has {spec}, but Barnabas does not speak {spec.security_protocol} yet: use PLAINTEXT "
-                "on a network that you trust, or put a proxy that speaks TLS in front"
-            )
-    between_brokers = config["security.inter.broker.protocol"]
-    if between_brokers not in SERVED_PROTOCOLS:
-        raise ConfigError(
-            f"security.inter.broker.protocol is {between_brokers}, which Barnabas does not speak yet: leave it out, "
-            "and let brokers talk over a network that you trust"
-        )
-    if config.static.get("authorizer.class.name", "").strip():
-        raise ConfigError(
-            "authorizer.class.name asks for ACLs, which Barnabas does not have yet: everybody who can connect "
-            "may do everything. Leave it out if that is what you want"
         )
 
 
@@ -76,6 +63,11 @@ def _check_listeners(config: BrokerConfig) -> None:
     if not names:
         raise ConfigError("listeners is empty: write for instance listeners=PLAINTEXT://127.0.0.1:9092")
     _check_advertised(config, names)
+    if config["barnabas.tls.auto"] and not any(spec.has_tls for spec in config.listeners):
+        raise ConfigError(
+            "barnabas.tls.auto (--tls auto) makes certificates, but none of the listeners speaks TLS: write for "
+            "instance listeners=SSL://0.0.0.0:9093, or SASL_SSL"
+        )
     if "inter.broker.listener.name" in config.static and "security.inter.broker.protocol" in config.static:
         raise ConfigError("Set only one of inter.broker.listener.name and security.inter.broker.protocol")
     if "inter.broker.listener.name" in config.static and config.inter_broker_listener_name not in names:
@@ -83,12 +75,23 @@ def _check_listeners(config: BrokerConfig) -> None:
             f"inter.broker.listener.name is {config.inter_broker_listener_name}, "
             f"which is none of the listeners: {', '.join(sorted(names))}"
         )
+    if "security.inter.broker.protocol" in config.static or config["zookeeper.connect"]:
+        _check_inter_broker_protocol(config, names)
     for name in config["barnabas.also.inter.broker.listeners"]:
         if name.upper() not in names:
             raise ConfigError(
                 f"barnabas.also.inter.broker.listeners has {name}, "
                 f"which is none of the listeners: {', '.join(sorted(names))}"
             )
+
+
+def _check_inter_broker_protocol(config: BrokerConfig, names: set[str]) -> None:
+    """A node alone that says nothing of it has no other broker to talk to."""
+    if config.inter_broker_listener_name not in names:
+        raise ConfigError(
+            f"security.inter.broker.protocol is {config['security.inter.broker.protocol']}, which none of the "
+            f"listeners speaks ({', '.join(sorted(names))}): add one, or name another in inter.broker.listener.name"
+        )
 
 
 def _check_advertised(config: BrokerConfig, names: set[str]) -> None:

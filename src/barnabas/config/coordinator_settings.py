@@ -31,24 +31,25 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer,streams",
             "The group protocols that are served.", ListOf("consumer", "classic", "share", "streams")),
     Setting("group.initial.rebalance.delay.ms", Kind.INT, "3000",
-            "How long a new classic group waits for more members before it is balanced."),
+            "How long a new classic group waits for more members before it is balanced. "
+            "0 by default on a node without ZooKeeper."),
     Setting("group.min.session.timeout.ms", Kind.INT, "6000",
             "The shortest session timeout that a classic member may ask for."),
     Setting("group.max.session.timeout.ms", Kind.INT, "1800000",
             "The longest session timeout that a classic member may ask for."),
     Setting("group.max.size", Kind.INT, str(MAX_INT), "Members that a classic group may have.", AtLeast(1)),
-    # Kafka has none of these three: what anybody may invent is bounded for all groups of a broker together.
+    # Kafka has none of these four: what anybody may invent is bounded for all groups of a broker together.
     Setting("barnabas.groups.max", Kind.INT, "100000",
             "Groups of every type that a broker may coordinate.", AtLeast(1)),
     Setting("barnabas.groups.max.members", Kind.INT, "100000",
             "Members that all groups of a broker may have together, those included that are about to join.",
             AtLeast(1)),
-    Setting("barnabas.group.max.subscriptions", Kind.INT, "200000",
-            "Topics that the different subscriptions of one consumer or share group may name together; members that "
-            "subscribe alike count once.", AtLeast(1)),
     Setting("barnabas.groups.max.bytes", Kind.LONG, "536870912",
             "Memory for what members of all groups have said (metadata, assignments, subscriptions, topologies), "
             "and, counted by itself, for committed offsets.", AtLeast(1)),
+    # 10,000 hold the loop for 30 ms; a record of 1 MiB holds the names of some 40,000.
+    Setting("barnabas.groups.max.subscribed.topics", Kind.INT, "10000",
+            "Topics that a member of a consumer or share group may subscribe to by name.", AtLeast(1)),
     Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
             "Assignors of consumer groups on this side; the first is the default.", ListOf("uniform", "range")),
     Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
@@ -78,6 +79,9 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             "The highest share.record.lock.duration.ms that a group may set.", Between(30000, 3600000)),
     Setting("group.streams.max.size", Kind.INT, str(MAX_INT),
             "Members that a streams group may have.", AtLeast(1)),
+    Setting("barnabas.streams.topology.description.max.bytes", Kind.INT, "131072",
+            "The longest description of a streams topology that is kept with its group (KIP-1331). 0: members are not "
+            "asked for one, as with a Kafka that has no plugin for it.", Between(0, 786432)),
     Setting("group.streams.max.standby.replicas", Kind.INT, "2",
             "The highest streams.num.standby.replicas that a group may set.", AtLeast(0)),
 )  # fmt: skip
@@ -241,6 +245,17 @@ SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             internal=True),
 )  # fmt: skip
 
+TELEMETRY_SETTINGS: tuple[Setting, ...] = (
+    Setting("telemetry.max.bytes", Kind.INT, "1048576",
+            "The largest metrics that a client may push at once, compressed or not.", AtLeast(1)),
+    Setting("barnabas.telemetry.max.decompressed.bytes", Kind.INT, "4194304",
+            "What the metrics of one push may decompress to.", AtLeast(1)),
+    Setting("barnabas.telemetry.max.clients", Kind.INT, "16384",
+            "Clients whose pushed metrics are kept; the one that was silent longest makes room.", AtLeast(1)),
+    Setting("barnabas.telemetry.max.series", Kind.INT, "10000",
+            "Series of all clients together that are kept and shown at /metrics; more are dropped.", AtLeast(1)),
+)  # fmt: skip
+
 COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     *OFFSET_SETTINGS,
     *GROUP_COORDINATOR_SETTINGS,
@@ -248,6 +263,7 @@ COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     *_group_bounds(),
     *TRANSACTION_SETTINGS,
     *SHARE_COORDINATOR_SETTINGS,
+    *TELEMETRY_SETTINGS,
 )
 
 CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (

@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
+from barnabas.config.audit_settings import AUDIT_SETTINGS
+from barnabas.config.authorization_settings import AUTHORIZATION_SETTINGS
 from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
 from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
 from barnabas.config.log_settings import LOG_SETTINGS
+from barnabas.config.oauth_settings import OAUTH_SETTINGS
+from barnabas.config.quota_settings import QUOTA_SETTINGS
 from barnabas.config.replication_settings import REPLICATION_SETTINGS
+from barnabas.config.sasl_settings import MECHANISMS, SASL_SETTINGS
 from barnabas.config.setting import Setting
+from barnabas.config.tls_settings import TLS_SETTINGS
+from barnabas.config.token_settings import TOKEN_SETTINGS
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.config.unused_settings import UNUSED_SETTINGS
 
@@ -38,10 +45,17 @@ BROKER: dict[str, Setting] = _by_name(
     (
         *IDENTITY_SETTINGS,
         *NETWORK_SETTINGS,
+        *SASL_SETTINGS,
+        *OAUTH_SETTINGS,
+        *TLS_SETTINGS,
         *TOPIC_MANAGEMENT_SETTINGS,
         *LOG_SETTINGS,
         *REPLICATION_SETTINGS,
         *COORDINATOR_SETTINGS,
+        *AUTHORIZATION_SETTINGS,
+        *AUDIT_SETTINGS,
+        *QUOTA_SETTINGS,
+        *TOKEN_SETTINGS,
     )
 )
 TOPIC: dict[str, Setting] = _by_name(TOPIC_SETTINGS)
@@ -63,15 +77,19 @@ def broker_setting(name: str) -> Setting | None:
     """The setting behind a name, `listener.name.<listener>.` before it or not; unused ones too."""
     setting = BROKER.get(name) or UNUSED.get(name)
     if setting is None and name.startswith(LISTENER_PREFIX):
-        return broker_setting(_without_listener(name))
+        return broker_setting(base_name(name))
     return setting
 
 
-def _without_listener(name: str) -> str:
+def base_name(name: str) -> str:
+    """The name without the listener, and the mechanism, that it is for."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
     # SASL settings have the mechanism in front: listener.name.<listener>.<mechanism>.sasl.jaas.config
     rest = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
     mechanism, _, setting = rest.partition(".")
-    return setting if setting.startswith("sasl.") and mechanism != "sasl" else rest
+    is_for_one = setting.startswith("sasl.") and mechanism != "sasl"
+    return setting if is_for_one or mechanism.upper() in MECHANISMS else rest
 
 
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:

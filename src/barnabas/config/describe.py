@@ -122,7 +122,7 @@ def describe_all_brokers(config: BrokerConfig) -> list[Entry]:
 def _broker_entry(config: BrokerConfig, setting: Setting) -> Entry:
     name = setting.name
     names = [name, *(synonym.name for synonym in FALLBACKS.get(name, ()))]
-    own = next((layer[name] for layer in _layers(config) if name in layer), setting.default)
+    own = next((layer[name] for layer in _layers(config) if name in layer), config.default_of(setting))
     value = str(config.node_id) if name in ("node.id", "broker.id") else _shown(setting, own)
     entry = _entry(setting, value, tuple(_broker_synonyms(config, names)))
     return entry._replace(read_only=setting.mode is Mode.READ_ONLY)
@@ -145,7 +145,7 @@ def _broker_synonyms(config: BrokerConfig, names: Iterable[str]) -> tuple[Synony
         if setting.name in layer
     ]
     defaults = [
-        Synonym(setting.name, setting.default, Source.DEFAULT)
+        Synonym(setting.name, config.default_of(setting), Source.DEFAULT)
         for setting in settings
         if setting.default is not None and setting.name not in UNUSED
     ]

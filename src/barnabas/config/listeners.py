@@ -20,6 +20,10 @@ class ListenerSpec(NamedTuple):
     port: int
     security_protocol: str
 
+    @property
+    def has_tls(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"

@@ -65,6 +65,11 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.disk.reserve.bytes", Kind.LONG, "134217728",
             "Appends are refused while a data folder's disk has less free space than this, so that there is "
             "room to stop and to clean up in order. 0 turns it off.", AtLeast(0)),
+    # A write into the page cache takes microseconds. Ten times what a loop is allowed to be held up.
+    Setting("barnabas.log.dir.slow.write.ms", Kind.INT, "100",
+            "A data folder is slow when several writes to it took longer than this. A thread writes to it then, until "
+            "it is fast again, so that the other folders and all connections are served meanwhile. 0 turns it off.",
+            AtLeast(0)),
 )  # fmt: skip
 
 

@@ -4,61 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import TOPIC
-from barnabas.config.setting import MAX_LONG, Value
+from barnabas.config.setting import Value
 from barnabas.config.topic_settings import TOPIC_SYNONYMS
 
-_WEEK_MS = 7 * 24 * 3600 * 1000
+C = TypeVar("C")
+
+
+def _with_declared_defaults(config: type[C]) -> type[C]:
+    """Give each field the default of the setting that it is named like."""
+    for field in config.__annotations__:
+        default: Any = TOPIC[field.replace("_", ".")].default_value
+        setattr(config, field, frozenset(default) if field == "cleanup_policy" else default)
+    return config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@_with_declared_defaults
 class LogConfig:
     """Fields are named like topic settings, with underscores. What they mean is in `topic_settings`.
 
-    The defaults are Kafka's, so that a test of the log needs to name only what it is about; a test compares
-    them with the declarations.
+    The defaults are those declared there, so that a test of the log names only what it is about.
     """
 
-    cleanup_policy: frozenset[str] = frozenset(("delete",))
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
-    delete_retention_ms: int = 24 * 3600 * 1000
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = MAX_LONG
-    flush_ms: int = MAX_LONG
-    follower_replication_throttled_replicas: tuple[str, ...] = ()
-    index_interval_bytes: int = 4096
-    leader_replication_throttled_replicas: tuple[str, ...] = ()
-    local_retention_bytes: int = -2
-    local_retention_ms: int = -2
-    max_compaction_lag_ms: int = MAX_LONG
-    max_message_bytes: int = 1024 * 1024 + 12
-    message_timestamp_after_max_ms: int = 3600 * 1000
-    message_timestamp_before_max_ms: int = MAX_LONG
-    message_timestamp_type: str = "CreateTime"
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
-    remote_log_copy_disable: bool = False
-    remote_log_delete_on_disable: bool = False
-    remote_storage_enable: bool = False
-    retention_bytes: int = -1
-    retention_ms: int = _WEEK_MS
-    segment_bytes: int = 1024 * 1024 * 1024
-    segment_index_bytes: int = 10 * 1024 * 1024
-    segment_jitter_ms: int = 0
-    segment_ms: int = _WEEK_MS
-    unclean_leader_election_enable: bool = False
-    errors_deadletterqueue_group_enable: bool = False
-    barnabas_delay_enable: bool = False
-    barnabas_validate_records: str = "batch"
-    barnabas_validate_max_bytes: int = 32 * 1024 * 1024
-    barnabas_validate_max_headers: int = 10_000
+    cleanup_policy: frozenset[str]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    index_interval_bytes: int
+    leader_replication_throttled_replicas: tuple[str, ...]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+    errors_deadletterqueue_group_enable: bool
+    barnabas_delay_enable: bool
+    barnabas_validate_records: str
+    barnabas_validate_max_bytes: int
+    barnabas_validate_max_headers: int
+    barnabas_validate_max_blocks: int
 
     @property
     def compacted(self) -> bool:
@@ -74,17 +84,11 @@ _FIELD_OF_SETTING = {name: field for field, name in _SETTING_OF_FIELD.items()}
 _BROKERS_SETTING = {
     field: TOPIC_SYNONYMS[name][0].name for field, name in _SETTING_OF_FIELD.items() if name in TOPIC_SYNONYMS
 }
-_ONLY_OF_TOPICS = {
-    field: TOPIC[name].default_value
-    for field, name in _SETTING_OF_FIELD.items()
-    if name not in TOPIC_SYNONYMS
-}
 
 
 def topic_log_config(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
     """What is in force for a topic with these settings of its own; raises ConfigError when one is wrong."""
     given: dict[str, Value] = {field: broker_config[name] for field, name in _BROKERS_SETTING.items()}
-    given |= _ONLY_OF_TOPICS
     for name, text in overrides.items():
         if (field := _FIELD_OF_SETTING.get(name)) is not None:
             given[field] = TOPIC[name].parse(text)

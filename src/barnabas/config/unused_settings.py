@@ -9,10 +9,8 @@ from __future__ import annotations
 from barnabas.config.setting import Kind, Mode, Setting
 
 _SECRET = """
-    delegation.token.secret.key password.encoder.old.secret password.encoder.secret sasl.jaas.config
-    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.client.credentials.client.secret
-    ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
-    ssl.truststore.certificates ssl.truststore.password
+    password.encoder.old.secret password.encoder.secret
+    sasl.oauthbearer.assertion.private.key.passphrase
     zookeeper.ssl.truststore.password
 """
 
@@ -28,32 +26,28 @@ _CLUSTER_WIDE = """
 """
 
 _PER_BROKER = """
-    principal.builder.class sasl.enabled.mechanisms sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
-    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    principal.builder.class sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
     sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol
-    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
-    ssl.engine.factory.class ssl.keymanager.algorithm ssl.keystore.location ssl.keystore.type ssl.protocol
-    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location
-    ssl.truststore.type
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
+    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 """
 
 _READ_ONLY = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+    alter.log.dirs.replication.quota.window.size.seconds
     broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
-    connection.failed.authentication.delay.ms connections.max.reauth.ms
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
     controller.quorum.append.linger.ms controller.quorum.auto.join.enable
     controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
     controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
     controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
-    create.topic.policy.class.name delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+    controller.socket.timeout.ms
+    create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.threads
@@ -65,8 +59,8 @@ _READ_ONLY = """
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
     metrics.sample.window.ms num.replica.alter.log.dirs.threads offsets.load.buffer.size process.roles
-    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
-    quota.window.size.seconds remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
+    producer.purgatory.purge.interval.requests queued.max.requests
+    remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
     remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
     remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
     remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
@@ -84,20 +78,16 @@ _READ_ONLY = """
     sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
     sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
     sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
-    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-    sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class
-    sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
+    sasl.oauthbearer.assertion.template.file
+    sasl.oauthbearer.jwt.retriever.class
+    sasl.oauthbearer.jwt.validator.class
+    sasl.server.callback.handler.class
     security.providers server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
     share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
     share.coordinator.threads
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
-    ssl.principal.mapping.rules telemetry.max.bytes transaction.state.log.load.buffer.size
+    socket.connection.setup.timeout.ms transaction.state.log.load.buffer.size
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
 """
 

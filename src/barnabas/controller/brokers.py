@@ -14,15 +14,24 @@ from barnabas.cluster.deltas import (
     Delta,
     FeatureFinalized,
     PartitionChanged,
+    ProducerIdsAllocated,
 )
 from barnabas.cluster.image import BrokerState, Endpoint, MetadataImage, PartitionState, TopicState
-from barnabas.controller.changes import change_all, election_for
-from barnabas.controller.decision import Decided
+from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.features import check_supported
-from barnabas.controller.partitions import Election, Step, is_unclean, next_state
-from barnabas.controller.policy import Policy
+from barnabas.controller.isr import check_broker_epoch
+from barnabas.controller.partitions import (
+    Election,
+    Transition,
+    change_all,
+    election_for,
+    is_unclean,
+    next_state,
+)
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import Uuid
+
+PRODUCER_ID_BLOCK_SIZE = 1000  # Kafka's own (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +77,24 @@ def fence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]
 
 
 def unfence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]:
-    """The broker is back: it may lead what nobody else can."""
+    """The broker is back: it may lead what no other broker can."""
     broker = msgspec.structs.replace(_known(image, broker_id), fenced=False, shutting_down=False)
 
     def can_lead(other: int) -> bool:
         return other == broker_id or image.can_lead(other)
 
-    def step_for(topic: TopicState, partition: PartitionState) -> Step | None:
+    def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if partition.leader >= 0 or broker_id not in partition.replicas:
             return None
         min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
-        return Step(can_lead, min_isr, election_for(image, policy, topic.name))
+        return Transition(can_lead, min_isr, election_for(image, policy, topic.name))
 
-    return [BrokerStored(broker), *change_all(image, step_for)], None
+    return [BrokerStored(broker), *change_all(image, transition_of)], None
 
 
 def begin_shutdown(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[int]:
     """Hand over what the broker leads before it stops, and wait for it nowhere any more; the number of partitions
-    nobody can take over."""
+    no other broker can lead."""
     broker = _known(image, broker_id)
     stored = BrokerStored(msgspec.structs.replace(broker, shutting_down=True))
     without_heir = sum(
@@ -100,11 +109,11 @@ def lose_replicas(
 ) -> Decided[None]:
     """A disk of the broker has failed: what lay there is led by others, and the broker is in sync with none of it."""
 
-    def step_for(topic: TopicState, index: int, partition: PartitionState) -> Step | None:
+    def transition_of(topic: TopicState, index: int, partition: PartitionState) -> Transition | None:
         known = broker_id in (*partition.isr, *partition.elr, partition.leader)
         if (topic.topic_id, index) not in places or not known:
             return None
-        return Step(
+        return Transition(
             lambda other: other != broker_id and image.can_lead(other),
             policy.min_isr(image, topic.name, len(partition.replicas)),
             election_for(image, policy, topic.name),
@@ -113,7 +122,7 @@ def lose_replicas(
 
     deltas: list[Delta] = []
     for topic, index, partition in image.partitions():
-        step = step_for(topic, index, partition)
+        step = transition_of(topic, index, partition)
         if step is not None and (state := next_state(partition, step)) is not partition:
             deltas.append(PartitionChanged(topic.topic_id, index, state, is_unclean(partition, state)))
     return deltas, None
@@ -171,18 +180,18 @@ def _after_restart(
     clean: bool,
     policy: Policy,
 ) -> tuple[PartitionState, bool]:
-    """The state, and whether whoever leads then may lack what was acknowledged."""
+    """The state, and whether the leader may then lack what was acknowledged."""
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
     state = partition
     if not clean:
-        # First as if it had gone for good: whoever has everything takes over.
-        others = Step(
+        # First as if it had gone for good: a replica that has everything takes over.
+        others = Transition(
             lambda other: other != broker_id and image.can_lead(other),
             min_isr,
             stopped_uncleanly=(broker_id,),
         )
         state = next_state(state, others)
-    step = Step(
+    step = Transition(
         lambda other: other == broker_id or image.can_lead(other),
         min_isr,
         election_for(image, policy, topic.name),
@@ -206,34 +215,34 @@ def _one_epoch_up(before: PartitionState, after: PartitionState) -> PartitionSta
 
 
 def _without_broker(image: MetadataImage, broker_id: int, policy: Policy) -> Iterator[PartitionChanged]:
-    def step_for(topic: TopicState, partition: PartitionState) -> Step | None:
+    def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if broker_id not in partition.isr and partition.leader != broker_id:
             return None
-        return Step(
+        return Transition(
             lambda other: other != broker_id and image.can_lead(other),
             policy.min_isr(image, topic.name, len(partition.replicas)),
             election_for(image, policy, topic.name),
             isr=tuple(member for member in partition.isr if member != broker_id),
         )
 
-    return change_all(image, step_for)
+    return change_all(image, transition_of)
 
 
 def _handed_over(image: MetadataImage, broker_id: int, policy: Policy) -> Iterator[PartitionChanged]:
     """It leaves every ISR as well, before it ceases to fetch: else what is committed would wait until its session has
     ended and a controller, perhaps a new one, has noticed. A partition without an heir is served until the very end."""
 
-    def step_for(topic: TopicState, partition: PartitionState) -> Step | None:
+    def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if broker_id not in partition.isr or not _has_heir(image, partition, broker_id):
             return None
-        return Step(
+        return Transition(
             lambda other: other != broker_id and image.can_lead(other),
             policy.min_isr(image, topic.name, len(partition.replicas)),
             Election.ONLINE,
             isr=tuple(member for member in partition.isr if member != broker_id),
         )
 
-    return change_all(image, step_for)
+    return change_all(image, transition_of)
 
 
 def _has_heir(image: MetadataImage, partition: PartitionState, broker_id: int) -> bool:
@@ -245,3 +254,10 @@ def _known(image: MetadataImage, broker_id: int) -> BrokerState:
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} must register first")
     return broker
+
+
+def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decided[range]:
+    """A block of ids that no other broker has or will ever get; the broker gives them out without asking again."""
+    check_broker_epoch(image, broker_id, broker_epoch)
+    block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
+    return [ProducerIdsAllocated(block.stop)], block

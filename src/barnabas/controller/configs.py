@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta
+from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
-from barnabas.controller.decision import Decided
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -44,6 +44,8 @@ class ConfigRules:
     most_invented: int = MAX_INT
     """How many groups and client metrics may have settings: unlike topics and brokers, they need not exist."""
 
+
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 INVENTED = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 
@@ -100,10 +102,11 @@ def _change(
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
                     f"as many groups and client metrics have settings as barnabas.configs.max.resources allows "
-                    f"({rules.most_invented}): take away those that nobody needs",
+                    f"({rules.most_invented}): remove those that are not needed",
                 )
             values = target(resource)
             rules.check(resource, values)
+            _check_dead_letters(image, resource, values)
             _check_permanent(image, resource, values, rules)
         except KafkaError as error:
             results[resource] = error
@@ -139,6 +142,18 @@ def _check_permanent(
                 f"Cluster-level {name} cannot be removed: the leaders and the controller must agree on it. "
                 "Set it to the value it shall have.",
             )
+
+
+def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
+    """Below the level, a group that has a topic for dead letters keeps it or takes another; none gets its first."""
+    if resource.type != ResourceType.GROUP or not values.get(DEAD_LETTER_TOPIC):
+        return
+    has_one = bool(image.configs.get(resource, {}).get(DEAD_LETTER_TOPIC))
+    if not has_one and image.features.get(SHARE_VERSION, 0) < DEAD_LETTERS_LEVEL:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{DEAD_LETTER_TOPIC} needs {SHARE_VERSION}={DEAD_LETTERS_LEVEL}: finalize it with kafka-features",
+        )
 
 
 def _check_exists(image: MetadataImage, resource: Resource) -> None:

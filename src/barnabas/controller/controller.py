@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
+from barnabas.cluster.features import in_terms_of
 from barnabas.cluster.following import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.levels import in_terms_of
-from barnabas.cluster.store import MetadataStore, StaleControllerError
-from barnabas.cluster.turns import Turns
+from barnabas.cluster.store import MetadataStore, SerialExecutor, StaleControllerError
 from barnabas.controller.decision import Decision
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
@@ -26,7 +25,7 @@ class Controller:
 
     Every broker has one; it decides only from `take_over` to `resign`. A decision that is in the log has been
     applied on this broker, and every `on_commit` callback has acted on it, before its result is returned:
-    whoever awaited `submit` finds the broker acting on it.
+    after `submit` the broker acts on it.
     """
 
     def __init__(self, store: MetadataStore, node_id: int, metadata: MetadataFollower | None = None) -> None:
@@ -37,7 +36,7 @@ class Controller:
         self._epoch = NOT_ELECTED
         self._wanted = NOT_ELECTED
         self._in_doubt = False
-        self._turns = Turns()
+        self._writes = SerialExecutor()
 
     @property
     def image(self) -> MetadataImage:
@@ -58,12 +57,12 @@ class Controller:
         """A decision that is being stored is finished; one that waits to hear of itself waits no longer."""
         self.resign()
         self.metadata.stop()
-        await self._turns.run(self._store.close)
+        await self._writes.run(self._store.close)
 
     async def take_over(self, epoch: int) -> None:
         """This broker was elected: catch up with the log, and say so in it."""
         self._wanted = epoch
-        await self._turns.run(lambda: self._take_over(epoch))
+        await self._writes.run(lambda: self._take_over(epoch))
 
     async def _take_over(self, epoch: int) -> None:
         await self._catch_up()
@@ -77,17 +76,17 @@ class Controller:
             raise
 
     def resign(self) -> None:
-        """Somebody else is the controller, or nobody: decide nothing more."""
+        """Another broker is the controller, or none: decide nothing more."""
         self._epoch = self._wanted = NOT_ELECTED
 
     async def submit(self, decision: Decision[T], *, refusals_count: bool = False) -> T:
         """Decide on the newest image, store what was decided, and return the result.
 
         Whatever the decision raises reaches the caller and changes nothing. A decision that stores nothing comes from
-        somebody who may have been replaced without knowing; where the caller acts on it (`refusals_count`), the store
-        is asked whether the image was the newest.
+        a controller that may have been replaced without knowing; where the caller acts on it (`refusals_count`), the
+        store is asked whether the image was the newest.
         """
-        return await self._turns.run(lambda: self._decide(decision, refusals_count))
+        return await self._writes.run(lambda: self._decide(decision, refusals_count))
 
     async def _decide(self, decision: Decision[T], refusals_count: bool) -> T:
         if not self.is_active:
@@ -104,7 +103,7 @@ class Controller:
     async def _check_image(self) -> None:
         if await self._store.head() != self.image.offset:
             self._in_doubt = True
-            raise StaleControllerError("somebody else has decided since")
+            raise StaleControllerError("another controller has decided since")
 
     async def _catch_up(self) -> None:
         await self.metadata.reached(await self._store.head())
@@ -117,7 +116,7 @@ class Controller:
         try:
             offset = await self._store.append(self.image.offset, self._epoch, deltas)
         except KafkaError:
-            # It may be in the log all the same, or somebody else's entry is: look before the next decision.
+            # It may be in the log all the same, or another controller's entry is: look before the next decision.
             self._in_doubt = True
             raise
         image = await self.metadata.reached(offset)

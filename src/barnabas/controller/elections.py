@@ -1,4 +1,4 @@
-"""ElectLeaders: somebody asks for another leader of a partition."""
+"""Elections that are asked for (ElectLeaders), and those that bring preferred leaders back."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
-from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Election, Step, is_unclean, next_state
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.partitions import Election, Transition, is_unclean, next_state
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
@@ -22,6 +21,9 @@ _NOT_ELECTED = {
         "Eligible topic partition leaders are not available.",
     ),
 }
+
+# So many partitions move at once: a broker that came back must not get thousands in one entry of the log.
+BALANCED_AT_ONCE = 1000
 
 
 def elect_leaders(
@@ -69,7 +71,7 @@ def _elect(
     if not _election_needed(partition, election):
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
-    state = next_state(partition, Step(image.can_lead, min_isr, election))
+    state = next_state(partition, Transition(image.can_lead, min_isr, election))
     if state.leader in (partition.leader, NO_LEADER):
         raise KafkaError(*_NOT_ELECTED[election])
     return PartitionChanged(topic.topic_id, wanted.partition, state, is_unclean(partition, state))
@@ -79,3 +81,16 @@ def _election_needed(partition: PartitionState, election: Election) -> bool:
     if election is Election.PREFERRED:
         return partition.leader != partition.preferred_leader
     return partition.leader == NO_LEADER
+
+
+def balance_leaders(image: MetadataImage, policy: Policy) -> Decided[int]:
+    """How many partitions got their preferred leader back. Those whose preferred replica is down or behind stay."""
+    wanted = [
+        TopicPartition(topic.name, index)
+        for topic, index, partition in image.partitions()
+        if partition.leader != partition.preferred_leader
+        and partition.preferred_leader in partition.isr
+        and image.can_lead(partition.preferred_leader)
+    ][:BALANCED_AT_ONCE]
+    deltas, _ = elect_leaders(image, wanted, Election.PREFERRED, policy)
+    return deltas, len(deltas)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.cluster.deltas import FeatureFinalized
+from barnabas.cluster.features import METADATA_VERSION, level_of
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.levels import METADATA_VERSION, level_of
 from barnabas.controller.decision import Decided
 from barnabas.errors import ErrorCode, KafkaError
 

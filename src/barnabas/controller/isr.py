@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Step, next_state
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.partitions import Transition, next_state
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import Uuid
 
@@ -18,7 +17,7 @@ ANY_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class IsrProposal:
+class ProposedIsr:
     """The ISR a leader wants, as (broker id, broker epoch), and the state it wants to change."""
 
     topic_id: Uuid
@@ -32,7 +31,7 @@ def alter_isr(
     image: MetadataImage,
     broker_id: int,
     broker_epoch: int,
-    proposals: Sequence[IsrProposal],
+    proposals: Sequence[ProposedIsr],
     policy: Policy,
 ) -> Decided[list[PartitionState | KafkaError]]:
     """The new state of each partition, in the order of the proposals."""
@@ -60,7 +59,7 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) 
         )
 
 
-def _accepted(image: MetadataImage, broker_id: int, proposal: IsrProposal, policy: Policy) -> PartitionState:
+def _accepted(image: MetadataImage, broker_id: int, proposal: ProposedIsr, policy: Policy) -> PartitionState:
     topic = image.topic_by_id(proposal.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -71,10 +70,10 @@ def _accepted(image: MetadataImage, broker_id: int, proposal: IsrProposal, polic
     isr = tuple(member for member, _ in proposal.isr)
     _check_members(image, partition, proposal)
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
-    return next_state(partition, Step(image.can_lead, min_isr, isr=isr))
+    return next_state(partition, Transition(image.can_lead, min_isr, isr=isr))
 
 
-def _check_epochs(partition: PartitionState, broker_id: int, proposal: IsrProposal) -> None:
+def _check_epochs(partition: PartitionState, broker_id: int, proposal: ProposedIsr) -> None:
     if proposal.leader_epoch > partition.leader_epoch or proposal.partition_epoch > partition.partition_epoch:
         # The broker knows more than this controller: a newer one must be at work.
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -86,7 +85,7 @@ def _check_epochs(partition: PartitionState, broker_id: int, proposal: IsrPropos
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
 
 
-def _check_members(image: MetadataImage, partition: PartitionState, proposal: IsrProposal) -> None:
+def _check_members(image: MetadataImage, partition: PartitionState, proposal: ProposedIsr) -> None:
     members = [member for member, _ in proposal.isr]
     if len(set(members)) != len(members) or not set(members) <= set(partition.replicas):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an ISR holds assigned replicas, each once")

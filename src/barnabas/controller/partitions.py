@@ -12,13 +12,15 @@ Kafka's rules with eligible leader replicas (KIP-966):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
 
-from barnabas.cluster.image import NO_LEADER, PartitionState
+from barnabas.cluster.deltas import PartitionChanged
+from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+from barnabas.controller.decision import Policy
 
 
 class Election(IntEnum):
@@ -30,7 +32,7 @@ class Election(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """What happens to a partition; what is None stays as it is.
 
     `can_lead` says which brokers are up. `bump_leader_epoch` asks for a new epoch with the same leader.
@@ -47,7 +49,7 @@ class Step:
     bump_leader_epoch: bool = False
 
 
-def next_state(partition: PartitionState, step: Step) -> PartitionState:
+def next_state(partition: PartitionState, step: Transition) -> PartitionState:
     """The state after the step; the very same one when nothing changes."""
     target = _with_elr(partition, _finish_reassignment(_wanted(partition, step)), step)
     elected = _elect(partition, target, step)
@@ -64,7 +66,23 @@ def is_unclean(before: PartitionState, after: PartitionState) -> bool:
     return after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
 
 
-def _wanted(partition: PartitionState, step: Step) -> PartitionState:
+TransitionOf = Callable[[TopicState, PartitionState], Transition | None]
+
+
+def change_all(image: MetadataImage, transition_of: TransitionOf) -> Iterator[PartitionChanged]:
+    """Every partition takes the step given for it; those without a step, or unmoved by it, give no delta."""
+    for topic, index, partition in image.partitions():
+        step = transition_of(topic, partition)
+        if step is not None and (state := next_state(partition, step)) is not partition:
+            yield PartitionChanged(topic.topic_id, index, state, is_unclean(partition, state))
+
+
+def election_for(image: MetadataImage, policy: Policy, topic: str) -> Election:
+    """What may happen without being asked for: an unclean election only where a topic allows it."""
+    return Election.UNCLEAN if policy.unclean_election_allowed(image, topic) else Election.ONLINE
+
+
+def _wanted(partition: PartitionState, step: Transition) -> PartitionState:
     isr = partition.isr if step.isr is None else step.isr
     return msgspec.structs.replace(
         partition,
@@ -88,7 +106,7 @@ def _finish_reassignment(target: PartitionState) -> PartitionState:
     )
 
 
-def _with_elr(partition: PartitionState, target: PartitionState, step: Step) -> PartitionState:
+def _with_elr(partition: PartitionState, target: PartitionState, step: Transition) -> PartitionState:
     if len(target.isr) >= min(step.min_isr, len(target.replicas)):
         return msgspec.structs.replace(target, elr=(), last_known_elr=())
     candidates = dict.fromkeys((*partition.elr, *partition.isr))
@@ -100,18 +118,18 @@ def _with_elr(partition: PartitionState, target: PartitionState, step: Step) -> 
     return msgspec.structs.replace(target, elr=elr)
 
 
-def _elect(partition: PartitionState, target: PartitionState, step: Step) -> PartitionState:
+def _elect(partition: PartitionState, target: PartitionState, step: Transition) -> PartitionState:
     leader = _clean_leader(target, step)
     if leader is not None:
         return _led_cleanly(target, leader, step)
     leader = _unclean_leader(target, step)
     if leader is not None:
-        # Records may be lost here; nobody but the new leader can be said to have what it has.
+        # Records may be lost here; only the new leader is known to have what it has.
         return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=())
     return _leaderless(partition, target)
 
 
-def _clean_leader(target: PartitionState, step: Step) -> int | None:
+def _clean_leader(target: PartitionState, step: Transition) -> int | None:
     first_choice = target.preferred_leader if step.election is Election.PREFERRED else target.leader
     eligible = target.isr or target.elr
     for broker in (first_choice, target.leader, *target.replicas):
@@ -120,15 +138,15 @@ def _clean_leader(target: PartitionState, step: Step) -> int | None:
     return None
 
 
-def _led_cleanly(target: PartitionState, leader: int, step: Step) -> PartitionState:
+def _led_cleanly(target: PartitionState, leader: int, step: Transition) -> PartitionState:
     if leader in target.isr:
         return msgspec.structs.replace(target, leader=leader, last_known_elr=())
-    # The minimum may have been lowered to 1 while nobody led: then this leader commits alone.
+    # The minimum may have been lowered to 1 while there was no leader: then this leader commits alone.
     elr = _without(target.elr, (leader,)) if step.min_isr > 1 else ()
     return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=elr, last_known_elr=())
 
 
-def _unclean_leader(target: PartitionState, step: Step) -> int | None:
+def _unclean_leader(target: PartitionState, step: Transition) -> int | None:
     if not target.isr and not target.elr and len(target.last_known_elr) == 1:
         last_known = target.last_known_elr[0]
         if last_known in target.replicas and step.can_lead(last_known):

@@ -8,10 +8,8 @@ from typing import TypeAlias
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.controller.assignments import check_assignment
-from barnabas.controller.changes import election_for
-from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Step, is_unclean, next_state
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.partitions import Transition, election_for, is_unclean, next_state
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
@@ -75,7 +73,7 @@ def _step(
     target: Target,
     policy: Policy,
     allow_factor_change: bool,
-) -> Step:
+) -> Transition:
     if target is None:
         return _cancellation(image, topic, partition, policy)
     _check_target(image, partition, target, allow_factor_change)
@@ -96,12 +94,12 @@ def _check_target(
 
 def _move(
     image: MetadataImage, topic: TopicState, partition: PartitionState, target: Sequence[int], policy: Policy
-) -> Step:
+) -> Transition:
     # A move that replaces one under way starts from where the partition was before that one.
     current = _settled_replicas(partition)
     removing = tuple(broker for broker in partition.replicas if broker not in target)
     adding = tuple(broker for broker in target if broker not in current)
-    return Step(
+    return Transition(
         image.can_lead,
         policy.min_isr(image, topic.name, len(target)),
         election_for(image, policy, topic.name),
@@ -111,7 +109,9 @@ def _move(
     )
 
 
-def _cancellation(image: MetadataImage, topic: TopicState, partition: PartitionState, policy: Policy) -> Step:
+def _cancellation(
+    image: MetadataImage, topic: TopicState, partition: PartitionState, policy: Policy
+) -> Transition:
     if not partition.being_reassigned:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = _settled_replicas(partition)
@@ -121,7 +121,7 @@ def _cancellation(image: MetadataImage, topic: TopicState, partition: PartitionS
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The reassignment cannot be called off: none of the replicas it started from is in sync.",
         )
-    return Step(
+    return Transition(
         image.can_lead,
         policy.min_isr(image, topic.name, len(replicas)),
         election_for(image, policy, topic.name),

@@ -1,12 +1,12 @@
 """What a changed setting does to partitions at once.
 
 min.insync.replicas: the ELR holds only while nothing is committed without its members, that is while the ISR is smaller
-than the minimum. Where a lowered minimum lets the leader commit with those it has, nobody else is eligible any more.
+than the minimum. Where a lowered minimum lets the leader commit with those it has, no other is eligible any more.
 Kafka empties the ELR of every partition that the setting concerns; here it stays where still nothing can be committed,
 so that a partition without a leader is not lost for good by a change that was meant to help it.
 
-unclean.leader.election.enable: where nobody leads and somebody is up, an election that is allowed now is held now. It
-would not be held otherwise before the next broker registers.
+unclean.leader.election.enable: where there is no leader and a replica is up, an election that is now allowed is held.
+Otherwise it would not be held before the next broker registers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType, TopicState
-from barnabas.controller.changes import change_all, election_for
-from barnabas.controller.decision import Decided
-from barnabas.controller.partitions import Step
-from barnabas.controller.policy import Policy
+from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.partitions import Transition, change_all, election_for
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
@@ -38,24 +36,24 @@ def follow_settings(
     topics = {delta.resource_name for delta in decisive if delta.resource_type == ResourceType.TOPIC}
     after = apply(image, decisive)
 
-    def step_for(topic: TopicState, partition: PartitionState) -> Step | None:
+    def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if not everywhere and topic.name not in topics:
             return None
-        return Step(
-            # A leader that is about to stop goes on until somebody can take over.
+        return Transition(
+            # A leader that is about to stop goes on until another broker can take over.
             lambda broker: broker == partition.leader or image.can_lead(broker),
             policy.min_isr(after, topic.name, len(partition.replicas)),
             election_for(after, policy, topic.name),
         )
 
-    return change_all(image, step_for)
+    return change_all(image, transition_of)
 
 
 def settle_min_isr(image: MetadataImage, policy: Policy, *, is_alone: bool) -> Decided[None]:
-    """One minimum for whoever leads and for whoever decides: what the founder's properties say becomes a setting of
+    """One minimum for leaders and for the controller: what the founder's properties say becomes a setting of
     the cluster, and what was set for single brokers, by an earlier version, goes (KIP-966).
 
-    A node alone has nobody to disagree with. Its properties hold until it becomes a cluster.
+    A node alone agrees with itself. Its properties hold until it becomes a cluster.
     """
     changes: list[Delta] = [
         ConfigsChanged(resource.type, resource.name, {MIN_ISR: None})

@@ -10,18 +10,12 @@ from typing import TypeVar
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
-from barnabas.cluster.names import (
-    CLUSTER_METADATA,
-    can_collide,
-    check_topic_name,
-    collision_index,
-    collision_key,
-)
+from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
 from barnabas.controller.assignments import check_assignment, new_partition
-from barnabas.controller.decision import Decided
+from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.placement import place_replicas, replica_load
-from barnabas.controller.policy import Policy
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import CLUSTER_METADATA
 from barnabas.types import Uuid, new_uuid
 
 T = TypeVar("T")
@@ -35,7 +29,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic somebody asks for. `assignments` gives the replicas of each partition by hand."""
+    """A topic that is asked for. `assignments` gives the replicas of each partition by hand."""
 
     name: str
     partitions: int = DEFAULT

@@ -68,9 +68,11 @@ class Deadlines(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
         self._armed_for = self._heap[0][0]
-        self._timer = self._timers.call_later(max(self._armed_for - self._clock.monotonic(), 0.0), self._look)
+        self._timer = self._timers.call_later(
+            max(self._armed_for - self._clock.monotonic(), 0.0), self._expire
+        )
 
-    def _look(self) -> None:
+    def _expire(self) -> None:
         self._timer, self._armed_for = None, float("inf")
         now = self._clock.monotonic() + SLACK_SECONDS
         due: list[K] = []

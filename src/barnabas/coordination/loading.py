@@ -7,17 +7,23 @@ over and over, and a record that is passed over costs a third of one that is rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
-from barnabas.coordination.shard import Producer, Shard
+from barnabas.coordination.shard import ProducerIdAndEpoch, Shard
 from barnabas.log.log import Log
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.control import parse_end_transaction
 from barnabas.records.record import Record, iterate_records
+from barnabas.replication.delayed import Loop
 
 SLICE_SECONDS = 0.003
 READ_BYTES = 256 << 10
+
+# How long, and how many, requests may wait for a shard that is being loaded. librdkafka comes back half a second after
+# COORDINATOR_LOAD_IN_PROGRESS, by a timer that has no setting; no client gives up a request within a second.
+LOADING_SECONDS = 1.0
+MOST_AWAITING_LOAD = 10_000
 
 
 class Loading:
@@ -78,7 +84,9 @@ class Loading:
             if header.has_producer:
                 self._complete(batch, header)
             return
-        producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        producer = (
+            ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        )
         for record in iterate_records(batch, header):
             if record.offset >= self._next_offset:
                 self._shard.replay(record, producer)
@@ -87,5 +95,32 @@ class Loading:
         for record in iterate_records(batch, header):
             marker = parse_end_transaction(record)
             if marker is not None:
-                producer = Producer(header.producer_id, header.producer_epoch)
+                producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
                 self._shard.complete_transaction(producer, committed=marker.committed)
+
+
+class AwaitingLoad:
+    """Requests for one shard that is being loaded. All go on together, at last when the first has waited too long."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._waiting: list[Callable[[], None]] = []
+
+    def add(self, act: Callable[[], None]) -> None:
+        waiting = self._waiting
+        if len(waiting) >= MOST_AWAITING_LOAD:
+            act()
+            return
+        waiting.append(act)
+        if len(waiting) == 1:
+            self._loop.timers.call_later(LOADING_SECONDS, lambda: self._expire(waiting))
+
+    def _expire(self, waiting: list[Callable[[], None]]) -> None:
+        if self._waiting is waiting:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Each in its own call: one that fails concerns nobody else."""
+        waiting, self._waiting = self._waiting, []
+        for act in waiting:
+            self._loop.call_soon(act)

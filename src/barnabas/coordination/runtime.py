@@ -14,8 +14,8 @@ of the loop share a batch, which is appended before anything else is handled.
                             v  |
                           waiting for another try
 
-Whoever asks while a shard is loading is told COORDINATOR_LOAD_IN_PROGRESS; whoever waits when it goes,
-or asks for one that is not here, NOT_COORDINATOR.
+A request to a shard that is loading is answered COORDINATOR_LOAD_IN_PROGRESS, at once or after a little while
+(`when_loaded`); one that waits when the shard goes, or asks for one that is not here, NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.clock import Clock, Timer, Timers
-from barnabas.coordination.loading import Loading
-from barnabas.coordination.shard import CoordinatorRecord, Producer, Shard
+from barnabas.clock import Clock, Timer
+from barnabas.coordination.loading import AwaitingLoad, Loading
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
 from barnabas.log_lines import limited_logger
-from barnabas.records.builder import build_batch
+from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
+from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.safety import Safety
 
 logger = limited_logger(__name__)
 
-MOST_BYTES_PER_TURN = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
+MAX_BATCH_BYTES = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
 # Until a shard that could not be loaded is tried again; twice as long each time, because it may cost a long log.
 RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
@@ -47,47 +49,51 @@ R = TypeVar("R")
 
 Handle = Callable[[S], tuple[list[CoordinatorRecord], R]]
 Done = Callable[[R | KafkaError], None]
+Finish = Callable[[ErrorCode], None]
+Waiting = dict["_DelayedResult", None]
 
 
-class Machine(Protocol):
+class Machine(Loop, Protocol):
     """What the runtime needs from the broker around it."""
 
     @property
     def clock(self) -> Clock: ...
 
     @property
-    def timers(self) -> Timers: ...
-
-    @property
-    def call_soon(self) -> Callable[[Callable[[], None]], object]:
-        """Call a function in the next turn of the loop."""
-        ...
-
-    def is_safe(self, partition: Partition, offset: int) -> bool:
-        """Is all below `offset` replicated and, where only this machine has it, flushed?"""
-        ...
-
-    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when it is, or with what prevents it."""
-        ...
+    def safety(self) -> Safety: ...
 
 
-class _Waiting:
+class _DelayedResult(DelayedOperation):
     """A result that is not yet safe to hand out."""
 
-    __slots__ = ("deadline", "finish")
+    __slots__ = ("_error", "_finish", "_waiting")
 
-    def __init__(self, deadline: float, finish: Callable[[ErrorCode], None]) -> None:
-        self.deadline = deadline
-        self.finish: Callable[[ErrorCode], None] | None = finish
+    def __init__(self, loop: Loop, finish: Finish, waiting: Waiting) -> None:
+        super().__init__(loop)
+        self._finish = finish
+        self._waiting = waiting
+        self._error: ErrorCode | None = None
+        waiting[self] = None
 
     def end(self, error: ErrorCode) -> None:
-        finish, self.finish = self.finish, None
-        if finish is not None:
-            finish(error)
+        if self._error is None:
+            self._error = error
+            self.complete()
+
+    def try_complete(self) -> bool:
+        return self._error is not None and self.complete()
+
+    def on_expiration(self) -> None:
+        """The records stay written, and the client will ask again."""
+        self.end(ErrorCode.REQUEST_TIMED_OUT)
+
+    def on_complete(self) -> None:
+        assert self._error is not None
+        self._waiting.pop(self, None)
+        self._finish(self._error)
 
 
-class _Turn:
+class _Batch:
     """Records of several requests that shall go into one batch at the end of this turn of the loop."""
 
     __slots__ = ("done", "records", "size")
@@ -107,17 +113,18 @@ class _Turn:
             done(outcome)
 
 
-class _Active(Generic[S]):
+class ActiveShard(Generic[S]):
     """A led partition and its shard."""
 
-    __slots__ = ("loading", "partition", "shard", "turn", "waiting")
+    __slots__ = ("awaiting_load", "batch", "loading", "partition", "shard", "waiting")
 
-    def __init__(self, partition: Partition, shard: S) -> None:
+    def __init__(self, partition: Partition, shard: S, machine: Machine) -> None:
         self.partition = partition
         self.shard = shard
         self.loading: Loading | None = None
-        self.turn: _Turn | None = None
-        self.waiting: deque[_Waiting] = deque()
+        self.awaiting_load = AwaitingLoad(machine)
+        self.batch: _Batch | None = None
+        self.waiting: Waiting = {}
 
 
 class _Retry(NamedTuple):
@@ -127,7 +134,7 @@ class _Retry(NamedTuple):
     seconds: float
 
 
-class Coordinator(Generic[S]):
+class CoordinatorRuntime(Generic[S]):
     """All shards of one internal topic on this broker."""
 
     def __init__(
@@ -144,11 +151,10 @@ class Coordinator(Generic[S]):
         self._make_shard = make_shard
         self._machine = machine
         self._write_timeout = write_timeout_ms / 1000
-        self._active: dict[int, _Active[S]] = {}
-        self._to_load: deque[_Active[S]] = deque()
-        self._leaving: dict[int, _Active[S]] = {}  # dropped in part only
+        self._active: dict[int, ActiveShard[S]] = {}
+        self._to_load: deque[ActiveShard[S]] = deque()
+        self._leaving: dict[int, ActiveShard[S]] = {}  # dropped in part only
         self._retries: dict[int, _Retry] = {}  # could not be loaded
-        self._sweeper: Timer | None = None
 
     # -- leadership ---------------------------------------------------------------------------------
 
@@ -158,7 +164,7 @@ class Coordinator(Generic[S]):
         self._begin(partition)
 
     def _begin(self, partition: Partition) -> None:
-        active = _Active(partition, self._make_shard(partition.index))
+        active = ActiveShard(partition, self._make_shard(partition.index), self._machine)
         self._active[partition.index] = active
         active.loading = Loading(
             partition.log, active.shard, self._machine.clock, every_record=not self._is_compacted
@@ -168,7 +174,7 @@ class Coordinator(Generic[S]):
             self._machine.call_soon(self._load)
 
     def resigned(self, index: int) -> None:
-        """Somebody else leads: drop the shard and send whoever waits to the new coordinator."""
+        """Another broker leads: drop the shard, and answer NOT_COORDINATOR to what waits."""
         if (retry := self._retries.pop(index, None)) is not None:
             retry.timer.cancel()
         self._leave(index)
@@ -183,19 +189,17 @@ class Coordinator(Generic[S]):
         try:
             active.shard.unloaded()
         finally:
-            turn, active.turn = active.turn, None
-            if turn is not None:
-                turn.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
-            waiting, active.waiting = active.waiting, deque()
-            for one in waiting:
-                one.end(ErrorCode.NOT_COORDINATOR)
+            batch, active.batch = active.batch, None
+            if batch is not None:
+                batch.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
+            for delayed in list(active.waiting):
+                delayed.end(ErrorCode.NOT_COORDINATOR)
+            active.awaiting_load.go_on()
         del self._leaving[index]
 
     def stop(self) -> None:
         for index in {*self._active, *self._retries}:
             self.resigned(index)
-        if self._sweeper is not None:
-            self._sweeper.cancel()
 
     def _load(self) -> None:
         """One slice of replaying, one shard after the other: the loop serves others in between."""
@@ -231,7 +235,7 @@ class Coordinator(Generic[S]):
         else:
             self._begin(partition)
 
-    def _has_loaded(self, active: _Active[S]) -> bool:
+    def _has_loaded(self, active: ActiveShard[S]) -> bool:
         """A slice later; true as well if there is nothing left to load."""
         loading = active.loading
         if loading is None:
@@ -241,7 +245,16 @@ class Coordinator(Generic[S]):
         active.loading = None
         active.shard.loaded()
         self._retries.pop(active.partition.index, None)
+        active.awaiting_load.go_on()
         return True
+
+    def when_loaded(self, index: int, act: Callable[[], None]) -> None:
+        """Call now if the shard is not being loaded; else when it is no longer, or after LOADING_SECONDS."""
+        active = self._active.get(index)
+        if active is None or active.loading is None:
+            act()
+        else:
+            active.awaiting_load.add(act)
 
     @property
     def is_loading(self) -> bool:
@@ -261,31 +274,19 @@ class Coordinator(Generic[S]):
         handle: Handle[S, R],
         done: Done[R],
         *,
-        producer: Producer | None = None,
-        undo: Callable[[], None] | None = None,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Handle a request that may change state; `done` gets the result when it is safe, or the error.
-
-        `undo` is called when the records could not be appended, for a handler that has changed more
-        than a replay would bring back (who waits for what).
-        """
+        """Handle a request that may change state; `done` gets the result when it is safe, or the error."""
         try:
-            active = self._ready(index)
+            active = self.active(index)
             records, result = handle(active.shard)
+            self.append(active, records, producer)
         except KafkaError as error:
             done(error)
             return
-        try:
-            if records:
-                self._append(active, records, producer)
-        except KafkaError as error:
-            if undo is not None:
-                undo()
-            done(error)
-            return
-        self._when_safe(active, lambda error: done(KafkaError(error) if error else result))
+        self.when_safe(active, lambda error: done(KafkaError(error) if error else result))
 
-    def write_in_turn(
+    def write_batched(
         self, index: int, handle: Callable[[S], list[CoordinatorRecord]], done: Done[None]
     ) -> None:
         """Like `write`, for requests whose outcome does not depend on others of the same turn."""
@@ -295,60 +296,58 @@ class Coordinator(Generic[S]):
         except KafkaError as error:
             done(error)
             return
-        turn = active.turn
-        if turn is None:
-            turn = active.turn = _Turn()
-            self._machine.call_soon(lambda: self._end_turn(active))
-        turn.add(records, done)
-        if turn.size >= MOST_BYTES_PER_TURN:
-            self._end_turn(active)
+        batch = active.batch
+        if batch is None:
+            batch = active.batch = _Batch()
+            self._machine.call_soon(lambda: self._write_batch(active))
+        batch.add(records, done)
+        if batch.size >= MAX_BATCH_BYTES:
+            self._write_batch(active)
 
-    def _end_turn(self, active: _Active[S]) -> None:
-        turn, active.turn = active.turn, None
-        if turn is None:
+    def _write_batch(self, active: ActiveShard[S]) -> None:
+        batch, active.batch = active.batch, None
+        if batch is None:
             return
         try:
-            self._append(active, turn.records, None)
+            self.append(active, batch.records)
         except KafkaError as error:
-            turn.finish(error)
+            batch.finish(error)
             return
-        self._when_safe(active, lambda error: turn.finish(KafkaError(error) if error else None))
+        self.when_safe(active, lambda error: batch.finish(KafkaError(error) if error else None))
 
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
         """Handle a request that changes nothing a replay would bring back."""
         try:
-            active = self._ready(index)
+            active = self.active(index)
             result = handle(active.shard)
         except KafkaError as error:
             done(error)
             return
-        self._when_safe(active, lambda error: done(KafkaError(error) if error else result))
+        self.when_safe(active, lambda error: done(KafkaError(error) if error else result))
 
     def complete_transaction(
-        self, index: int, producer: Producer, marker: EndTransactionMarker, done: Done[None]
+        self, index: int, producer: ProducerIdAndEpoch, marker: EndTransactionMarker, done: Done[None]
     ) -> None:
         """Write the marker that ends a transaction in this partition, and let its pending records count."""
         try:
-            active = self._ready(index)
+            active = self.active(index)
             now_ms = self._machine.clock.now_ms()
-            batch = end_transaction_marker(
-                producer.producer_id, producer.producer_epoch, marker, timestamp=now_ms
-            )
+            batch = end_transaction_marker(*producer, marker, timestamp=now_ms)
             active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
         except KafkaError as error:
             done(error)
             return
         active.shard.complete_transaction(producer, committed=marker.committed)
-        self._when_safe(active, lambda error: done(KafkaError(error) if error else None))
+        self.when_safe(active, lambda error: done(KafkaError(error) if error else None))
 
-    def _ready(self, index: int) -> _Active[S]:
+    def active(self, index: int) -> ActiveShard[S]:
         """The shard, with everything appended that was handled before."""
         active = self._find(index)
-        if active.turn is not None:
-            self._end_turn(active)
+        if active.batch is not None:
+            self._write_batch(active)
         return active
 
-    def _find(self, index: int) -> _Active[S]:
+    def _find(self, index: int) -> ActiveShard[S]:
         active = self._active.get(index)
         if active is None:
             raise KafkaError(
@@ -358,15 +357,17 @@ class Coordinator(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is being loaded")
         return active
 
-    def _append(
-        self, active: _Active[S], records: list[CoordinatorRecord], producer: Producer | None
+    def append(
+        self,
+        active: ActiveShard[S],
+        records: list[CoordinatorRecord],
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
+        """Write records as one batch and replay them; KafkaError if they cannot be written, and nothing has changed."""
+        if not records:
+            return
         now_ms = self._machine.clock.now_ms()
-        stamped = [Record(0, now_ms, record.key, record.value, record.headers) for record in records]
-        if producer is None:
-            batch = build_batch(stamped)
-        else:
-            batch = build_batch(stamped, **producer._asdict(), transactional=True)
+        batch = build_batch_at(now_ms, records, *(producer or ()))
         result = active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
         for offset, record in enumerate(records, result.first_offset):
             if record.effect is not None:
@@ -377,29 +378,13 @@ class Coordinator(Generic[S]):
 
     # -- waiting ------------------------------------------------------------------------------------
 
-    def _when_safe(self, active: _Active[S], finish: Callable[[ErrorCode], None]) -> None:
+    def when_safe(self, active: ActiveShard[S], finish: Finish) -> None:
         """Finish when the log is safe up to its present end; at once if it is."""
-        partition = active.partition
-        if self._machine.is_safe(partition, partition.log.log_end_offset):
+        partition, safety = active.partition, self._machine.safety
+        end = partition.log.log_end_offset
+        if safety.is_safe(partition, end):
             finish(ErrorCode.NONE)
             return
-        waiting = _Waiting(self._machine.clock.monotonic() + self._write_timeout, finish)
-        self._machine.when_safe(active.partition, active.partition.log.log_end_offset, waiting.end)
-        if waiting.finish is None:
-            return
-        while active.waiting and active.waiting[0].finish is None:
-            active.waiting.popleft()
-        active.waiting.append(waiting)
-        if self._sweeper is None:
-            self._sweeper = self._machine.timers.call_later(self._write_timeout, self._sweep)
-
-    def _sweep(self) -> None:
-        """End what has waited too long; the records stay written, and the client will ask again."""
-        self._sweeper = None
-        now = self._machine.clock.monotonic()
-        for active in list(self._active.values()):
-            while active.waiting and (active.waiting[0].finish is None or active.waiting[0].deadline <= now):
-                active.waiting.popleft().end(ErrorCode.REQUEST_TIMED_OUT)
-        deadlines = [active.waiting[0].deadline for active in self._active.values() if active.waiting]
-        if deadlines and self._sweeper is None:
-            self._sweeper = self._machine.timers.call_later(min(deadlines) - now, self._sweep)
+        delayed = _DelayedResult(self._machine, finish, active.waiting)
+        safety.when_safe(partition, end, delayed.end)
+        delayed.wait(self._write_timeout)

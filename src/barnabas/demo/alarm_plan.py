@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.demo.written import MINUTE, Cell, ServiceMinute
+from barnabas.demo.expected_counts import MINUTE, Cell, ServiceMinute
 from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
 from barnabas.pipelines.definitions.settings import AlarmRule

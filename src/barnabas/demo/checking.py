@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.demo.alarm_plan import closed_until, expected_events, has_come, planned
-from barnabas.demo.written import Cell, Written
+from barnabas.demo.expected_counts import Cell, ExpectedCounts
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.library.operations.generator import Incident
@@ -46,7 +46,9 @@ class Check(NamedTuple):
         return f"{self.what}: {name}: {numbers}{more}."
 
 
-def activity_checks(written: Written, results: Mapping[str, Mapping[str, Row]], letters: int) -> list[Check]:
+def activity_checks(
+    written: ExpectedCounts, results: Mapping[str, Mapping[str, Row]], letters: int
+) -> list[Check]:
     """`results` are the last rows by topic and key, `letters` the number of records in the dead-letter topic."""
     pages, traffic = results["activity.pages"].values(), results["activity.traffic"].values()
     searches = results["activity.searches"].values()
@@ -67,7 +69,7 @@ def activity_checks(written: Written, results: Mapping[str, Mapping[str, Row]], 
     ]
 
 
-def operations_checks(written: Written, results: Mapping[str, Mapping[str, Row]]) -> list[Check]:
+def operations_checks(written: ExpectedCounts, results: Mapping[str, Mapping[str, Row]]) -> list[Check]:
     rows = results["operations.services"].values()
     return [
         Check(
@@ -84,7 +86,7 @@ def operations_checks(written: Written, results: Mapping[str, Mapping[str, Row]]
 
 
 def alarm_checks(
-    written: Written,
+    written: ExpectedCounts,
     rules: Sequence[AlarmRule],
     incidents: Iterable[Incident],
     heard: Iterable[AlarmEvent],
@@ -142,7 +144,7 @@ def _clock(seconds: float) -> str:
 
 
 def _parquet(folder: Path) -> tuple[Figures, Figures]:
-    """Rows, and different places, by topic: counted without Spark, by whoever else reads the files."""
+    """Rows, and different places, by topic: counted without Spark, by another reader of the files."""
     import pyarrow.dataset
 
     table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table(

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from barnabas.demo.written import Written
+from barnabas.demo.expected_counts import ExpectedCounts
 from barnabas.pipelines.library.activity import generator as activity
 from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.records import Generated
@@ -57,7 +57,7 @@ class Feeder:
         """In milliseconds since 1970."""
         self.delivered: Counter[str] = Counter()
         """By topic, what the broker has acknowledged."""
-        self.written = Written()
+        self.written = ExpectedCounts()
         self._failure: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)

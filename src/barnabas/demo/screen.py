@@ -6,41 +6,31 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from barnabas.demo.results import Results
 from barnabas.demo.tables import alarm_text, all_tables, clock_of
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.terminal import is_watched
+from barnabas.pipelines.terminal import LiveScreen
 
 TELL_SECONDS = 5.0
 FIGURES = ("activity.pages", "activity.traffic", "activity.searches", "operations.services")
 
 
-class Screen:
+class Screen(LiveScreen):
     """Counts from `began`, a moment of the monotonic clock."""
 
     def __init__(self, console: Console, seconds: float, began: float) -> None:
+        super().__init__(console)
         self._console = console
         self._seconds = seconds
         self._began = began
-        self._live = Live(console=console, refresh_per_second=4) if is_watched(console) else None
         self._told = began
         self._step = "Spark is starting"
         self.first_figures: float | None = None
         """Seconds from the beginning to the first counts."""
         self.alarms: list[AlarmEvent] = []
-
-    def __enter__(self) -> Screen:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     @property
     def elapsed(self) -> float:

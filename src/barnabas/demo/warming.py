@@ -40,7 +40,7 @@ def main() -> None:
             log.forget()
         if fresh.exists():
             fresh.replace(archive)
-    except Exception as error:  # not what anybody asked for: the demo itself will say what is wrong
+    except Exception as error:  # the demo itself will say what is wrong
         print(f"That did not work ({error}); {log.path} has the details.")
     finally:
         fresh.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ def _nothing(group_id: str) -> Mapping[str, str]:
 
 
 class GroupConfigs:
-    """`configs.value("orders", "consumer.session.timeout.ms")`; read anew each time, so changes count at once."""
+    """`configs.value("orders", "consumer.session.timeout.ms")`; read each time, so changes count at once."""
 
     def __init__(self, overrides: Overrides = _nothing, defaults: Defaults | None = None) -> None:
         self._overrides = overrides

@@ -7,27 +7,33 @@ from functools import partial
 from typing import TypeVar
 
 from barnabas.clock import Timer
-from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.coordination.keys import partition_for
-from barnabas.coordination.runtime import Coordinator, Machine
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, Machine
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Deadline
+from barnabas.groups.classic.membership import Joining
 from barnabas.groups.configs import GroupConfigs
-from barnabas.groups.group import Group
+from barnabas.groups.group import Client, Deadline, Group
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.ledger import Ledger
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step, commit_error, coordinator_error
+from barnabas.groups.step import Respond, Step, commit_error, group_error
+from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.topics import Topics
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
+from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+)
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from barnabas.records.control import EndTransactionMarker
 
 T = TypeVar("T")
 Act = Callable[[GroupShard, Step], None]
-Refuse = Callable[[ErrorCode], None]
-Explain = Callable[[KafkaError], None]
 
 
 class GroupCoordinator:
@@ -47,7 +53,9 @@ class GroupCoordinator:
         self.ledger = Ledger(settings.bounds)
         self._machine = machine
         self._partitions = partitions
-        self.runtime = Coordinator(CONSUMER_OFFSETS, self._make_shard, machine, settings.commit_timeout_ms)
+        self.runtime = CoordinatorRuntime(
+            CONSUMER_OFFSETS, self._make_shard, machine, settings.commit_timeout_ms
+        )
         self._cleaner: Timer | None = None
 
     def start(self) -> None:
@@ -62,12 +70,10 @@ class GroupCoordinator:
 
     def _make_shard(self, index: int) -> GroupShard:
         def reached(deadline: Deadline) -> None:
-            self._perform(index, lambda shard, step: shard.deadline_reached(deadline, step), _nobody_asked)
+            self._perform_own(index, lambda shard, step: shard.deadline_reached(deadline, step))
 
         def soon(act: Callable[[Step], None]) -> None:
-            self._machine.call_soon(
-                lambda: self._perform(index, lambda shard, step: act(step), _nobody_asked)
-            )
+            self._machine.call_soon(lambda: self._perform_own(index, lambda shard, step: act(step)))
 
         clock = self._machine.clock
         deadlines = Deadlines(clock, self._machine.timers, reached)
@@ -81,26 +87,77 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "nobody coordinates groups yet: ask FindCoordinator")
         return partition_for(group_id, partitions)
 
+    # -- requests of members: answered when the records that they cause are safe ----------------------
+
+    def join(self, joining: Joining) -> None:
+        self.perform(joining.request.group_id, lambda shard, step: shard.join(joining, step))
+
+    def sync(self, request: SyncGroupRequest, respond: Respond) -> None:
+        self.perform(request.group_id, lambda shard, step: shard.sync(request, respond, step))
+
+    def heartbeat(self, request: HeartbeatRequest, done: Callable[[ErrorCode | KafkaError], None]) -> None:
+        self.read(request.group_id, lambda shard: shard.heartbeat(request), done)
+
+    def leave(self, group_id: str, leavers: list[MemberIdentity], respond: Respond) -> None:
+        self.perform(
+            group_id,
+            lambda shard, step: step.answer(
+                respond, LeaveGroupResponse(members=shard.leave(group_id, leavers, step))
+            ),
+        )
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond
+    ) -> None:
+        self.perform(
+            request.group_id,
+            lambda shard, step: shard.consumer.heartbeats.handle(request, client, respond, step),
+        )
+
+    def streams_heartbeat(
+        self,
+        request: StreamsGroupHeartbeatRequest,
+        client: Client,
+        respond: Callable[[tuple[InternalTopic, ...], StreamsGroupHeartbeatResponse], None],
+        version: int = 0,
+    ) -> None:
+        """`respond` is also told which internal topics are missing."""
+
+        def beat(shard: GroupShard, step: Step) -> None:
+            outcome = shard.streams.heartbeat(request, client, step, version)
+            step.answer(partial(respond, outcome.missing), outcome.response)
+
+        self.perform(request.group_id, beat)
+
     # -- steps --------------------------------------------------------------------------------------
 
-    def perform(self, group_id: str, act: Act, refuse: Refuse) -> None:
-        """Run a step that answers by itself; `refuse` is told when it cannot be run."""
-        self.perform_or_explain(group_id, act, lambda error: refuse(error.code))
+    def perform(self, group_id: str, act: Act) -> None:
+        """Run a step that answers by itself; KafkaError if it is refused, and nothing has changed."""
+        active, step = self.runtime.active(self.shard_index(group_id)), Step()
+        act(active.shard, step)
+        if step.records:
+            self.ledger.changed(active.shard.groups, group_id)
+        self._finish(active, step)
 
-    def perform_or_explain(self, group_id: str, act: Act, explain: Explain) -> None:
-        """The same for answers that have room for a message."""
+    def _perform_own(self, index: int, act: Act) -> None:
+        """A step that nobody has asked for. If it cannot be run now, the next coordinator will run it."""
         try:
-            index = self.shard_index(group_id)
-        except KafkaError as error:
-            explain(error)
+            active, step = self.runtime.active(index), Step()
+            act(active.shard, step)
+        except KafkaError:
             return
+        self._finish(active, step)
 
-        def weighed(shard: GroupShard, step: Step) -> None:
-            act(shard, step)
-            if step.records:
-                self.ledger.changed(shard.groups, group_id)
-
-        self._perform(index, weighed, explain)
+    def _finish(self, active: ActiveShard[GroupShard], step: Step) -> None:
+        """Append the records, and give the answers when they are safe."""
+        try:
+            self.runtime.append(active, step.records)
+        except KafkaError as error:
+            if step.undo is not None:
+                step.undo()
+            step.end(error.code)
+        else:
+            self.runtime.when_safe(active, step.end)
 
     def perform_simple(
         self,
@@ -108,16 +165,30 @@ class GroupCoordinator:
         act: Act,
         done: Callable[[ErrorCode], None],
         *,
-        producer: Producer | None = None,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Run a step that only writes; `done` is told how that went, when it is safe."""
+        """Run a step that only writes; `done` gets the outcome when it is safe."""
+        translate = group_error if producer is None else commit_error
+
+        def finished(outcome: KafkaError | None) -> None:
+            done(ErrorCode.NONE if outcome is None else translate(outcome.code))
+
+        self.perform_told(group_id, act, finished, producer=producer)
+
+    def perform_told(
+        self,
+        group_id: str,
+        act: Act,
+        done: Callable[[KafkaError | None], None],
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+    ) -> None:
+        """The same for who wants to hear why it failed, in words."""
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
-            done(error.code)
+            done(error)
             return
-
-        translate = coordinator_error if producer is None else commit_error
 
         def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
             step = Step()
@@ -125,10 +196,7 @@ class GroupCoordinator:
             self.ledger.changed(shard.groups, group_id)
             return step.records, None
 
-        def finished(outcome: KafkaError | None) -> None:
-            done(ErrorCode.NONE if outcome is None else translate(outcome.code))
-
-        self.runtime.write(index, handle, finished, producer=producer)
+        self.runtime.write(index, handle, done, producer=producer)
 
     def commit(
         self,
@@ -146,32 +214,7 @@ class GroupCoordinator:
         except KafkaError as error:
             done(error.code)
             return
-        self.runtime.write_in_turn(index, act, finished)
-
-    def _perform(self, index: int, act: Act, explain: Explain) -> None:
-        step: Step | None = None
-
-        def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
-            nonlocal step
-            started = Step()
-            act(shard, started)
-            step = started
-            return step.records, None
-
-        def done(outcome: KafkaError | None) -> None:
-            if step is None:
-                assert outcome is not None
-                explain(KafkaError(coordinator_error(outcome.code), outcome.message))
-            elif outcome is None:
-                step.give()
-            else:
-                step.refuse(outcome.code)
-
-        def undo() -> None:
-            if step is not None and step.undo is not None:
-                step.undo()
-
-        self.runtime.write(index, handle, done, undo=undo)
+        self.runtime.write_batched(index, act, finished)
 
     def read(
         self, group_id: str, look: Callable[[GroupShard], T], done: Callable[[T | KafkaError], None]
@@ -195,7 +238,7 @@ class GroupCoordinator:
     def complete_transaction(
         self,
         index: int,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         marker: EndTransactionMarker,
         done: Callable[[KafkaError | None], None],
     ) -> None:
@@ -223,8 +266,4 @@ class GroupCoordinator:
         for index, shard in self.runtime.shards():
             for group_id in list(shard.groups):
                 self.ledger.changed(shard.groups, group_id)
-                self._perform(index, partial(act, group_id), _nobody_asked)
-
-
-def _nobody_asked(error: KafkaError) -> None:
-    """A step of our own that cannot be run now will be run by the next coordinator."""
+                self._perform_own(index, partial(act, group_id))

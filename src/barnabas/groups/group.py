@@ -26,6 +26,37 @@ class GroupType(Enum):
     STREAMS = "streams"
 
 
+def sees_all(topic: str) -> bool:
+    """Where no client is kept from describing a topic."""
+    return True
+
+
+class Client(NamedTuple):
+    """Who is asking, as far as the coordinator cares."""
+
+    client_id: str
+    host: str
+    may_describe: Callable[[str], bool] = sees_all
+
+
+class DeadlineType(Enum):
+    """What a group waits for until a deadline. Every type of group uses the same words."""
+
+    INITIAL_DELAY = "more members of a new group"
+    JOIN = "members to join"
+    SYNC = "members to sync"
+    HEARTBEAT = "a member's next sign of life"
+    REVOCATION = "a member to give up what it no longer owns"
+
+
+class Deadline(NamedTuple):
+    """The key of a deadline in `coordination.deadlines`."""
+
+    type: DeadlineType
+    group_id: str
+    member_id: str = ""
+
+
 class Committer(NamedTuple):
     """Who wants to commit offsets. `epoch` is a generation, or the epoch of a member."""
 
@@ -49,7 +80,7 @@ Age = Callable[[Committed], int]
 
 
 def any_place(place: TopicPartition, topic_id: Uuid) -> None:
-    """Whoever passed the check of the group may commit every partition."""
+    """A sender that passed the check of the group may commit every partition."""
 
 
 def commit_time(committed: Committed) -> int:
@@ -98,7 +129,7 @@ class Group(ABC):
 
     @property
     def is_awaited(self) -> bool:
-        """Somebody without membership is about to join: the group must not be dropped meanwhile."""
+        """A member without an id is about to join: the group must not be dropped meanwhile."""
         return False
 
     @abstractmethod
@@ -111,4 +142,6 @@ class Group(ABC):
 
     def check_deletion(self) -> None:
         if not self.is_empty:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
+            raise KafkaError(
+                ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} has members. Stop them first."
+            )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from barnabas.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Awaited, Deadline
 from barnabas.groups.configs import GroupConfigs
-from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck
+from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PlaceCheck
 from barnabas.groups.ledger import Ledger
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import OffsetStore
@@ -49,6 +48,15 @@ class ShardContext:
         self.offsets = OffsetStore(self.ledger)
 
 
+def check_size(kind: str, group: ModernGroup[Any, Any], member_id: str, largest: int) -> None:
+    """Is there room in the group for a member?"""
+    if len(group.members) >= largest and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The {kind} group has reached its maximum capacity of {largest} members.",
+        )
+
+
 def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], member_id: str) -> None:
     """Is there room on this broker for a member, and for its group if that is new?"""
     ledger, is_known = context.ledger, member_id in group.members
@@ -56,37 +64,6 @@ def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], memb
     ledger.check_member(is_known)
     if not is_known:
         ledger.check_bytes(0)
-
-
-Subscription = tuple[frozenset[str], str]
-"""Names of topics, and a pattern, empty where there is none."""
-
-
-class Subscriber(Protocol):
-    """A member that consumes topics."""
-
-    @property
-    def member_id(self) -> str: ...
-
-    @property
-    def subscription(self) -> Subscription: ...
-
-
-def check_subscription(context: ShardContext, members: Iterable[Subscriber], changed: Subscriber) -> None:
-    """What the assignor may cost: it looks at each different subscription, and at members that subscribe alike
-    together. A pattern may mean every topic that there is."""
-    others = {one.subscription for one in members if one.member_id != changed.member_id}
-    if changed.subscription in others:
-        return
-    every, most = len(context.topics.names()), context.settings.max_subscriptions
-    named = sum(len(names) + every * bool(pattern) for names, pattern in (*others, changed.subscription))
-    if others and named > most:
-        context.ledger.refused["subscriptions"] += 1
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The different subscriptions of the group name {named} topics, more than {most} "
-            "(barnabas.group.max.subscriptions): let its members subscribe alike.",
-        )
 
 
 G = TypeVar("G", bound=Group)
@@ -117,7 +94,7 @@ class GroupKind(ABC, Generic[G]):
 
     @abstractmethod
     def unloaded(self, group: G) -> None:
-        """Somebody else coordinates from now on; whoever waits here is told."""
+        """Another broker coordinates from now on; what waits here is answered."""
 
     @abstractmethod
     def check_commit(self, group: G, committer: Committer) -> PlaceCheck:
@@ -165,15 +142,20 @@ class GroupKind(ABC, Generic[G]):
             session_ms = self.context.configs.milliseconds(
                 group_id, f"{self.group_type.value}.session.timeout.ms"
             )
-        self.context.deadlines.set(Deadline(Awaited.HEARTBEAT, group_id, member_id), session_ms)
+        self.context.deadlines.set(Deadline(DeadlineType.HEARTBEAT, group_id, member_id), session_ms)
 
     def expect_revocation(self, group_id: str, member_id: str, rebalance_ms: int) -> None:
-        self.context.deadlines.set(Deadline(Awaited.REVOCATION, group_id, member_id), rebalance_ms)
+        self.context.deadlines.set(Deadline(DeadlineType.REVOCATION, group_id, member_id), rebalance_ms)
 
     def expect_nothing(self, group_id: str, member_id: str) -> None:
         """The member is gone, and with it all that it was waited for."""
-        for awaited in (Awaited.HEARTBEAT, Awaited.REVOCATION, Awaited.JOIN, Awaited.SYNC):
-            self.context.deadlines.cancel(Deadline(awaited, group_id, member_id))
+        for type_ in (
+            DeadlineType.HEARTBEAT,
+            DeadlineType.REVOCATION,
+            DeadlineType.JOIN,
+            DeadlineType.SYNC,
+        ):
+            self.context.deadlines.cancel(Deadline(type_, group_id, member_id))
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         return self.context.configs.milliseconds(group_id, f"{self.group_type.value}.heartbeat.interval.ms")

@@ -3,7 +3,7 @@
 Anybody may invent groups, members, and things that members say of themselves, so these have bounds for all together:
 groups and members by their number (`barnabas.groups.max`, `barnabas.groups.max.members`), what they have said and
 committed by its bytes (`barnabas.groups.max.bytes`). Groups are weighed where their members change, and not before
-somebody new asks for room: a heartbeat costs nothing here.
+a new member asks for room: a heartbeat costs nothing here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from barnabas.errors import ErrorCode, KafkaError
 
 MEMBER_BYTES = 1000  # what a member takes in memory that has said nothing
+NAME_BYTES = 100  # a topic in a subscription, without its letters: a text and its place in a set
 OFFSET_BYTES = 350  # an offset without metadata
 UNBOUNDED = 2**63 - 1
 
@@ -37,6 +38,8 @@ class Bounds(NamedTuple):
     groups: int = UNBOUNDED
     members: int = UNBOUNDED
     size: int = UNBOUNDED
+    topics: int = UNBOUNDED
+    """That one member may subscribe to by name."""
 
 
 class Ledger:
@@ -45,6 +48,8 @@ class Ledger:
         self.offset_bytes = 0
         """Moved by the offset stores."""
         self.refused: Counter[str] = Counter()
+        self.most_topics = 0
+        """That a member has subscribed to so far."""
         self._members = self._member_bytes = 0
         self._weights: dict[str, Weight] = {}
         self._changed: dict[str, Mapping[str, Weighed]] = {}
@@ -89,7 +94,7 @@ class Ledger:
             raise self._full("groups", f"as many groups as barnabas.groups.max allows ({self.bounds.groups})")
 
     def check_member(self, is_known: bool) -> None:
-        """May somebody join? Who is in already always may."""
+        """May a member join? One that is in already always may."""
         if not is_known and self.members >= self.bounds.members:
             most = self.bounds.members
             raise self._full(
@@ -103,6 +108,17 @@ class Ledger:
             raise self._full(
                 "bytes", f"as much of its groups in memory as barnabas.groups.max.bytes allows ({most})"
             )
+
+    def check_topics(self, names: int) -> None:
+        """May one member subscribe to so many topics? They are read, sorted and written in one turn of the loop."""
+        if names > self.bounds.topics:
+            self.refused["topics"] += 1
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"a member subscribes to {names} topics, and barnabas.groups.max.subscribed.topics allows "
+                f"{self.bounds.topics}: subscribe by pattern, or raise the setting",
+            )
+        self.most_topics = max(self.most_topics, names)
 
     def check_offsets(self, wanted: int) -> None:
         if wanted and self.offset_bytes + wanted > self.bounds.size:

@@ -15,14 +15,15 @@ the topics must be looked at again) stands beside it and is rebuilt.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from enum import Enum
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Age, Group, commit_time
-from barnabas.groups.ledger import MEMBER_BYTES, Weight, text_bytes
+from barnabas.groups.ledger import MEMBER_BYTES, Weight
+from barnabas.groups.subscribed import NO_NAMES, Names, Subscriptions
 from barnabas.types import Uuid
 
 JOINING = 0
@@ -39,8 +40,21 @@ FIRST_EPOCH = 1
 NO_ASSIGNMENT_YET = 0
 """The time of the target assignment of a group that has none, or that was a classic group."""
 
+MANY_PARTITIONS = 1000
+
 Assignment = Mapping[Uuid, Set[int]]
 """Partitions by topic id. Values of this type are never changed."""
+
+
+def partitions_of(indexes: Iterable[int]) -> frozenset[int]:
+    """A set of partitions. Most have one, and a group may have a million of them: those are made once."""
+    made = frozenset(indexes)
+    return _alone(*made) if len(made) == 1 else made
+
+
+@lru_cache(MANY_PARTITIONS)
+def _alone(index: int) -> frozenset[int]:
+    return frozenset((index,))
 
 
 class GroupState(Enum):
@@ -70,7 +84,7 @@ class ModernMember(Protocol):
     def previous_member_epoch(self) -> int: ...
 
     @property
-    def subscribed_topic_names(self) -> Set[str]: ...
+    def subscribed_topic_names(self) -> Names: ...
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Has it all that it shall have, and nothing else?"""
@@ -93,7 +107,7 @@ class ModernGroup(Group, Generic[M, A]):
         self.members: dict[str, M] = {}
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, A] = {}
-        self._subscribers: Counter[str] = Counter()  # of each topic, by name
+        self.subscriptions = Subscriptions()
         self.topics_may_have_changed = True
         """The next heartbeat compares the hash of the topics; true for a group that was just loaded."""
 
@@ -119,7 +133,7 @@ class ModernGroup(Group, Generic[M, A]):
 
     def subscribed_topics(self) -> Set[str]:
         """The names of all topics that the assignment depends on."""
-        return self._subscribers.keys()
+        return self.subscriptions.topics
 
     def consumes(self, topic: str) -> bool:
         return topic in self.subscribed_topics()
@@ -143,8 +157,7 @@ class ModernGroup(Group, Generic[M, A]):
         return None if member_id is None else self.members[member_id]
 
     def weight(self) -> Weight:
-        names = sum(text_bytes(member.subscribed_topic_names) for member in self.members.values())
-        return Weight(len(self.members), len(self.members) * MEMBER_BYTES + names)
+        return Weight(len(self.members), len(self.members) * MEMBER_BYTES + self.subscriptions.size)
 
     # -- replays ------------------------------------------------------------------------------------
 
@@ -168,29 +181,31 @@ class ModernGroup(Group, Generic[M, A]):
             del self.static_members[member.instance_id or ""]
 
     def _count(self, before: M | None, after: M | None) -> None:
-        old = before.subscribed_topic_names if before is not None else frozenset[str]()
-        new = after.subscribed_topic_names if after is not None else frozenset[str]()
-        self._subscribers.update(new - old)
-        for name in old - new:
-            self._subscribers[name] -= 1
-            if not self._subscribers[name]:
-                del self._subscribers[name]
+        old = before.subscribed_topic_names if before is not None else NO_NAMES
+        new = after.subscribed_topic_names if after is not None else NO_NAMES
+        self.subscriptions.replace(old, new)
 
 
-def check_member_epoch(kind: str, member: ModernMember, received: int, *, may_repeat: bool) -> None:
-    """Fence a member that has lost track. `may_repeat`: it may have missed our last answer and ask again."""
+def check_member_epoch(
+    kind: str, member: ModernMember, received: int, *, may_repeat: bool, tells_previous: bool = False
+) -> None:
+    """Fence a member that has lost track. `may_repeat`: it may have missed our last answer and ask again.
+    `tells_previous`: the text names the previous epoch, too, as Kafka's does for share groups."""
     if received in (JOINING, member.member_epoch):
         return
+    previous = ""
     if received > member.member_epoch:
         relation = "a greater"
     elif received != member.previous_member_epoch or not may_repeat:
         relation = "a smaller"
+        if tells_previous:
+            previous = f", and it does not match the previous member epoch ({member.previous_member_epoch})"
     else:
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The {kind} group member has {relation} member epoch ({received}) than the one known by the group "
-        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+        f"coordinator ({member.member_epoch}){previous}. The member must abandon all its partitions and rejoin.",
     )
 
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
 from barnabas.groups.kind import GroupKind
-from barnabas.groups.modern import NO_ASSIGNMENT_YET, ModernGroup, ModernMember
+from barnabas.groups.modern import NO_ASSIGNMENT_YET, ModernGroup, ModernMember, partitions_of
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 
@@ -59,5 +59,5 @@ class PartitionGroupKind(GroupKind[G]):
             group.targets.pop(key.member_id, None)
         else:
             group.targets[key.member_id] = {
-                one.topic_id: frozenset(one.partitions) for one in value.topic_partitions
+                one.topic_id: partitions_of(one.partitions) for one in value.topic_partitions
             }

@@ -5,39 +5,25 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from barnabas.coordination.keys import REMEMBERED_KEYS
 from barnabas.coordination.shard import CoordinatorRecord, Effect
-from barnabas.groups.written import to_value
-from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER, encode_key, encode_versioned
+from barnabas.protocol.internal_topics import REMEMBERED_KEYS
+from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
-    from barnabas.groups.classic import ClassicGroup
     from barnabas.groups.offsets import Committed
     from barnabas.records.record import Header
     from barnabas.types import TopicPartition
 
-GROUP_VERSION = 3
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1  # the only one that knows when a client wanted its offset dropped
-
-REASON_HEADER = "barnabas.rebalance.reason"
-"""Why there is this generation. Kafka's readers do not look at headers; `barnabas groups history` does."""
 
 LONGEST_REASON = 2000
 
 
-def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
-    """The present generation; the reasons for it go with it and are forgotten."""
-    value = encode_versioned(to_value(group, assignments), GROUP_VERSION)
-    headers = reason_headers("; ".join(group.reasons))
-    group.reasons.clear()
-    return CoordinatorRecord(encode_key(GroupMetadataKey(group=group.group_id)), value, headers)
-
-
 def reason_headers(text: str) -> tuple[Header, ...]:
     """Why there is a new generation or a new epoch, for the record that says so."""
-    return ((REASON_HEADER, text[:LONGEST_REASON].encode()),) if text else ()
+    return ((REBALANCE_REASON_HEADER, text[:LONGEST_REASON].encode()),) if text else ()
 
 
 def offset_record(

@@ -20,12 +20,12 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     streams_max_size: int = 2**31 - 1
+    streams_description_max_bytes: int = 128 * 1024
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_ms: int = 600_000
     commit_timeout_ms: int = 5000
     consumer_max_size: int = 2**31 - 1
-    max_subscriptions: int = 200_000
     assignors: list[str] = field(default_factory=lambda: ["uniform", "range"])
     migration_policy: str = "bidirectional"
     regex_refresh_ms: int = 600_000
@@ -41,12 +41,12 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
         max_size=config["group.max.size"],
         streams_max_size=config["group.streams.max.size"],
+        streams_description_max_bytes=config["barnabas.streams.topology.description.max.bytes"],
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         offsets_retention_check_ms=config["offsets.retention.check.interval.ms"],
         commit_timeout_ms=config["offsets.commit.timeout.ms"],
         consumer_max_size=config["group.consumer.max.size"],
-        max_subscriptions=config["barnabas.group.max.subscriptions"],
         assignors=list(config["group.consumer.assignors"]),
         migration_policy=config["group.consumer.migration.policy"].lower(),
         regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],
@@ -56,5 +56,6 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
             config["barnabas.groups.max"],
             config["barnabas.groups.max.members"],
             config["barnabas.groups.max.bytes"],
+            config["barnabas.groups.max.subscribed.topics"],
         ),
     )

@@ -10,20 +10,18 @@ from collections.abc import Iterable, Set
 from functools import partial
 from typing import Any
 
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Deadline
-from barnabas.groups.classic import ClassicGroup
-from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.classic.group import ClassicGroup
+from barnabas.groups.classic.kind import ClassicGroups
+from barnabas.groups.classic.member import protocol_bytes
+from barnabas.groups.classic.membership import Joining
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.kind import ConsumerGroups
-from barnabas.groups.expiry import expired_offsets
-from barnabas.groups.group import Committer, Group, GroupType, PlaceCheck, any_place
+from barnabas.groups.group import Committer, Deadline, Group, GroupType, PlaceCheck, any_place
 from barnabas.groups.kind import GroupKind, ShardContext
 from barnabas.groups.ledger import OFFSET_BYTES
-from barnabas.groups.members import protocol_bytes
-from barnabas.groups.membership import Joining
-from barnabas.groups.offsets import Committed, Offsets, weight_of
+from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.share.kind import ShareGroups
 from barnabas.groups.step import Respond, Step
@@ -35,8 +33,13 @@ from barnabas.protocol.coordinator_records import (
     decode_key,
     decode_value,
 )
-from barnabas.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
-from barnabas.protocol.messages.groups import MemberIdentity, MemberResponse, SyncGroupRequest
+from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+)
+from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition
 
@@ -101,13 +104,14 @@ class GroupShard:
         if isinstance(group, ConsumerGroup):
             self.consumer.classic_members.sync(group, request, respond, step)
         else:
-            self.classic.sync(group, request, respond, step)
+            self.classic.membership.sync(group, request, respond, step)
 
-    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        group = self._joined(group_id)
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        group = self._joined(request.group_id)
+        sender = request.member_id, request.group_instance_id, request.generation_id
         if isinstance(group, ConsumerGroup):
-            return self.consumer.classic_members.heartbeat(group, member_id, instance_id, generation)
-        return self.classic.heartbeat(group, member_id, instance_id, generation)
+            return self.consumer.classic_members.heartbeat(group, *sender)
+        return self.classic.membership.heartbeat(group, *sender)
 
     def leave(self, group_id: str, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
         group = self._joined(group_id)
@@ -203,7 +207,7 @@ class GroupShard:
         offsets = self.offsets.of_group(group_id)
         pending = self.offsets.pending_places(group_id)
         now_ms = self.context.clock.now_ms()
-        expired = expired_offsets(group, offsets, pending, now_ms, self.settings.offsets_retention_ms)
+        expired = _expired_offsets(group, offsets, pending, now_ms, self.settings.offsets_retention_ms)
         self._bury(group_id, expired, step)
         all_gone = len(expired) == len(offsets) and not pending
         if all_gone and group.is_empty and not group.is_awaited:
@@ -216,7 +220,7 @@ class GroupShard:
 
     # -- replaying ----------------------------------------------------------------------------------
 
-    def replay(self, record: Record, producer: Producer | None) -> None:
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
         try:
             key = decode_key(GROUP_RECORDS, record.key)
         except UnknownRecordTypeError as error:
@@ -229,7 +233,7 @@ class GroupShard:
             replay(key, value)
 
     def _replay_offset(
-        self, key: OffsetCommitKey, value: object, log_offset: int, producer: Producer | None
+        self, key: OffsetCommitKey, value: object, log_offset: int, producer: ProducerIdAndEpoch | None
     ) -> None:
         place = TopicPartition(key.topic, key.partition)
         if not isinstance(value, OffsetCommitValue):
@@ -251,14 +255,14 @@ class GroupShard:
         place: TopicPartition,
         committed: Committed,
         log_offset: int,
-        producer: Producer | None,
+        producer: ProducerIdAndEpoch | None,
     ) -> None:
         if group_id not in self.groups:
             self.groups[group_id] = self.classic.new_group(group_id)
             self.context.ledger.changed(self.groups, group_id)
-        self.offsets.store(group_id, place, committed._replace(log_offset=log_offset), producer)
+        self.offsets.store(group_id, place, committed.at(log_offset), producer)
 
-    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         self.offsets.complete(producer, committed=committed)
 
     def loaded(self) -> None:
@@ -274,3 +278,25 @@ class GroupShard:
         for group in self.groups.values():
             self._kind(group).unloaded(group)
         self.groups.clear()
+
+
+def _expired_offsets(
+    group: Group, offsets: Offsets, pending: set[TopicPartition], now_ms: int, retention_ms: int
+) -> list[TopicPartition]:
+    """What offsets.retention.minutes takes away (KIP-211). An offset in an open transaction stays."""
+    since = group.retained_since()
+    if since is None:
+        return []
+    return [
+        place
+        for place, committed in offsets.items()
+        if place not in pending
+        and not group.consumes(place.topic)
+        and _is_over(committed, since(committed), now_ms, retention_ms)
+    ]
+
+
+def _is_over(committed: Committed, since_ms: int, now_ms: int, retention_ms: int) -> bool:
+    if committed.expire_ms != NO_EXPIRY:
+        return now_ms >= committed.expire_ms
+    return now_ms - since_ms >= retention_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination.shard import CoordinatorRecord, coordinator_error
 from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
@@ -28,40 +28,21 @@ class Step:
     def answer(self, respond: Respond, response: Any) -> None:
         self.answers.append((respond, response))
 
-    def give(self) -> None:
+    def end(self, error: ErrorCode) -> None:
+        """Give the answers; if the records could not be made safe, each of them is an error."""
+        code = group_error(error) if error else error
         for respond, response in self.answers:
-            respond(response)
-
-    def refuse(self, error: ErrorCode) -> None:
-        """The records are not safe: everybody who would have been answered is told so instead."""
-        code = coordinator_error(error)
-        for respond, response in self.answers:
-            respond(_as_error(response, code))
+            respond(_as_error(response, code) if code else response)
 
 
-def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when the internal topic cannot be written, so that it tries the right thing next."""
-    if error in (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    ):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-        return (
-            ErrorCode.GROUP_MAX_SIZE_REACHED
-        )  # Kafka: UNKNOWN_SERVER_ERROR, from which nobody learns anything
-    return error
+def group_error(error: ErrorCode) -> ErrorCode:
+    """Kafka answers UNKNOWN_SERVER_ERROR to what is too large, which tells a client nothing."""
+    return coordinator_error(error, too_large=ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
     """The same for a commit of offsets."""
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    return coordinator_error(error)
+    return coordinator_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 
 def _as_error(response: Any, error: ErrorCode) -> Any:

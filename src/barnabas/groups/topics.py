@@ -12,6 +12,9 @@ from barnabas.types import Uuid
 NOTHING_SUBSCRIBED = 0
 """The hash of no topics, as in Kafka."""
 
+MOST_HASHES = 1 << 63
+"""As many as the field of a record can tell apart without a sign."""
+
 
 class Topic(NamedTuple):
     topic_id: Uuid
@@ -20,12 +23,13 @@ class Topic(NamedTuple):
 
 
 class Topics:
-    """Always the present image. A shard is told by `topics_changed` when what is seen here has changed."""
+    """Always the present image. A shard is notified by `topics_changed` when what is seen here has changed."""
 
     def __init__(self, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
         self._image = image
         self._names_version: int | None = None
-        self._hashes: dict[str, tuple[TopicState, bytes]] = {}
+        self._racks: tuple[object, dict[tuple[int, ...], tuple[str, ...]]] = (None, {})
+        self._hashes: dict[str, tuple[TopicState, int]] = {}
 
     @property
     def version(self) -> int:
@@ -63,25 +67,36 @@ class Topics:
         """In which racks the replicas of each partition are, sorted; nothing for a topic that does not exist."""
         image = self._image()
         state = image.topics.get(name)
-        return [] if state is None else [_racks(image, one.replicas) for one in state.partitions]
+        if state is None:
+            return []
+        known = self._racks_in(image)
+        for one in state.partitions:
+            if one.replicas not in known:
+                known[one.replicas] = _racks(image, one.replicas)
+        return [known[one.replicas] for one in state.partitions]
+
+    def _racks_in(self, image: MetadataImage) -> dict[tuple[int, ...], tuple[str, ...]]:
+        """Remembered while brokers stay the same: thousands of partitions have the same few replicas."""
+        if self._racks[0] is not image.brokers:
+            self._racks = (image.brokers, {})
+        return self._racks[1]
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Equal as long as these topics have the same ids, partitions and racks; 63 bits, as records hold it.
 
         Kafka uses another function (XXH3), so a group that moves from one to the other has one more epoch.
         """
-        hashes = [self._hash(name) for name in sorted(names) if name in self._image().topics]
-        if not hashes:
-            return NOTHING_SUBSCRIBED
-        return int.from_bytes(blake2b(b"".join(hashes), digest_size=8).digest(), "big") >> 1
+        topics, known = self._image().topics, self._hashes
+        total = NOTHING_SUBSCRIBED
+        for name in names:  # a sum, so that nothing has to be sorted: a group may have 50,000 topics
+            if (state := topics.get(name)) is not None:
+                found = known.get(name)
+                total += found[1] if found is not None and found[0] is state else self._hash(name, state)
+        return total % MOST_HASHES
 
-    def _hash(self, name: str) -> bytes:
-        state = self._image().topics[name]
-        known = self._hashes.get(name)
-        if known is not None and known[0] is state:
-            return known[1]
+    def _hash(self, name: str, state: TopicState) -> int:
         facts = repr((state.topic_id, name, self.racks(name))).encode()
-        value = blake2b(facts, digest_size=8).digest()
+        value = int.from_bytes(blake2b(facts, digest_size=8).digest(), "big")
         self._hashes[name] = (state, value)
         return value
 

@@ -6,7 +6,7 @@ clock shows would decide about rolls and retention. The codes are those of Apach
 
 from __future__ import annotations
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
@@ -61,16 +61,22 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
             f"the batch says it has {count} records, and offsets for {header.last_offset_delta + 1}"
         )
     if codec := header.attributes & COMPRESSION_MASK:
-        least = count * SMALLEST_RECORD
-        if (
-            least > (size - HEADER_SIZE) * _RATIOS[codec]
-            or least > largest_data
-            or batch[HEADER_SIZE:_BEGINNING_END] != _BEGINNINGS[codec]
-        ):
+        if not is_plain_compressed(batch, codec, count, largest_data):
             _check_compressed(batch, header, largest_data)
     elif count * SMALLEST_RECORD > size - HEADER_SIZE:
         raise _too_many_records(header, size - HEADER_SIZE)
     return header
+
+
+def is_plain_compressed(batch: memoryview, attributes: int, count: int, largest_data: int) -> bool:
+    """Do the attributes name a codec and nothing else, and can its data, by how they begin, hold so many records?"""
+    least = count * SMALLEST_RECORD
+    return (
+        0 < attributes <= COMPRESSION_MASK
+        and least <= (len(batch) - HEADER_SIZE) * _RATIOS[attributes]
+        and least <= largest_data
+        and batch[HEADER_SIZE:_BEGINNING_END] == _BEGINNINGS[attributes]
+    )
 
 
 def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int) -> None:

@@ -12,14 +12,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from barnabas.files import FileSlice, Slice
 from barnabas.log.reading import read_slice
-from barnabas.log.scan import BadBatch, walk_headers
 from barnabas.log.searching import aborted_between
-from barnabas.log.slices import FileSlice, Slice
+from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.local_log import LocalLog
 
 MOST_LISTED = 200
 """More aborted transactions than this are worth a look at the batches of the slice."""
@@ -30,13 +30,15 @@ _first_offset = itemgetter(1)
 
 
 def read_committed(
-    log: Log, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+    log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
 ) -> tuple[Slice, list[tuple[int, int]]]:
-    """As `Log.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
+    """As `LocalLog.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
     data = read_slice(log, offset, max_bytes, upper_offset, at_least_one)
-    if not isinstance(data, FileSlice) or (offset >= log.tail.start and log.active.aborts_nothing):
+    if not isinstance(data, FileSlice) or (
+        offset >= log.segments.tail.start and log.segments.active.aborts_nothing
+    ):
         return data, []
-    with log.disk():
+    with log.storage_errors():
         found = list(islice(_aborted(log, offset, upper_offset), MOST_LISTED + 1))
         if len(found) > MOST_LISTED:
             data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
@@ -45,12 +47,11 @@ def read_committed(
     return data, found
 
 
-def _aborted(log: Log, start: int, end: int) -> Iterator[tuple[int, int]]:
-    segments = log.segments
-    return aborted_between(islice(segments, log.segment_number(start), None), start, end)
+def _aborted(log: LocalLog, start: int, end: int) -> Iterator[tuple[int, int]]:
+    return aborted_between(log.segments.since(start), start, end)
 
 
-def _aborted_in(log: Log, offset: int, data: FileSlice) -> list[tuple[int, int]]:
+def _aborted_in(log: LocalLog, offset: int, data: FileSlice) -> list[tuple[int, int]]:
     producers, end = set(), offset
     for header in _headers(data):
         end = header.next_offset

@@ -42,6 +42,18 @@ class DiskFull(KafkaError):  # noqa: N818 - reads as what it is
         self.folder = folder
 
 
+class DiskBusy(DiskFull):
+    """A slow disk has enough to write as it is; the log is as it was before, and a later append may succeed."""
+
+    def __init__(self, folder: str, waiting_bytes: int) -> None:
+        KafkaError.__init__(
+            self,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the disk under {folder} is slow, and {waiting_bytes} bytes wait to be written to it",
+        )
+        self.folder = folder
+
+
 class DamagedLog(KafkaError):  # noqa: N818 - reads as what it is
     """Bytes that were known to be on the disk are wrong. They are never cut without being asked to."""
 

@@ -11,7 +11,7 @@ from barnabas.log import names
 from barnabas.log.checkpoints import encode_epochs
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.durable_log import DurableLog
 
 
 class Unsynced:
@@ -69,22 +69,23 @@ class FlushJob(NamedTuple):
             file.close()
 
 
-def flush_job(log: Log) -> FlushJob:
-    """See `Log.prepare_flush`."""
-    unflushed = log.segments[log.segment_number(log.recovery_point) :]
-    if log.recovery_point == log.log_end_offset and not log.unsynced.folders:
+def flush_job(log: DurableLog) -> FlushJob:
+    """See `DurableLog.prepare_flush`."""
+    unflushed = log.segments.since(log.recovery_point)
+    written = log.offsets.written
+    if log.recovery_point == written and not log.unsynced.folders:
         unflushed = []
     log.unsynced.files += log.snapshots.take_unsynced()
-    if log.epochs.is_worth_saving(log.log_end_offset):
+    if log.epochs.is_worth_saving(written):
         log.unsynced.files.append(save_epochs(log))
     if log.unsynced.files:
         log.unsynced.folders[log.folder] = None
     files = [segment.file for segment in unflushed]
     paths, folders = log.unsynced.take()
-    return FlushJob(log.fs, files, paths, folders, log.log_end_offset, log.generation)
+    return FlushJob(log.fs, files, paths, folders, written, log.generation)
 
 
-def save_epochs(log: Log) -> str:
+def save_epochs(log: DurableLog) -> str:
     """Every batch carries its epoch, so this file may be written late: with the flush of those batches."""
     path = f"{log.folder}/{names.LEADER_EPOCHS}"
     log.fs.write_atomic(path, encode_epochs(log.epochs.entries), sync=False)
@@ -92,8 +93,8 @@ def save_epochs(log: Log) -> str:
     return path
 
 
-def closing_job(log: Log) -> FlushJob:
-    """See `Log.prepare_close`. A log in which nothing has happened costs nothing: there may be thousands."""
+def closing_job(log: DurableLog) -> FlushJob:
+    """See `DurableLog.prepare_close`. A log in which nothing has happened costs nothing: there may be thousands."""
     if log.log_end_offset == 0 and log.generation == 0:
         # It never had a record. Should a crash take its files, the next start makes them again.
         return FlushJob(log.fs, [], [], [], 0, log.generation)

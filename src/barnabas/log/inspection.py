@@ -130,20 +130,21 @@ def _other_codec(header: BatchHeader, config: LogConfig) -> Codec | None:
 def _data(batch: memoryview, header: BatchHeader, config: LogConfig, at_once: bool) -> Buffer:
     """The records, decompressed."""
     if not at_once:
-        return _unpacked(batch, header, largest_data(config))
+        return _unpacked(batch, header, config)
     if len(batch) - HEADER_SIZE > SHORT_DATA or header.record_count > SHORT_COUNT:
         raise Unchecked(header, config)
     try:
-        return unpacked_data(batch, header, SHORT_DATA)
+        return unpacked_data(batch, header, SHORT_DATA, config.barnabas_validate_max_blocks)
     except InvalidRecords:
         raise Unchecked(
             header, config
         ) from None  # too long, or no data of its codec: there is time to find out
 
 
-def _unpacked(batch: memoryview, header: BatchHeader, limit: int) -> Buffer:
+def _unpacked(batch: memoryview, header: BatchHeader, config: LogConfig) -> Buffer:
+    limit = largest_data(config)
     try:
-        return unpacked_data(batch, header, limit)
+        return unpacked_data(batch, header, limit, config.barnabas_validate_max_blocks)
     except InvalidRecords as error:
         if str(limit) in error.message:
             raise InvalidRecords(f"{error.message}; barnabas.validate.max.bytes sets it") from error

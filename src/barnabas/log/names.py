@@ -20,7 +20,7 @@ TEMPORARY = ".tmp"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/moving.py)
+MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"

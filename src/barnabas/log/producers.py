@@ -30,113 +30,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from operator import itemgetter
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.transactions import CompletedTransaction
+from barnabas.log.producer import SEQUENCE_MASK, Producer, RememberedBatch, SavedProducer
+from barnabas.log.segments.transactions import CompletedTransaction
 from barnabas.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
 
-REMEMBERED_BATCHES = 5  # max.in.flight.requests.per.connection of an idempotent producer is at most this
 MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
 ORDERED_TO_MS = 1000
 """A producer that sends all the time is moved behind the others once in this time, not with each batch."""
 GRACE_MS = 3_600_000
 """So long after a start nobody is forgotten: times in snapshots of Kafka, and older ones of ours, are the clients'."""
 EVICTED_SHARE = 100  # one of so many, when there are too many
-NO_COORDINATOR_EPOCH = -1
-NO_MARKER = -1
-
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
-class RememberedBatch(NamedTuple):
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
-
-
-class Producer:
-    """The state of one producer id in one partition."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_append_ms",
-        "marker_offset",
-        "marker_timestamp",
-        "move_at_ms",
-        "next_sequence",
-        "producer_id",
-        "transaction_start",
-    )
-
-    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.batches: deque[RememberedBatch] = deque(maxlen=REMEMBERED_BATCHES)
-        self.next_sequence = 0
-        self.coordinator_epoch = NO_COORDINATOR_EPOCH
-        self.last_append_ms = 0
-        """By our clock; from a file, as near as is known."""
-        self.move_at_ms = 0
-        """From then on the next batch moves it behind all others."""
-        self.transaction_start: int | None = None
-        self.marker_offset = NO_MARKER
-        """Of the last marker since the start: who waited to join a transaction sees that it is over."""
-        self.marker_timestamp = NO_TIMESTAMP
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else -1
-
-    @property
-    def last_timestamp(self) -> int:
-        """Of its last batch or marker; what a client says it is, if it was a batch."""
-        if self.batches and self.last_offset > self.marker_offset:
-            return self.batches[-1].timestamp
-        return self.marker_timestamp
-
-    def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
-        for batch in self.batches:
-            if (
-                batch.offset_delta == header.last_offset_delta
-                and batch.first_sequence == header.base_sequence
-            ):
-                return batch
-        return None
-
-    def remember(self, epoch: int, batch: RememberedBatch, now_ms: int) -> None:
-        if epoch != self.epoch:
-            self.bump_epoch(epoch)
-        self.batches.append(batch)
-        self.next_sequence = (batch[0] + 1) & _SEQUENCE_MASK
-        self.last_append_ms = now_ms
-
-    def bump_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-            self.next_sequence = 0
+_new_tuple = tuple.__new__
 
 
 def _nobody_counts() -> None:
@@ -149,10 +63,10 @@ class ProducerStates:
     def __init__(self, limit: int = MOST_PRODUCERS) -> None:
         self._limit = limit
         self._producers: dict[int, Producer] = {}
-        self._open: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
+        self.undecided: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
         # Over, but not yet below the high watermark. Both offsets ascend from one to the next: a transaction that began
         # later and ended earlier than another one never matters, and is left out.
-        self._decided: deque[CompletedTransaction] | None = None
+        self.decided: deque[CompletedTransaction] | None = None
         self.known_since = 0
         """Of each batch and marker from this offset on was taken note; of those below a snapshot tells the result."""
         self.loaded_ms: int | None = None
@@ -173,12 +87,13 @@ class ProducerStates:
 
     def check(self, header: BatchHeader) -> RememberedBatch | None:
         """Is this the producer's next batch? Its original when it is a duplicate; KafkaError when it is neither."""
-        producer = self._producers.get(header.producer_id)
+        _, _, _, _, _, _, _, _, _, producer_id, epoch, sequence, _ = header
+        producer = self._producers.get(producer_id)
         if producer is None:
             return None
         if (
-            header.base_sequence == producer.next_sequence
-            and header.producer_epoch == producer.epoch
+            sequence == producer.next_sequence
+            and epoch == producer.epoch
             and producer.transaction_start is None
         ):
             return None  # what nearly every batch is
@@ -233,31 +148,30 @@ class ProducerStates:
 
     def remember(self, header: BatchHeader, first_offset: int, now_ms: int) -> None:
         """Take note of a batch that was appended at `now_ms`."""
-        producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
-        delta = header.last_offset_delta
-        sequence = header.base_sequence
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._new(producer_id, first_offset)
         if sequence != NO_SEQUENCE:
-            sequence = (sequence + delta) & _SEQUENCE_MASK
-        producer.remember(
-            header.producer_epoch,
-            RememberedBatch(sequence, first_offset + delta, delta, header.max_timestamp),
-            now_ms,
-        )
+            sequence = (sequence + delta) & SEQUENCE_MASK
+        batch = _new_tuple(RememberedBatch, (sequence, first_offset + delta, delta, timestamp))
+        producer.remember(epoch, batch, now_ms)
         if now_ms >= producer.move_at_ms:
             self._move_last(producer, now_ms)
-        if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
+        if attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
             producer.transaction_start = first_offset
-            self._open[header.producer_id] = first_offset
+            self.undecided[producer_id] = first_offset
 
     def _move_last(self, producer: Producer, now_ms: int) -> None:
         producer.move_at_ms = now_ms + ORDERED_TO_MS
         self._producers[producer.producer_id] = self._producers.pop(producer.producer_id)
 
-    def _new(self, producer_id: int) -> Producer:
+    def _new(self, producer_id: int, offset: int) -> Producer:
         if len(self._producers) >= self._limit:
             self.forget_oldest(max(self._limit // EVICTED_SHARE, 1))
         self.on_new()
         producer = self._producers[producer_id] = Producer(producer_id)
+        producer.since = offset
         return producer
 
     def forget_oldest(self, count: int) -> None:
@@ -270,7 +184,7 @@ class ProducerStates:
         self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, now_ms: int, *, aborted: bool
     ) -> CompletedTransaction | None:
         """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
-        producer = self._producers.get(header.producer_id) or self._new(header.producer_id)
+        producer = self._producers.get(header.producer_id) or self._new(header.producer_id, marker_offset)
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset
@@ -280,57 +194,93 @@ class ProducerStates:
         start, producer.transaction_start = producer.transaction_start, None
         if start is None:
             return None
-        self._open.pop(header.producer_id, None)
+        self.undecided.pop(header.producer_id, None)
         completed = CompletedTransaction(header.producer_id, start, marker_offset, aborted)
         self._note_decided(completed)
         return completed
 
     def _note_decided(self, completed: CompletedTransaction) -> None:
-        decided = self._decided
+        decided = self.decided
         if decided is None:
-            decided = self._decided = deque()
+            decided = self.decided = deque()
         while decided and decided[-1].first_offset >= completed.first_offset:
             decided.pop()
         decided.append(completed)
 
     def stable_offset_after(self, completed: CompletedTransaction) -> int:
         """The last stable offset once this transaction is over: what its index entry records."""
-        return next(iter(self._open.values()), completed.last_offset + 1)
+        return next(iter(self.undecided.values()), completed.last_offset + 1)
+
+    # -- undoing ------------------------------------------------------------------------------------
+
+    def save(self, producer_id: int) -> SavedProducer:
+        """Before a batch of this producer is remembered that is not written yet."""
+        known = self._producers.get(producer_id)
+        return SavedProducer(
+            producer_id, known.copy() if known is not None else None, tuple(self.decided or ())
+        )
+
+    def undo(self, saved: list[SavedProducer], high_watermark: int) -> None:
+        """These batches were not written, the newest first: be as before the last of them."""
+        for producer_id, producer, _ in saved:
+            self._producers.pop(producer_id, None)
+            self.undecided.pop(producer_id, None)
+            if producer is not None:
+                self._producers[producer_id] = producer
+                if producer.transaction_start is not None:
+                    self.undecided[producer_id] = producer.transaction_start
+        if saved:
+            self.undecided = dict(sorted(self.undecided.items(), key=itemgetter(1)))
+            self.decided = deque(saved[-1].decided)
+            self.high_watermark_moved(high_watermark)
 
     # -- stability ----------------------------------------------------------------------------------
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of any transaction that is open, or whose marker is not yet replicated."""
-        first_open = next(iter(self._open.values()), None)
-        if not self._decided:
+        first_open = next(iter(self.undecided.values()), None)
+        if not self.decided:
             return first_open
-        first_decided = self._decided[0].first_offset
+        first_decided = self.decided[0].first_offset
         return first_decided if first_open is None else min(first_open, first_decided)
 
     @property
     def has_transactions(self) -> bool:
-        return bool(self._open or self._decided)
+        return bool(self.undecided or self.decided)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        decided = self._decided
+        decided = self.decided
         while decided and decided[0].last_offset < high_watermark:
             decided.popleft()
 
     @property
     def open_transactions(self) -> dict[int, int]:
         """Producer id -> first offset."""
-        return dict(self._open)
+        return dict(self.undecided)
 
-    def are_as_at(self, offset: int) -> bool:
-        """Has nothing at `offset` or above changed them? Then they need not be found out again when that is cut."""
-        decided = self._decided
+    def roll_back(self, offset: int) -> bool:
+        """The log is cut at `offset`: be as it was known there. False when that is not known here, and only a replay
+        tells: a marker was cut, or all batches of a producer that are remembered, but not its first ones."""
+        decided = self.decided
         if offset < self.known_since or (decided and decided[-1].last_offset >= offset):
             return False
-        return all(
-            producer.last_offset < offset and producer.marker_offset < offset
+        changed = [
+            producer
             for producer in self._producers.values()
-        )
+            if producer.last_offset >= offset or producer.marker_offset >= offset
+        ]
+        if not all(producer.can_roll_back(offset) for producer in changed):
+            return False
+        for producer in changed:
+            if producer.since is not None and producer.since >= offset:
+                del self._producers[producer.producer_id]
+                self.undecided.pop(producer.producer_id, None)
+            else:
+                producer.roll_back(offset)
+                if producer.transaction_start is None:
+                    self.undecided.pop(producer.producer_id, None)
+        return True
 
     # -- forgetting ---------------------------------------------------------------------------------
 
@@ -361,8 +311,8 @@ class ProducerStates:
         producers.sort(key=_last_append)
         self._producers = {producer.producer_id: producer for producer in producers}
         opened = [(p.transaction_start, p.producer_id) for p in producers if p.transaction_start is not None]
-        self._open = {producer_id: start for start, producer_id in sorted(opened)}
-        self._decided = None
+        self.undecided = {producer_id: start for start, producer_id in sorted(opened)}
+        self.decided = None
 
     def clear(self) -> None:
         self.restore(())

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from barnabas.log import names
 from barnabas.log.failures import DISK_FULL
-from barnabas.log.searching import number_in
-from barnabas.log.segment import Segment
+from barnabas.log.segments.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.durable_log import DurableLog
 
 UNLIMITED = -1
 
 
-def apply_retention(log: Log, now_ms: int, most: int | None = None) -> list[Segment]:
+def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> list[Segment]:
     """Remove the segments that are no longer wanted, the oldest first, and at most `most` of them.
 
     The log start is moved before a segment goes, so that between two calls the log is as it always is.
@@ -36,18 +35,17 @@ def apply_retention(log: Log, now_ms: int, most: int | None = None) -> list[Segm
     return removed
 
 
-def retire(log: Log, segment: Segment, now_ms: int) -> None:
+def retire(log: DurableLog, segment: Segment, now_ms: int) -> None:
     """Take a segment out of the log: its files are renamed now and removed later, as a fetch may read them."""
     due_ms = now_ms + log.config.file_delete_delay_ms
     for path in segment.retire():
         _set_aside(log, path, due_ms)
     log.segments.remove(segment)
-    log.size_bytes -= segment.size
     # If a crash brought it back once the recovery point is above it, it would be believed.
     log.unsynced.add(log.folder)
 
 
-def _set_aside(log: Log, path: str, due_ms: int) -> None:
+def _set_aside(log: DurableLog, path: str, due_ms: int) -> None:
     try:
         log.fs.rename(path, path + names.DELETED)
     except OSError as error:
@@ -58,7 +56,7 @@ def _set_aside(log: Log, path: str, due_ms: int) -> None:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
-def ages_to_learn(log: Log, most: int) -> list[Segment]:
+def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
     """The oldest segments, if they must be walked through before their age is known: `delete_old_segments` with a limit
     leaves them alone. The active one is never among them."""
     if not log.config.deletes or log.config.retention_ms == UNLIMITED:
@@ -67,7 +65,7 @@ def ages_to_learn(log: Log, most: int) -> list[Segment]:
     return list(unknown)
 
 
-def count_deletable(log: Log, now_ms: int, most: int | None = None) -> int:
+def count_deletable(log: DurableLog, now_ms: int, most: int | None = None) -> int:
     """How many segments, counted from the oldest, are no longer wanted; at most `most`, if that is given.
     All of them: the last is rolled first."""
     count = _below_log_start(log)
@@ -76,11 +74,11 @@ def count_deletable(log: Log, now_ms: int, most: int | None = None) -> int:
     return count if most is None else min(count, most)
 
 
-def _below_log_start(log: Log) -> int:
-    return number_in(log.segments, log.log_start_offset)
+def _below_log_start(log: DurableLog) -> int:
+    return log.segments.number_of(log.offsets.local_start)
 
 
-def _too_old(log: Log, now_ms: int, most: int | None) -> int:
+def _too_old(log: DurableLog, now_ms: int, most: int | None) -> int:
     limit = log.config.retention_ms
     if limit == UNLIMITED:
         return 0
@@ -93,7 +91,7 @@ def _too_old(log: Log, now_ms: int, most: int | None) -> int:
     return _count_while(log, is_too_old, most)
 
 
-def _too_large(log: Log, most: int | None) -> int:
+def _too_large(log: DurableLog, most: int | None) -> int:
     limit = log.config.retention_bytes
     if limit == UNLIMITED:
         return 0
@@ -107,7 +105,7 @@ def _too_large(log: Log, most: int | None) -> int:
     return _count_while(log, is_excess, most)
 
 
-def _count_while(log: Log, unwanted: Callable[[Segment], bool], most: int | None) -> int:
+def _count_while(log: DurableLog, unwanted: Callable[[Segment], bool], most: int | None) -> int:
     """Only what is committed may go, and an empty active segment has nothing to give."""
     segments, count = log.segments, 0
     for segment in islice(segments, most):
@@ -118,7 +116,7 @@ def _count_while(log: Log, unwanted: Callable[[Segment], bool], most: int | None
     return count
 
 
-def _age_timestamp(log: Log, segment: Segment, now_ms: int) -> int:
+def _age_timestamp(log: DurableLog, segment: Segment, now_ms: int) -> int:
     """The time of its latest record; when records carry none, or one of a future in which the topic allows no record
     to be, the time of the last write. Kafka keeps the latter until that time has come."""
     timestamp, _ = segment.largest_timestamp

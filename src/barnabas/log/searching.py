@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 from typing import NamedTuple
 
 from barnabas.files import File
-from barnabas.log.scan import SCAN_CHUNK, walk_headers
-from barnabas.log.segment import Segment
+from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
+from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.segment_list import number_in
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 from barnabas.records.record import InvalidRecords, iterate_times
 
 RECORDS_BETWEEN_BREATHS = 500
 BREATH_SECONDS = 0.0001
 
-_base_offset = attrgetter("base_offset")
-
 
 class FoundRecord(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
-
-
-def number_in(segments: list[Segment], offset: int) -> int:
-    """The index of the segment that `offset` belongs to."""
-    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
 
 
 def place_in(segments: list[Segment], offset: int) -> tuple[File, int]:

@@ -6,28 +6,12 @@ those of kafka_exporter, so that stock dashboards work unchanged. What only Barn
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Metric(NamedTuple):
-    kind: str
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
-
-def _counter(name: str, text: str, *labels: str) -> Metric:
-    return Metric("counter", name, text, labels)
-
-
-def _gauge(name: str, text: str, *labels: str) -> Metric:
-    return Metric("gauge", name, text, labels)
-
+from barnabas.metrics.declarations import Metric, counter, gauge
 
 _PARTITION = ("topic", "partition")
 
 # Requests
-REQUESTS = _counter("kafka_network_requestmetrics_requests_total", "Requests received.", "request", "version")
+REQUESTS = counter("kafka_network_requestmetrics_requests_total", "Requests received.", "request", "version")
 REQUEST_SECONDS = Metric(
     "histogram", "barnabas_request_seconds", "Time from receiving a request to its response.", ("request",)
 )
@@ -37,261 +21,343 @@ REQUEST_MILLISECONDS = Metric(
     "Time from receiving a request to its response in milliseconds; quantiles since the start, estimated.",
     ("request", "quantile"),
 )
-HEAVY_REQUESTS = _counter(
+HEAVY_REQUESTS = counter(
     "barnabas_heavy_requests_total",
     "Requests of many elements or bytes, which are decoded, served and answered a turn of the loop at a time.",
     "request",
 )
-REFUSED_REQUESTS = _counter(
+HEAVY_REQUESTS_WAITING = gauge(
+    "barnabas_heavy_requests_waiting",
+    "Heavy requests and large answers that wait until others are done (barnabas.heavy.requests.at.once).",
+)
+REFUSED_REQUESTS = counter(
     "barnabas_refused_requests_total",
-    "Requests that exceeded a limit: elements (barnabas.request.max.elements), bytes "
-    "(barnabas.heavy.request.max.bytes) or answer (barnabas.response.max.bytes).",
+    "Requests that exceeded a limit: elements (barnabas.request.max.elements, "
+    "barnabas.undivided.request.max.elements), bytes (barnabas.heavy.request.max.bytes) or answer "
+    "(barnabas.response.max.bytes).",
     "request",
     "limit",
 )
 
+# Client quotas; only of clients that have one. Empty labels are left out.
+_QUOTA = ("resource", "user", "clientId")
+QUOTA_BYTE_RATE = gauge(
+    "kafka_server_quota_byte_rate",
+    "Bytes per second that a client counts for (resource Produce or Fetch).",
+    *_QUOTA,
+)
+QUOTA_REQUEST_TIME = gauge(
+    "kafka_server_quota_request_time",
+    "Percentage of the loop's time that the requests of a client take (resource Request).",
+    *_QUOTA,
+)
+QUOTA_MUTATION_RATE = gauge(
+    "kafka_server_quota_mutation_rate",
+    "Partitions per second that a client creates and deletes (resource ControllerMutation).",
+    *_QUOTA,
+)
+QUOTA_TOKENS = gauge(
+    "kafka_server_quota_tokens",
+    "Partitions that a client may still create or delete at once; negative while it has to wait.",
+    *_QUOTA,
+)
+QUOTA_THROTTLE_TIME = gauge(
+    "kafka_server_quota_throttle_time",
+    "Milliseconds for which a client was muted, on average of those times, in the last minute.",
+    *_QUOTA,
+)
+
 # Topics; each also has a sample without a topic, the sum over all
-BYTES_IN = _counter(
+BYTES_IN = counter(
     "kafka_server_brokertopicmetrics_bytesin_total", "Bytes of batches received from producers.", "topic"
 )
-BYTES_OUT = _counter(
+BYTES_OUT = counter(
     "kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"
 )
-MESSAGES_IN = _counter(
+MESSAGES_IN = counter(
     "kafka_server_brokertopicmetrics_messagesin_total", "Records received from producers.", "topic"
 )
-PRODUCES = _counter(
+PRODUCES = counter(
     "kafka_server_brokertopicmetrics_totalproducerequests_total",
     "Produce requests, counted once for each of their partitions.",
     "topic",
 )
-FETCHES = _counter(
+FETCHES = counter(
     "kafka_server_brokertopicmetrics_totalfetchrequests_total",
     "Fetch requests, counted once for each of their partitions.",
     "topic",
 )
-FAILED_PRODUCES = _counter(
+FAILED_PRODUCES = counter(
     "kafka_server_brokertopicmetrics_failedproducerequests_total",
     "Partitions of produce requests that ended in an error.",
     "topic",
 )
-FAILED_FETCHES = _counter(
+FAILED_FETCHES = counter(
     "kafka_server_brokertopicmetrics_failedfetchrequests_total",
     "Partitions of fetch requests that ended in an error.",
     "topic",
 )
 
-REFUSED_BATCHES = _counter(
+REFUSED_BATCHES = counter(
     "barnabas_batches_refused_total",
     "Batches of producers that were refused because of what they are: INVALID_RECORD, INVALID_TIMESTAMP, "
     "CORRUPT_MESSAGE, MESSAGE_TOO_LARGE.",
     "error",
 )
-INSPECTED_BATCHES = _counter(
+INSPECTED_BATCHES = counter(
     "barnabas_batches_inspected_total",
     "Batches that were decompressed and looked into in a thread, because that takes too long for the loop.",
 )
 
 # Replicas on this broker
-PARTITION_COUNT = _gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.")
-LEADER_COUNT = _gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.")
-UNDER_REPLICATED = _gauge(
+PARTITION_COUNT = gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.")
+LEADER_COUNT = gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.")
+UNDER_REPLICATED = gauge(
     "kafka_server_replicamanager_underreplicatedpartitions", "Led partitions whose ISR lacks a replica."
 )
-UNDER_MIN_ISR = _gauge(
+UNDER_MIN_ISR = gauge(
     "kafka_server_replicamanager_underminisrpartitioncount",
     "Led partitions whose ISR is smaller than min.insync.replicas.",
 )
-AT_MIN_ISR = _gauge(
+AT_MIN_ISR = gauge(
     "kafka_server_replicamanager_atminisrpartitioncount",
     "Led partitions that cannot lose another member of their ISR without refusing acks=all.",
 )
-PARTITION_UNDER_REPLICATED = _gauge(
+PARTITION_UNDER_REPLICATED = gauge(
     "kafka_cluster_partition_underreplicated", "1 when the ISR lacks a replica.", *_PARTITION
 )
-PARTITION_UNDER_MIN_ISR = _gauge(
+PARTITION_UNDER_MIN_ISR = gauge(
     "kafka_cluster_partition_underminisr", "1 when the ISR is smaller than min.insync.replicas.", *_PARTITION
 )
-PARTITION_AT_MIN_ISR = _gauge(
+PARTITION_AT_MIN_ISR = gauge(
     "kafka_cluster_partition_atminisr", "1 when the ISR is exactly min.insync.replicas.", *_PARTITION
 )
-LOG_SIZE = _gauge("kafka_log_log_size", "Bytes of a partition's log on this broker.", *_PARTITION)
-LOG_START = _gauge("kafka_log_log_logstartoffset", "First offset of a partition's log.", *_PARTITION)
-LOG_END = _gauge(
+LOG_SIZE = gauge("kafka_log_log_size", "Bytes of a partition's log on this broker.", *_PARTITION)
+LOG_START = gauge("kafka_log_log_logstartoffset", "First offset of a partition's log.", *_PARTITION)
+LOG_END = gauge(
     "kafka_log_log_logendoffset", "Offset that the next record of a partition will get.", *_PARTITION
 )
-LOG_SEGMENTS = _gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
-OFFLINE_DIRS = _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
+LOG_SEGMENTS = gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
+OFFLINE_DIRS = gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
 
 # Groups that this broker coordinates: Kafka's GroupMetadataManager counts classic ones, group-coordinator-metrics all
 _MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 _COORDINATOR = "kafka_server_group_coordinator_metrics_"
-CLASSIC_GROUPS = _gauge(f"{_MANAGER}numgroups", "Classic groups that this broker coordinates.")
-CLASSIC_GROUPS_PREPARING = _gauge(
+CLASSIC_GROUPS = gauge(f"{_MANAGER}numgroups", "Classic groups that this broker coordinates.")
+CLASSIC_GROUPS_PREPARING = gauge(
     f"{_MANAGER}numgroupspreparingrebalance", "Classic groups that wait for their members to join."
 )
-CLASSIC_GROUPS_COMPLETING = _gauge(
+CLASSIC_GROUPS_COMPLETING = gauge(
     f"{_MANAGER}numgroupscompletingrebalance", "Classic groups that wait for the assignment of their leader."
 )
-CLASSIC_GROUPS_STABLE = _gauge(f"{_MANAGER}numgroupsstable", "Classic groups at work.")
-CLASSIC_GROUPS_DEAD = _gauge(f"{_MANAGER}numgroupsdead", "Classic groups that are being dropped.")
-CLASSIC_GROUPS_EMPTY = _gauge(f"{_MANAGER}numgroupsempty", "Classic groups without members.")
-GROUP_OFFSETS = _gauge(f"{_MANAGER}numoffsets", "Committed offsets, of groups of every type.")
-GROUPS = _gauge(
+CLASSIC_GROUPS_STABLE = gauge(f"{_MANAGER}numgroupsstable", "Classic groups at work.")
+CLASSIC_GROUPS_DEAD = gauge(f"{_MANAGER}numgroupsdead", "Classic groups that are being dropped.")
+CLASSIC_GROUPS_EMPTY = gauge(f"{_MANAGER}numgroupsempty", "Classic groups without members.")
+GROUP_OFFSETS = gauge(f"{_MANAGER}numoffsets", "Committed offsets, of groups of every type.")
+GROUPS = gauge(
     f"{_COORDINATOR}group_count",
     "Groups that this broker coordinates: classic, consumer, share, streams.",
     "protocol",
 )
-CONSUMER_GROUPS = _gauge(
+CONSUMER_GROUPS = gauge(
     f"{_COORDINATOR}consumer_group_count", "Groups of the consumer protocol in each state.", "state"
 )
-SHARE_GROUPS = _gauge(f"{_COORDINATOR}share_group_count", "Share groups in each state.", "state")
-STREAMS_GROUPS = _gauge(f"{_COORDINATOR}streams_group_count", "Streams groups in each state.", "state")
+SHARE_GROUPS = gauge(f"{_COORDINATOR}share_group_count", "Share groups in each state.", "state")
+STREAMS_GROUPS = gauge(f"{_COORDINATOR}streams_group_count", "Streams groups in each state.", "state")
 
 # What clients can make grow, and how far
-BOUNDED_STATE = _gauge(
+BOUNDED_STATE = gauge(
     "barnabas_bounded_state",
     "What clients can make grow and a setting bounds: groups, members, member and offset bytes, partitions of "
     "sessions, producer ids.",
     "what",
 )
-STATE_BOUNDS = _gauge("barnabas_bounded_state_limit", "How far it may grow.", "what")
-STATE_REFUSED = _counter(
+STATE_BOUNDS = gauge("barnabas_bounded_state_limit", "How far it may grow.", "what")
+STATE_REFUSED = counter(
     "barnabas_bounded_state_refused_total",
     "How often a client was refused for that, or something was forgotten in its favour.",
     "what",
 )
 
 # Compaction
-MAX_DIRTY_PERCENT = _gauge(
+MAX_DIRTY_PERCENT = gauge(
     "kafka_log_logcleanermanager_max_dirty_percent",
     "Of the log that needs compaction most: the part in percent that was not compacted yet.",
 )
-UNCLEANABLE_PARTITIONS = _gauge(
+UNCLEANABLE_PARTITIONS = gauge(
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     "Partitions whose last compaction failed; the broker's log says why.",
     "logdirectory",
 )
-UNCLEANABLE_BYTES = _gauge(
+UNCLEANABLE_BYTES = gauge(
     "kafka_log_logcleanermanager_uncleanable_bytes", "Bytes of those partitions.", "logdirectory"
 )
-CLEAN_SECONDS = _gauge("kafka_log_logcleaner_max_clean_time_secs", "Duration of the last compaction.")
-CLEAN_RECOPY = _gauge(
+CLEAN_SECONDS = gauge("kafka_log_logcleaner_max_clean_time_secs", "Duration of the last compaction.")
+CLEAN_RECOPY = gauge(
     "kafka_log_logcleaner_cleaner_recopy_percent", "Part of the bytes that the last compaction kept."
 )
-CLEAN_MEMORY = _gauge(
+CLEAN_MEMORY = gauge(
     "kafka_log_logcleaner_max_buffer_utilization_percent",
     "Part of log.cleaner.dedupe.buffer.size that the keys of the last compaction took.",
 )
-COMPACTIONS = _counter("barnabas_compactions_total", "Compactions of a log that came to their end.")
-COMPACTION_READ = _counter("barnabas_compaction_read_bytes_total", "Bytes of segments that were compacted.")
-COMPACTION_REMOVED = _counter("barnabas_compaction_removed_bytes_total", "Bytes that compaction removed.")
+COMPACTIONS = counter("barnabas_compactions_total", "Compactions of a log that came to their end.")
+COMPACTION_READ = counter("barnabas_compaction_read_bytes_total", "Bytes of segments that were compacted.")
+COMPACTION_REMOVED = counter("barnabas_compaction_removed_bytes_total", "Bytes that compaction removed.")
 
 # The cluster, as its metadata says
-ACTIVE_CONTROLLER = _gauge(
+ACTIVE_CONTROLLER = gauge(
     "kafka_controller_kafkacontroller_activecontrollercount", "1 on the broker that is the controller."
 )
-OFFLINE_PARTITIONS = _gauge(
+OFFLINE_PARTITIONS = gauge(
     "kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions of the cluster without a leader."
 )
-TOPIC_COUNT = _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.")
-ALL_PARTITIONS = _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.")
-ACTIVE_BROKERS = _gauge(
+TOPIC_COUNT = gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.")
+ALL_PARTITIONS = gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.")
+ACTIVE_BROKERS = gauge(
     "kafka_controller_kafkacontroller_activebrokercount", "Brokers that are registered and not fenced."
 )
-FENCED_BROKERS = _gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Brokers that are fenced.")
-PREFERRED_IMBALANCE = _gauge(
+FENCED_BROKERS = gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Brokers that are fenced.")
+PREFERRED_IMBALANCE = gauge(
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
     "Partitions led by another replica than their preferred one.",
 )
-UNCLEAN_ELECTIONS = _counter(
+UNCLEAN_ELECTIONS = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",
     "Elections of a leader that may lack acknowledged records.",
 )
 
 # As kafka_exporter has them
-BROKERS = _gauge("kafka_brokers", "Brokers in the cluster.")
-TOPIC_PARTITIONS = _gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
-CURRENT_OFFSET = _gauge(
+BROKERS = gauge("kafka_brokers", "Brokers in the cluster.")
+TOPIC_PARTITIONS = gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
+CURRENT_OFFSET = gauge(
     "kafka_topic_partition_current_offset",
     "High watermark of a partition that this broker leads.",
     *_PARTITION,
 )
-OLDEST_OFFSET = _gauge(
+OLDEST_OFFSET = gauge(
     "kafka_topic_partition_oldest_offset", "First offset of a partition that this broker leads.", *_PARTITION
 )
-PARTITION_LEADER = _gauge(
+PARTITION_LEADER = gauge(
     "kafka_topic_partition_leader", "Broker that leads a partition; -1 for none.", *_PARTITION
 )
-PARTITION_LEADER_PREFERRED = _gauge(
+PARTITION_LEADER_PREFERRED = gauge(
     "kafka_topic_partition_leader_is_preferred", "1 when the preferred replica leads.", *_PARTITION
 )
-PARTITION_REPLICAS = _gauge("kafka_topic_partition_replicas", "Replicas of a partition.", *_PARTITION)
-PARTITION_ISR = _gauge(
+PARTITION_REPLICAS = gauge("kafka_topic_partition_replicas", "Replicas of a partition.", *_PARTITION)
+PARTITION_ISR = gauge(
     "kafka_topic_partition_in_sync_replica", "Replicas of a partition in sync.", *_PARTITION
 )
-PARTITION_UNDER = _gauge(
+PARTITION_UNDER = gauge(
     "kafka_topic_partition_under_replicated_partition", "1 when a replica is not in sync.", *_PARTITION
 )
 
 # Transactions that this broker coordinates
-TRANSACTIONAL_IDS = _gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
-TRANSACTIONS_WITHOUT_TIMEOUT = _gauge(
+TRANSACTIONAL_IDS = gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
+TRANSACTIONS_WITHOUT_TIMEOUT = gauge(
     "barnabas_transactions_without_timeout", "Open transactions that no timeout ends (two-phase commit)."
 )
-OLDEST_WITHOUT_TIMEOUT = _gauge(
+OLDEST_WITHOUT_TIMEOUT = gauge(
     "barnabas_transactions_without_timeout_oldest_seconds", "How long the oldest of them has been open."
 )
-TRANSACTIONS_REFUSED = _counter(
+TRANSACTIONS_REFUSED = counter(
     "barnabas_transactions_refused_total",
     "Requests of transactional producers that were refused, because a limit was reached.",
 )
 
 # The network
-CONNECTIONS = _gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
-CONNECTIONS_OPENED = _counter(
+CONNECTIONS = gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
+CONNECTIONS_OPENED = counter(
     "kafka_server_socketservermetrics_connection_creation_total", "Connections accepted.", "listener"
 )
-CONNECTIONS_REFUSED = _counter(
+AUTHENTICATED = counter(
+    "kafka_server_socketservermetrics_successful_authentication_total",
+    "Clients that have authenticated with SASL.",
+    "listener",
+)
+NOT_AUTHENTICATED = counter(
+    "kafka_server_socketservermetrics_failed_authentication_total",
+    "Clients that failed to authenticate with SASL.",
+    "listener",
+)
+AUTHENTICATED_AGAIN = counter(
+    "kafka_server_socketservermetrics_successful_reauthentication_total",
+    "Clients that have authenticated again over the same connection (KIP-368).",
+    "listener",
+)
+NOT_AUTHENTICATED_AGAIN = counter(
+    "kafka_server_socketservermetrics_failed_reauthentication_total",
+    "Clients that failed to authenticate again over the same connection.",
+    "listener",
+)
+CONNECTIONS_REFUSED = counter(
     "barnabas_connections_refused_total",
     "Connections closed at once, because a limit was reached.",
     "listener",
 )
-CONNECTIONS_CLOSED = _counter(
+CONNECTIONS_THROTTLED = counter(
+    "barnabas_connections_throttled_total",
+    "Connections that had to wait, or were kept away, because too many were opened in a second: on the broker "
+    "(max.connection.creation.rate), on the listener, or from one address (connection_creation_rate).",
+    "listener",
+    "limit",
+)
+CONNECTIONS_CLOSED = counter(
     "barnabas_connections_closed_total",
     "Connections that the broker closed: idle, no request (none ever came), slow request, evicted (it held memory that "
-    "others waited for), overfull (far too much was sent at once), length (of a request, which is not allowed), kept "
-    "for brokers (a client had a place of theirs), unanswered (a mistake of the broker's).",
+    "others waited for), overfull (far too much was sent at once), length (of a request, which is not allowed), not "
+    "authenticated (in time), kept "
+    "for brokers (a client had a place of theirs), truncated (records that it was being sent), unanswered (a mistake "
+    "of the broker's).",
     "reason",
 )
-MONITORING_CUT_OFF = _counter(
+TLS_HANDSHAKES = counter(
+    "barnabas_tls_handshakes_total",
+    "TLS handshakes by outcome: done, failed, abandoned (the connection was closed before the end).",
+    "outcome",
+)
+TLS_EXPIRY = gauge(
+    "barnabas_tls_certificate_expiry_seconds",
+    "When the certificate of a listener expires, in seconds since 1970.",
+    "listener",
+)
+MONITORING_CUT_OFF = counter(
     "barnabas_monitoring_clients_cut_off_total",
     "Clients of the port for metrics and health that did not take their answer in time, or gave way to others.",
 )
-REFUSED_AS_BROKER = _counter(
+REFUSED_AS_BROKER = counter(
     "barnabas_broker_requests_refused_total",
     "Requests that only brokers may send, refused because they came where clients connect.",
     "request",
 )
-LOG_LINES_LEFT_OUT = _counter(
+LOG_LINES_LEFT_OUT = counter(
     "barnabas_log_lines_left_out_total",
-    "Lines that were not written to the broker's log, because there were many of their kind.",
+    "Lines that were not written to the broker's log, because there were many of their kind "
+    "(barnabas.log.lines.max).",
 )
-MEMORY_USED = _gauge(
+LOG_LINES_CUT = counter(
+    "barnabas_log_lines_cut_total",
+    "Lines of the broker's log that were too long and lack their middle (barnabas.log.line.max.characters).",
+)
+PATTERNS_REFUSED = counter(
+    "barnabas_patterns_refused_total",
+    "Regular expressions of clients that were refused: no RE2, or beyond barnabas.regex.max.characters, "
+    "barnabas.regex.max.bytes or barnabas.regex.max.instructions.",
+)
+MEMORY_USED = gauge(
     "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
 )
-MEMORY_AVAILABLE = _gauge(
+MEMORY_AVAILABLE = gauge(
     "kafka_network_socketserver_memorypoolavailable", "Bytes left of queued.max.request.bytes."
 )
-MEMORY_WAITING = _gauge(
+MEMORY_WAITING = gauge(
     "barnabas_requests_waiting_for_memory",
     "Requests that are not received for now: there is no room for them.",
 )
-NETWORK_IDLE = _gauge(
+NETWORK_IDLE = gauge(
     "kafka_network_socketserver_networkprocessoravgidle_percent",
     "Share of time, 0 to 1, in which the loop had nothing to do.",
 )
-HANDLER_IDLE = _gauge(
+HANDLER_IDLE = gauge(
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
     "The same number: one loop does the work of both of Kafka's thread pools.",
 )
@@ -300,16 +366,21 @@ LOOP_LAG = Metric(
     "barnabas_loop_lag_seconds",
     "How late the loop called a timer: what every request waits for.",
 )
-LOOP_LAG_MAX = _gauge("barnabas_loop_lag_max_seconds", "The longest such delay in the last minute.")
+LOOP_LAG_MAX = gauge("barnabas_loop_lag_max_seconds", "The longest such delay in the last minute.")
+
+# The audit log, if there is one
+AUDIT_EVENTS = counter("barnabas_audit_events_total", "Events that were written to the audit log.")
+AUDIT_LOST = counter(
+    "barnabas_audit_events_lost_total",
+    "Events that were not written, because too many came or writing failed.",
+)
 
 # The process
-INFO = _gauge(
-    "barnabas_info", "Always 1; the labels say what is running.", "version", "node_id", "cluster_id"
-)
-START_TIME = _gauge("process_start_time_seconds", "When the broker started, in seconds since 1970.")
-CPU_SECONDS = _counter("process_cpu_seconds_total", "CPU time of the process.")
-RESIDENT_MEMORY = _gauge("process_resident_memory_bytes", "Resident memory of the process.")
-OPEN_FILES = _gauge("process_open_fds", "Open file descriptors.")
+INFO = gauge("barnabas_info", "Always 1; the labels say what is running.", "version", "node_id", "cluster_id")
+START_TIME = gauge("process_start_time_seconds", "When the broker started, in seconds since 1970.")
+CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")
+RESIDENT_MEMORY = gauge("process_resident_memory_bytes", "Resident memory of the process.")
+OPEN_FILES = gauge("process_open_fds", "Open file descriptors.")
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)

@@ -1,7 +1,7 @@
 """Counters, gauges and histograms, and the registry that knows them all.
 
 Hot code holds the child it needs (one counter of one topic, say) and does `counter.value += n`: no look-up,
-no lock and no call. Everything else, such as sorting and formatting, happens when somebody reads.
+no lock and no call. Everything else, such as sorting and formatting, happens when the page is read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from barnabas.metrics.catalogue import Metric
+from barnabas.metrics.declarations import Metric
 
 Labels = tuple[str, ...]
 """The values of a metric's labels, in the order in which the metric declares their names."""
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
 
 class Counter:
-    """A number that only grows; whoever counts adds to `value`."""
+    """A number that only grows; its owner adds to `value`."""
 
     __slots__ = ("value",)
 
@@ -34,7 +34,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is read when somebody asks, or set by its owner."""
+    """A number that is read with the page, or set by its owner."""
 
     __slots__ = ("read", "value")
 
@@ -135,7 +135,7 @@ def _samples_of(child: Counter | Gauge | Histogram, labels: tuple[tuple[str, str
 
 
 class Computed:
-    """A metric whose samples are worked out when somebody reads, for what nobody needs to keep up to date."""
+    """A metric whose samples are computed when the page is read, for what need not be kept up to date."""
 
     def __init__(self, metric: Metric, read: Callable[[], Iterable[Sample]]) -> None:
         self.metric = metric
@@ -153,6 +153,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._families: dict[str, AnyFamily] = {}
+        self._sources: list[Callable[[], Iterable[Computed]]] = []
 
     def counter(self, metric: Metric) -> Family[Counter]:
         return self._declare(Family(metric, Counter))
@@ -170,8 +171,14 @@ class Registry:
         """Declare a metric without labels whose value a function gives."""
         self.computed(metric, lambda: (Sample("", (), read()),))
 
+    def add_source(self, read: Callable[[], Iterable[Computed]]) -> None:
+        """Show metrics as well whose names are known only when the page is read."""
+        self._sources.append(read)
+
     def families(self) -> Iterator[AnyFamily]:
         yield from (self._families[name] for name in sorted(self._families))
+        for read in self._sources:
+            yield from read()
 
     def snapshot(self) -> Mapping[str, float]:
         """Return every sample by the name it has in the text format, for reports and tests."""

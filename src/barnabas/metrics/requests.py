@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Counter, Histogram, Registry, Sample
@@ -15,6 +15,7 @@ class RequestMetrics:
     """The metrics of all requests of one broker; a route holds its own children."""
 
     def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._requests = registry.counter(catalogue.REQUESTS)
         self._seconds = registry.histogram(catalogue.REQUEST_SECONDS)
         self._heavy = registry.counter(catalogue.HEAVY_REQUESTS)
@@ -29,6 +30,9 @@ class RequestMetrics:
 
     def heavy(self, name: str) -> Counter:
         return self._heavy.labels(name)
+
+    def heavy_waiting(self, read: Callable[[], int]) -> None:
+        self._registry.read_by(catalogue.HEAVY_REQUESTS_WAITING, read)
 
     def refused(self, name: str, limit: str) -> Counter:
         return self._refused.labels(name, limit)

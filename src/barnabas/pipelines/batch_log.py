@@ -65,7 +65,7 @@ class BatchLog:
 
 def compute_only(frame: DataFrame) -> None:
     """For a batch whose results are there already: what Spark remembers of it must be written all the same, or it takes
-    the batch for a failure, each time anew."""
+    the batch for a failure, each time."""
     frame.write.format("noop").mode("overwrite").save()
 
 

@@ -3,9 +3,9 @@
 link = link_to("127.0.0.1:9092")
 topics = link.run(link.client.topics(["orders"]))
 
-A worker runs one task at a time and lives for many, so there is one loop a process, driven by whoever calls, and the
+A worker runs one task at a time and lives for many, so there is one loop a process, driven by the caller, and the
 connections of a cluster stay open from task to task. No thread: while a task decodes what it has got, the answer to its
-next request gathers in the socket. Links are kept by process id, because workers are forked from one another and a
+next request arrives in the socket. Links are kept by process id, because workers are forked from one another and a
 child must not talk on its parent's connections.
 """
 
@@ -17,10 +17,10 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from barnabas.client.backoff import Backoff, Deadline
-from barnabas.client.cluster import TOTAL_TIMEOUT, Client, is_retriable
+from barnabas.client.cluster import TOTAL_TIMEOUT, Client
 from barnabas.client.connection import REQUEST_TIMEOUT
-from barnabas.client.errors import ClientError, UnsupportedApiError
+from barnabas.client.errors import is_retriable
+from barnabas.client.retry import Patience, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -57,18 +57,12 @@ class BrokerLink:
     def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
         """Try for so long, in seconds, while brokers are away or a cluster is changing its leaders."""
 
-        async def attempts() -> T:
-            deadline, backoff = Deadline(patience), Backoff()
-            while True:
-                try:
-                    return await attempt()
-                except (ClientError, KafkaError) as error:
-                    if deadline.passed or not may_pass(error):
-                        raise
-                    log.warning("trying again for %.0f s: %s", deadline.remaining, error)
-                await backoff.wait(deadline)
+        waiting = Patience(patience, may_pass)
 
-        return self.run(attempts())
+        async def tell(error: Exception) -> None:
+            log.warning("trying again for %.0f s: %s", waiting.deadline.remaining, error)
+
+        return self.run(retry(attempt, waiting, tell))
 
     def close(self) -> None:
         self.run(self.client.close())
@@ -77,8 +71,6 @@ class BrokerLink:
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later. A topic that is not there is no matter of patience."""
-    if isinstance(error, UnsupportedApiError):
-        return False
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
     if isinstance(error, KafkaError) and error.code in unknown:
         return False
@@ -95,9 +87,3 @@ def link_to(bootstrap: str, **settings: Any) -> BrokerLink:
     if link is None:
         link = _links[key] = BrokerLink(bootstrap, **settings)
     return link
-
-
-def forget_links() -> None:
-    """Close what this process has open; what a parent left behind is the parent's."""
-    for key in [key for key in _links if key[0] == os.getpid()]:
-        _links.pop(key).close()

@@ -16,7 +16,8 @@ from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.security.catalogue import UNDERSTOOD as SECURITY
 from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
-from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.security.secret import SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
 
@@ -82,7 +83,7 @@ WITHOUT_EFFECT = frozenset(
 
 # As in Spark's connector: each would break the promise that Spark alone decides what is read.
 REFUSED = {
-    "auto.offset.reset": "use the option 'startingOffsets', which counts only when a query starts anew",
+    "auto.offset.reset": "use the option 'startingOffsets', which counts only when a query starts for the first time",
     "key.deserializer": "keys are bytes: use DataFrame operations on them",
     "value.deserializer": "values are bytes: use DataFrame operations, or the option 'value.format'",
     "key.serializer": "keys are bytes or text: convert them with DataFrame operations",

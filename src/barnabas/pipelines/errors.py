@@ -1,4 +1,4 @@
-"""What goes wrong with a pipeline that its author can put right."""
+"""What goes wrong with a pipeline or a query that its author can put right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_CAUSE = 1_500  # characters: a screen, not a log
 
 
 class PipelineError(Exception):
-    """One sentence that says what to do, and below it the cause in the words of whoever found it."""
+    """One sentence that says what to do, and below it the cause as it was reported."""
 
     def __init__(self, sentence: str, cause: BaseException | str | None = None) -> None:
         super().__init__(sentence)
@@ -19,6 +19,20 @@ class PipelineError(Exception):
 
     def __str__(self) -> str:
         return f"{self.sentence}\n{self.cause}" if self.cause else self.sentence
+
+
+class SourceError(Exception):
+    """The topic, the brokers or the records are not as the query needs them."""
+
+
+class DataLossError(SourceError):
+    """Records that the query had to read are gone."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. Some data may have been lost: retention may have removed them, or the topic was deleted. "
+            "Set the option 'failOnDataLoss' to 'false' to go on with what is there."
+        )
 
 
 def words_of(error: BaseException) -> str:

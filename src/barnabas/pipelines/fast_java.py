@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.pipelines.fast_workers import cache_folder
 

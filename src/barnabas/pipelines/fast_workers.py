@@ -13,7 +13,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 LINKED = ("bin", "jars", "sbin", "data")
 
@@ -21,7 +21,7 @@ LINKED = ("bin", "jars", "sbin", "data")
 def prepare_workers() -> None:
     """Give Spark a home without the zip, and its workers a place for bytecode. For the processes that we start."""
     if "SPARK_HOME" in os.environ:
-        return  # whoever sets it has chosen a Spark, and how its workers find PySpark
+        return  # the user has chosen a Spark, and how its workers find PySpark
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         return

@@ -52,7 +52,7 @@ class HadoopFolder:
         return missing[::-1]
 
     def names(self) -> list[str]:
-        """What lies directly in the folder, without what somebody is writing aside; nothing if it does not exist."""
+        """What lies directly in the folder, without files that are being written; nothing if it does not exist."""
         if not self._files.exists(self._root):
             return []
         names = [status.getPath().getName() for status in self._files.listStatus(self._root)]
@@ -114,7 +114,7 @@ class HadoopFolder:
             self._files.delete(aside, False)
 
     def move(self, name: str, target: str) -> None:
-        """Rename a file within the folder, unless somebody has. Nobody ever writes another file under the new name."""
+        """Rename a file within the folder, unless that is done. No other file is ever written under the new name."""
         source, path = self._path(name), self._path(target)
         self._files.mkdirs(path.getParent())
         if not self._files.exists(source) or self._renamed(source, path) or not self._files.exists(source):

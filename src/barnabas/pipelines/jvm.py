@@ -20,9 +20,7 @@ def end_jvm(patience: float) -> None:
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None or process.stdin is None:
         return
-    SparkContext._gateway = SparkContext._jvm = (
-        None  # whoever wants Spark again in this process gets a new one
-    )
+    SparkContext._gateway = SparkContext._jvm = None  # the next session of this process gets a new one
     process.stdin.close()  # for Spark the sign that its driver is gone
     try:
         process.wait(patience)

@@ -2,7 +2,7 @@
 
 A line that has the form of a beginning begins an entry, and so ends the one before it. A line that looks like what goes
 on (a stack trace, say) continues the entry above it. Any other line is set aside by itself, as a `Letter`: the entry
-around it neither ends there nor has it in it, because whoever wrote the line (a second process, a broken shipper) did
+around it neither ends there nor has it in it, because the writer of the line (a second process, a broken shipper) did
 not write the entry. Every record ends up in one entry or in one letter.
 """
 
@@ -21,7 +21,7 @@ ORPHAN = "continues an entry that is not there"
 IMPOSSIBLE = "has a time that cannot be"
 
 DEFAULTS = {
-    # More than any stack trace that somebody reads.
+    # More than any stack trace that a person reads.
     "logs.max.lines": "500",
     # As JSON, where a character may take six bytes, still less than the 1 MiB that a topic takes unless told otherwise.
     "logs.max.bytes": "131072",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from barnabas.pipelines.client_settings import CLIENT_PREFIX, KNOWN, ClientSettings, check_client_setting
 from barnabas.pipelines.option_catalogue import OPTIONS, Side
@@ -111,8 +110,3 @@ def parse_duration_ms(text: str) -> int:
     if unit not in units or not digits.isdigit():
         raise OptionError(f"{text!r} is no duration: a number and one of {', '.join(units)}")
     return int(digits) * units[unit]
-
-
-def options_table(side: Side) -> list[dict[str, Any]]:
-    """For the documentation."""
-    return [option._asdict() for option in OPTIONS if side in option.sides]

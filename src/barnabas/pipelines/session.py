@@ -2,7 +2,7 @@
 
 spark = session_builder("my pipeline").getOrCreate()
 
-Everything set here can be set anew on the builder: a setting is the caller's in the end.
+Everything set here can be set again on the builder: a setting is the caller's in the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOCAL_CHECKPOINTS = (
 SETTINGS: dict[str, str] = {
     # A Python worker on TCP loopback costs 40 to 50 ms a task; on a socket file next to nothing.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Workers of tasks that come every few seconds must not be started anew, with their imports.
+    # Workers of tasks that come every few seconds must not be started again, with their imports.
     "spark.python.worker.reuse": "true",
     # Timestamps of records are moments, not wall-clock times of the machine that reads them.
     "spark.sql.session.timeZone": "UTC",

@@ -14,7 +14,6 @@ from barnabas.protocol.framing import (
     decode_request_header,
     decode_response,
     encode_request,
-    encode_response,
     request_header_version,
     response_header_version,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "encode",
     "encode_parts",
     "encode_request",
-    "encode_response",
     "encoder",
     "request_class",
     "request_header_version",

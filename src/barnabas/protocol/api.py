@@ -111,6 +111,7 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 class Api(NamedTuple):
@@ -122,7 +123,7 @@ class Api(NamedTuple):
 
 
 # The APIs whose messages are declared. Left out are those Kafka 4.0 removed (4 to 7), those between
-# KRaft controllers, which Barnabas has none of (52 to 54, 59, 62, 63, 70, 82), and 93, new in 4.4.
+# KRaft controllers, which Barnabas has none of (52 to 54, 59, 62, 70, 82, 94).
 APIS: dict[int, Api] = {
     0: Api("Produce", "produce", 9),
     1: Api("Fetch", "fetch", 12),
@@ -206,6 +207,7 @@ APIS: dict[int, Api] = {
     90: Api("DescribeShareGroupOffsets", "share", 0),
     91: Api("AlterShareGroupOffsets", "share", 0),
     92: Api("DeleteShareGroupOffsets", "share", 0),
+    93: Api("StreamsGroupTopologyDescriptionUpdate", "streams", 0),
 }
 
 

@@ -30,9 +30,7 @@ def decoder(cls: type[M], version: int) -> Decoder[M]:
     try:
         return cls.decoders[version]
     except KeyError:
-        check_version(cls, version)
-        source = DecoderSource(cls, version)
-        function: Decoder[M] = _compile(cls, version, "decode", source.text, source.names)
+        function: Decoder[M] = _compile(cls, version, "decode")
         cls.decoders[version] = function
         return function
 
@@ -42,9 +40,7 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
     try:
         return cls.encoders[version]
     except KeyError:
-        check_version(cls, version)
-        source = EncoderSource(cls, version)
-        function: Encoder[M] = _compile(cls, version, "encode", source.text, source.names)
+        function: Encoder[M] = _compile(cls, version, "encode")
         cls.encoders[version] = function
         return function
 
@@ -52,25 +48,21 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
 @cache
 def decoder_in_steps(cls: type[M], version: int) -> DecoderInSteps[M]:
     """Return the decoder of a version as a generator, for messages of many elements."""
-    check_version(cls, version)
-    source = DecoderSource(cls, version, in_steps=True)
-    function: DecoderInSteps[M] = _compile(cls, version, "decode", source.text, source.names, " in steps")
+    function: DecoderInSteps[M] = _compile(cls, version, "decode", in_steps=True)
     return function
 
 
 @cache
 def encoder_in_steps(cls: type[M], version: int) -> EncoderInSteps[M]:
     """Return the encoder of a version as a generator, for messages of many elements."""
-    check_version(cls, version)
-    source = EncoderSource(cls, version, in_steps=True)
-    function: EncoderInSteps[M] = _compile(cls, version, "encode", source.text, source.names, " in steps")
+    function: EncoderInSteps[M] = _compile(cls, version, "encode", in_steps=True)
     return function
 
 
 def decode(cls: type[M], version: int, buffer: Any, position: int = 0) -> tuple[M, int]:
     """Decode a message and return it with the position of the first byte behind it.
 
-    `records` fields of the result are views into the buffer: whoever reuses it must be done with them.
+    `records` fields of the result are views into the buffer, and are valid until it is used again.
     """
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     return decoder(cls, version)(view, position, len(view))
@@ -114,10 +106,10 @@ def check_version(cls: type[Message], version: int) -> None:
         )
 
 
-def _compile(
-    cls: type[Message], version: int, name: str, text: str, names: dict[str, Any], how: str = ""
-) -> Any:
-    file_name = f"<{name} {cls.__name__} version {version}{how}>"
-    linecache.cache[file_name] = (len(text), None, text.splitlines(keepends=True), file_name)
-    exec(compile(text, file_name, "exec"), names)  # generated from our own declarations
-    return names[name]
+def _compile(cls: type[Message], version: int, name: str, *, in_steps: bool = False) -> Any:
+    check_version(cls, version)
+    source = (DecoderSource if name == "decode" else EncoderSource)(cls, version, in_steps=in_steps)
+    file_name = f"<{name} {cls.__name__} version {version}{' in steps' if in_steps else ''}>"
+    linecache.cache[file_name] = (len(source.text), None, source.text.splitlines(keepends=True), file_name)
+    exec(compile(source.text, file_name, "exec"), source.names)  # generated from our own declarations
+    return source.names[name]

@@ -11,15 +11,19 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from barnabas.protocol.codec import decode, encoder
-from barnabas.protocol.messages import (
-    group_records,
-    share_group_records,
-    share_records,
-    streams_group_records,
-    transaction_records,
+from barnabas.protocol.messages.records import (
+    group,
+    share,
+    share_group,
+    streams_description,
+    streams_group,
+    transaction,
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError
+
+REBALANCE_REASON_HEADER = "barnabas.rebalance.reason"
+"""Of the record of a generation or epoch. Kafka's readers do not look at headers; `barnabas groups history` does."""
 
 _TYPE_OR_VERSION = struct.Struct(">h")
 
@@ -46,9 +50,9 @@ def _types_of(*modules: ModuleType) -> dict[int, RecordType]:
 
 
 # The record types of `__consumer_offsets`, `__transaction_state` and `__share_group_state`.
-GROUP_RECORDS = _types_of(group_records, share_group_records, streams_group_records)
-TRANSACTION_RECORDS = _types_of(transaction_records)
-SHARE_RECORDS = _types_of(share_records)
+GROUP_RECORDS = _types_of(group, share_group, streams_group, streams_description)
+TRANSACTION_RECORDS = _types_of(transaction)
+SHARE_RECORDS = _types_of(share)
 
 
 def encode_key(key: Message) -> bytes:

@@ -7,7 +7,8 @@ attributes, and lengths below 128 never leave the function.
 Bounds: reading a number beyond the end raises, and slicing beyond it yields less than asked for while
 the position moves on. Positions only ever grow, so that one comparison at the very end catches every
 overrun; only array counts are checked before, because they make us allocate. `budget` is how many elements the
-arrays of the whole message may have together, tagged fields that nobody knows included.
+arrays of the whole message may have together, tagged fields that nobody knows included; Kafka's bounds on a single
+array and on the tagged fields of one struct hold besides.
 
 A decoder in steps is the same function as a generator: it yields after each STEP elements, so that a message of many
 elements can be decoded while others are served, and returns what the plain one returns.
@@ -21,10 +22,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from barnabas.protocol import wire
+from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 
 # How many bytes an array's element takes at least: (in flexible versions, in others).
 _SMALLEST_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
+
+# What reads a length of more than 7 bits, for kinds that have a bound.
+_READERS = {"string": "read_string_length", "array": "read_array_count"}
 
 
 def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -> int:
@@ -41,29 +46,19 @@ def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -
     return size
 
 
-class DecoderSource:
-    """Writes one decoder; `text` is its source and `names` what the source refers to."""
+class DecoderSource(CodecSource):
+    """Writes one decoder."""
 
     def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
-        self.version = version
-        self.flexible = cls.is_flexible(version)
-        self._in_steps = in_steps
-        self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
+        super().__init__(cls, version, _WIRE_NAMES, in_steps=in_steps)
         self.names |= {"new": object.__new__, "unpack_from": struct.unpack_from, "struct_error": struct.error}
-        self._lines: list[str] = []
-        self._indent = 1
-        self._variables = 0
-        self._pending: list[tuple[str, str]] = []  # (struct code, target) of fields not yet read
         self._write_function(cls)
-        self.text = "\n".join(self._lines)
 
     def _write_function(self, cls: type[Message]) -> None:
         self._lines.append(f"def decode(buffer, position, limit, budget={wire.MAX_ELEMENTS}):")
         self._line("if limit != len(buffer):")
         self._line("    buffer = buffer[:limit]")
-        if self._in_steps:
-            self._line(f"left = {wire.STEP}")
-            self._line("yield")
+        self._begin_steps()
         with self._block("try:"):
             self._read_struct(cls, "message")
         self._line("except (struct_error, IndexError, UnicodeDecodeError) as error:")
@@ -73,23 +68,6 @@ class DecoderSource:
         self._line("if position > limit:")
         self._line("    refuse_end()")
         self._line("return message, position")
-
-    def _line(self, text: str) -> None:
-        self._lines.append("    " * self._indent + text)
-
-    @contextmanager
-    def _block(self, header: str) -> Iterator[None]:
-        """Indent what is written inside; fields pending on either side of the edge are read there."""
-        self._flush()
-        self._line(header)
-        self._indent += 1
-        yield
-        self._flush()
-        self._indent -= 1
-
-    def _variable(self, prefix: str) -> str:
-        self._variables += 1
-        return f"{prefix}{self._variables}"
 
     def _flush(self) -> None:
         """Read all pending fixed-width values with one call."""
@@ -162,10 +140,13 @@ class DecoderSource:
         if not self.flexible:
             self._pending.append(("h" if kind == "string" else "i", variable))
             self._flush()
+            if kind == "array":
+                self._line(f"if {variable} > {wire.MAX_ARRAY_ELEMENTS}:")
+                self._line(f"    refuse_long_array({variable})")
             return
         self._pending.append(("B", variable))
         self._flush()
-        reader = "read_string_length" if kind == "string" else "read_unsigned_varint"
+        reader = _READERS.get(kind, "read_unsigned_varint")
         self._line(f"if {variable} > 127:")
         self._line(f"    {variable}, position = {reader}(buffer, position - 1)")
 
@@ -232,18 +213,15 @@ class DecoderSource:
     def _read_each(self, field: Field, kind: str, target: str, count: str) -> None:
         items, item = self._variable("items"), self._variable("item")
         self._line(f"{target} = {items} = []")
-        with self._block(f"for _ in range({count}):"):
+        with self._block(f"while {count}:"):  # most arrays have one element: a range takes longer than that
+            self._line(f"{count} -= 1")
             if kind == "structure":
                 self._read_struct(field.element, item)
             else:
                 self._read_value(kind, field.name, item, nullable=False)
             self._flush()
             self._line(f"{items}.append({item})")
-            if self._in_steps:
-                self._line("left -= 1")
-                self._line("if not left:")
-                self._line(f"    left = {wire.STEP}")
-                self._line("    yield")
+            self._count_element()
 
     def _read_tagged_fields(self, tagged: list[Field], target: str) -> None:
         count = self._variable("tags")
@@ -274,6 +252,7 @@ class DecoderSource:
 
 _WIRE_NAMES = (
     "ProtocolError",
+    "read_array_count",
     "read_string_length",
     "read_tag",
     "read_tag_count",
@@ -281,6 +260,7 @@ _WIRE_NAMES = (
     "refuse_count",
     "refuse_elements",
     "refuse_end",
+    "refuse_long_array",
     "refuse_null",
     "refuse_tag_size",
     "skip_counted_tags",

@@ -10,35 +10,24 @@ that yields after each STEP elements.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-from barnabas.protocol import wire
+from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 
+_ONE = b"\0\0\0\1"
 
-class EncoderSource:
-    """Writes one encoder; `text` is its source and `names` what the source refers to."""
+
+class EncoderSource(CodecSource):
+    """Writes one encoder."""
 
     def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
-        self.version = version
-        self.flexible = cls.is_flexible(version)
-        self._in_steps = in_steps
-        self.names: dict[str, Any] = {name: getattr(wire, name) for name in _WIRE_NAMES}
+        super().__init__(cls, version, _WIRE_NAMES, in_steps=in_steps)
         self.names |= {"pack": struct.pack, "struct_error": struct.error}
-        self._lines: list[str] = []
-        self._indent = 1
-        self._variables = 0
-        self._pending: list[tuple[str, str]] = []  # (struct code, expression) not yet written
         self._write_function(cls)
-        self.text = "\n".join(self._lines)
 
     def _write_function(self, cls: type[Message]) -> None:
         self._lines.append("def encode(message, out, parts):")
-        if self._in_steps:
-            self._line(f"left = {wire.STEP}")
-            self._line("yield")
+        self._begin_steps()
         with self._block("try:"):
             self._write_struct(cls, "message")
         self._line("except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:")
@@ -46,26 +35,6 @@ class EncoderSource:
             f'    raise EncodeError("{cls.__name__} version {self.version}: " + str(error)) from error'
         )
         self._line("return out")
-
-    def _line(self, text: str) -> None:
-        self._lines.append("    " * self._indent + text)
-
-    @contextmanager
-    def _block(self, header: str) -> Iterator[None]:
-        """Indent what is written inside; values pending on either side of the edge are written there."""
-        self._flush()
-        self._line(header)
-        self._indent += 1
-        start = len(self._lines)
-        yield
-        self._flush()
-        if len(self._lines) == start:
-            self._line("pass")
-        self._indent -= 1
-
-    def _variable(self, prefix: str) -> str:
-        self._variables += 1
-        return f"{prefix}{self._variables}"
 
     def _flush(self) -> None:
         """Write all pending fixed-width values with one call."""
@@ -134,9 +103,21 @@ class EncoderSource:
             return
         value, length = self._variable("value"), self._variable("length")
         self._line(f"{value} = {expression}")
+        if nullable and not self._pending:  # no call for a null that no number stands before
+            with self._block(f"if {value} is None:"):
+                self._line(f"out += {self._null(kind)!r}")
+            with self._block("else:"):
+                self._measure(kind, value, length, nullable=False)
+                self._write_length(length, kind)
+                self._append(kind, value, "")
+            return
         self._measure(kind, value, length, nullable)
         self._write_length(length, kind)
         self._append(kind, value, f"if {value} is not None: " if nullable else "")
+
+    def _null(self, kind: str) -> bytes:
+        """The length of a value that is not there."""
+        return b"\0" if self.flexible else b"\xff" * (2 if kind == "string" else 4)
 
     def _measure(self, kind: str, value: str, length: str, nullable: bool) -> None:
         """Compute the length that goes in front of a value; strings become bytes on the way."""
@@ -160,6 +141,10 @@ class EncoderSource:
     def _write_length(self, length: str, kind: str) -> None:
         """Write a length or count, in the same call as the numbers before it."""
         if not self.flexible:
+            if kind == "array" and not self._pending:  # most arrays have one element: no call for its count
+                self.names["pack_i"] = struct.Struct(">i").pack
+                self._line(f"out += {_ONE!r} if {length} == 1 else pack_i({length})")
+                return
             self._pending.append(("h" if kind == "string" else "i", length))
             self._flush()
             return
@@ -209,12 +194,7 @@ class EncoderSource:
                 self._write_struct(field.element, item)
             else:
                 self._write_value(kind, item, nullable=False)
-            if self._in_steps:
-                self._flush()
-                self._line("left -= 1")
-                self._line("if not left:")
-                self._line(f"    left = {wire.STEP}")
-                self._line("    yield")
+            self._count_element()
 
     def _write_tagged_fields(self, tagged: list[Field], source: str) -> None:
         if not tagged:

@@ -18,11 +18,24 @@ from barnabas.protocol.codec import decoder, encoder, finished
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
 
-# api key, version, correlation id, and the length of the client id
+PEER_CLIENT_ID = "barnabas-broker-"
+"""What the client ids of brokers begin with, when they are clients of one another."""
+
+_INT32 = struct.Struct(">i")
+LENGTH_BYTES = _INT32.size
+decode_length = _INT32.unpack_from
+
+# What every request begins with: the length of the rest, API key and version as one number (the key of a route), the
+# correlation id, and the length of the client id.
+_REQUEST_START = struct.Struct(">iiih")
+REQUEST_START_BYTES = _REQUEST_START.size
+SHORTEST_REQUEST = REQUEST_START_BYTES - LENGTH_BYTES
+decode_request_start = _REQUEST_START.unpack_from
+
+# The same without the length of the frame: api key, version, correlation id, and the length of the client id.
 _REQUEST_HEADER = struct.Struct(">hhih")
-_RESPONSE_HEADER = struct.Struct(">ii")  # frame length, correlation id
-_FRAME_LENGTH = struct.Struct(">i")
-_CORRELATION_ID = struct.Struct(">i")
+
+RESPONSE_START = struct.Struct(">ii")  # the length of the rest, the correlation id
 
 _FIRST_FLEXIBLE = {api_key: api.first_flexible for api_key, api in APIS.items()}
 _NEVER = 0x8000
@@ -56,34 +69,31 @@ def decode_request_header(buffer: memoryview, position: int, limit: int) -> tupl
     try:
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(buffer, position)
         position += 10
-        client_id = None
-        if length >= 0:
-            client_id = str(buffer[position : position + length], "utf-8")
-            position += length
-        elif length != -1:
-            raise ProtocolError(f"client id has length {length}")
+        client_id = decode_client_id(buffer, position, limit, length)
+        position += max(length, 0)
         if version >= _FIRST_FLEXIBLE.get(api_key, _NEVER):
-            if buffer[position]:
-                position = skip_tagged_fields(buffer, position)
-            else:
-                position += 1
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+            position = skip_tagged_fields(buffer, position)
+    except (struct.error, IndexError) as error:
         raise ProtocolError(f"request header: {error}") from error
     if position > limit:
         raise ProtocolError("request header runs beyond its frame")
     return RequestHeader(api_key, version, correlation_id, client_id), position
 
 
-def encode_response(correlation_id: int, api_key: int, version: int, message: Message) -> list[Any]:
-    """Encode a whole response frame into parts: `bytes`, and `records` that are not bytes as they are."""
-    out = bytearray(_RESPONSE_HEADER.pack(0, correlation_id))
-    if api_key != 18 and version >= _FIRST_FLEXIBLE[api_key]:
-        out.append(0)
-    return _finish_frame(message, version, out)
+def decode_client_id(buffer: memoryview, position: int, limit: int, length: int) -> str | None:
+    """Decode the client id of a request that ends at `limit`; -1 is the length of one that is null."""
+    if length == -1:
+        return None
+    if length < 0 or position + length > limit:
+        raise ProtocolError(f"a client id of {length} bytes does not fit into the request")
+    try:
+        return str(buffer[position : position + length], "utf-8")
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"client id: {error}") from error
 
 
 def encode_request(header: RequestHeader, message: Message) -> list[Any]:
-    """Encode a whole request frame into parts, as encode_response does."""
+    """Encode a whole request frame into parts: `bytes`, and `records` that are not bytes as they are."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     length = -1 if header.client_id is None else len(client_id)
     out = bytearray(4)
@@ -99,17 +109,17 @@ def _finish_frame(message: Message, version: int, out: bytearray) -> list[Any]:
     parts: list[Any] = []
     rest = encoder(type(message), version)(message, out, parts)
     if not parts:
-        _FRAME_LENGTH.pack_into(out, 0, len(out) - 4)
+        _INT32.pack_into(out, 0, len(out) - 4)
         return [bytes(out)]
     parts.append(rest)
-    _FRAME_LENGTH.pack_into(out, 0, sum(map(len, parts)) - 4)
+    _INT32.pack_into(out, 0, sum(map(len, parts)) - 4)
     return finished(parts)
 
 
 def decode_correlation_id(buffer: memoryview, position: int = 0) -> int:
     """Return the correlation id of a response frame, by which a client finds the request."""
     try:
-        correlation_id: int = _CORRELATION_ID.unpack_from(buffer, position)[0]
+        correlation_id: int = _INT32.unpack_from(buffer, position)[0]
     except struct.error as error:
         raise ProtocolError(f"response header: {error}") from error
     return correlation_id

@@ -270,7 +270,7 @@ def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
 
 
 def default_value(field: Field) -> Any:
-    """Return a field's default; structs share theirs, lists are made anew by whoever needs one."""
+    """Return a field's default; structs share theirs, lists are made where they are needed."""
     return shared_default(field.default) if isinstance(field.default, StructType) else field.default
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-# The elements of all arrays of a message together, for readers that set no bound of their own. Kafka 4.4 refuses a
-# single array of more than a million elements; Metadata of 50,000 partitions with three replicas has half a million.
+# The elements of all arrays of a message together, for readers that set no bound of their own: Metadata of 50,000
+# partitions with three replicas has half a million.
 MAX_ELEMENTS = 4_000_000
+
+# Kafka's own bounds since 4.4 (MessageUtil), whatever the reader allows: elements of an array, tags of a struct.
+MAX_ARRAY_ELEMENTS = 1_000_000
 MAX_TAGGED_FIELDS = 10_000
 
 # The elements after which a codec that works in steps lets others go on: about half a millisecond.
@@ -31,6 +34,10 @@ class ProtocolError(ValueError):
 
 class TooManyElementsError(ProtocolError):
     """The message may be well-formed, but its arrays hold more elements together than its reader allows."""
+
+
+class CountTooLargeError(ProtocolError):
+    """An array or a struct claims more elements or tagged fields than Kafka takes in any message."""
 
 
 class EncodeError(ValueError):
@@ -65,6 +72,14 @@ def read_string_length(buffer: memoryview, position: int) -> tuple[int, int]:
     return length, position
 
 
+def read_array_count(buffer: memoryview, position: int) -> tuple[int, int]:
+    """Read a compact array's count (one more than its elements) where it takes more than one byte."""
+    count, position = read_unsigned_varint(buffer, position)
+    if count > MAX_ARRAY_ELEMENTS + 1:
+        refuse_long_array(count - 1)
+    return count, position
+
+
 def unsigned_varint(value: int) -> bytes:
     """Return the varint encoding of a value of at most 32 bits."""
     encoded = bytearray()
@@ -86,7 +101,7 @@ def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
     """Read the number of tagged fields where it takes more than one byte."""
     count, position = read_unsigned_varint(buffer, position)
     if count > MAX_TAGGED_FIELDS:
-        raise ProtocolError(f"{count} tagged fields, more than {MAX_TAGGED_FIELDS}")
+        raise CountTooLargeError(f"{count} tagged fields, more than {MAX_TAGGED_FIELDS}")
     return count, position
 
 
@@ -131,6 +146,11 @@ def refuse_count(field: str, count: int, room: int) -> Never:
     raise ProtocolError(f"{field} claims {count} elements, more than the message can hold")
 
 
+def refuse_long_array(count: int) -> Never:
+    """Refuse an array that is longer than Kafka takes any, before its elements are looked at."""
+    raise CountTooLargeError(f"an array claims {count} elements, more than {MAX_ARRAY_ELEMENTS}")
+
+
 def refuse_elements(field: str) -> Never:
     """Refuse a message at the array that exceeds the elements that its reader allows."""
     raise TooManyElementsError(
@@ -158,12 +178,9 @@ def append_records(out: bytearray, records: Any, parts: list[Any]) -> bytearray:
 
     Returns the buffer that encoding goes on with.
     """
-    if isinstance(records, bytes) and len(records) < RECORDS_COPIED_BELOW:
+    kind = type(records)
+    if (kind is bytes and len(records) < RECORDS_COPIED_BELOW) or kind is bytearray or kind is memoryview:
         out += records
         return out
-    if isinstance(records, (bytearray, memoryview)):
-        out += records
-        return out
-    parts.append(out)
-    parts.append(records)
+    parts += (out, records)
     return bytearray()

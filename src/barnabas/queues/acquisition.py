@@ -1,4 +1,4 @@
-"""Taking records for a consumer: first what came back, then what nobody has had yet.
+"""Acquiring records for a member: first those that were released, then those that were never delivered.
 
 A record that has failed often is suspected to fail again, and to take its neighbours with it: from half of the
 permitted deliveries on, fewer and fewer are given out together, and the last delivery is made alone.
@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.queues.partition import SharePartition, is_free
-from barnabas.queues.runs import Run
+from barnabas.queues.runs import NO_MEMBER, Run
 from barnabas.queues.states import RecordState
-from barnabas.queues.taken import Taken
 
 SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
 
@@ -22,6 +21,14 @@ class Span(NamedTuple):
 
     first: int
     last: int
+
+
+class Acquired(NamedTuple):
+    """Neighbouring records that a member has acquired, and the number of deliveries of each, this one included."""
+
+    first: int
+    last: int
+    deliveries: int
 
 
 class Wanted(NamedTuple):
@@ -41,7 +48,7 @@ def acquire(
     spans: Sequence[Span],
     now: float,
     delays: dict[int, int] | None = None,
-) -> list[Taken]:
+) -> list[Acquired]:
     """Take records out of the batches `spans`, which are what the log has from `fetched_at` on.
 
     `delays` are due times of records above the window, by offset; those that enter it are taken out.
@@ -50,10 +57,32 @@ def acquire(
         return []
     _pass_gap(share, fetched_at, spans[0].first)
     end_before = share.end
-    taken, left = _take_back(share, wanted, spans, now)
-    if left > 0 and share.end < spans[-1].last and not _is_suspect(share, taken):
-        _take_new(share, wanted._replace(max_records=left), spans, now, taken, delays or {})
-    return _joined(taken, end_before)
+    acquired, left = _acquire_released(share, wanted, spans, now)
+    if left > 0 and share.end < spans[-1].last and not _is_suspect(share, acquired):
+        _acquire_new(share, wanted._replace(max_records=left), spans, now, acquired, delays or {})
+    return _joined(acquired, end_before)
+
+
+def withdraw(share: SharePartition, acquired: Sequence[Acquired], first: int, last: int) -> list[Acquired]:
+    """Finish records whose transaction was aborted, without delivering them; what is left of `acquired`.
+
+    That need not be stored: the next leader finds the same in the log.
+    """
+    left: list[Acquired] = []
+    for each in acquired:
+        low, high = max(each.first, first), min(each.last, last)
+        if low > high:
+            left.append(each)
+            continue
+        for run in share.runs.isolate(low, high):
+            run.member = NO_MEMBER
+            share.skip(run)
+        left += [
+            part
+            for part in (each._replace(last=low - 1), each._replace(first=high + 1))
+            if part.first <= part.last
+        ]
+    return left
 
 
 def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
@@ -64,10 +93,10 @@ def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
                 share.skip(gone)
 
 
-def _take_back(
+def _acquire_released(
     share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float
-) -> tuple[list[Taken], int]:
-    taken: list[Taken] = []
+) -> tuple[list[Acquired], int]:
+    acquired: list[Acquired] = []
     left = wanted.max_records
     start = max(spans[0].first, share.start_offset)
     for run in share.runs.within(start, min(spans[-1].last, share.end)):
@@ -76,7 +105,7 @@ def _take_back(
         if not is_free(run):
             continue
         size = _together(share, run)
-        if size is not None and taken:
+        if size is not None and acquired:
             break
         first, last = max(run.first, start), min(run.last, spans[-1].last)
         if size is not None:
@@ -85,11 +114,11 @@ def _take_back(
             last = min(last, first + left - 1)
         for part in share.runs.isolate(first, last):
             share.lock(part, wanted.member, now)
-            taken.append(Taken(part.first, part.last, part.count))
+            acquired.append(Acquired(part.first, part.last, part.count))
             left -= len(part)
         if size is not None:
             break
-    return taken, left
+    return acquired, left
 
 
 def _together(share: SharePartition, run: Run) -> int | None:
@@ -103,17 +132,17 @@ def _together(share: SharePartition, run: Run) -> int | None:
     return max(1, run.whole >> (run.count - suspected + 1))
 
 
-def _is_suspect(share: SharePartition, taken: list[Taken]) -> bool:
+def _is_suspect(share: SharePartition, acquired: list[Acquired]) -> bool:
     suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-share.settings.delivery_limit // 2))
-    return bool(taken) and taken[-1].deliveries > suspected
+    return bool(acquired) and acquired[-1].deliveries > suspected
 
 
-def _take_new(
+def _acquire_new(
     share: SharePartition,
     wanted: Wanted,
     spans: Sequence[Span],
     now: float,
-    taken: list[Taken],
+    acquired: list[Acquired],
     delays: dict[int, int],
 ) -> None:
     most = min(wanted.max_records, share.room)
@@ -132,7 +161,7 @@ def _take_new(
                 share.add_waiting(run, due_ms)
             else:
                 share.add_locked(run, wanted.member, now)
-                taken.append(Taken(*part, run.count))
+                acquired.append(Acquired(*part, run.count))
 
 
 def _by_due_time(span: Span, delays: dict[int, int]) -> list[tuple[Span, int]]:
@@ -171,16 +200,16 @@ def _pieces(spans: Sequence[Span], size: int) -> list[Span]:
     return pieces
 
 
-def _joined(taken: list[Taken], end_before: int) -> list[Taken]:
-    """Redelivered neighbours with one delivery count are told as one; new ones in the pieces asked for."""
-    joined: list[Taken] = []
-    for each in taken:
+def _joined(acquired: list[Acquired], end_before: int) -> list[Acquired]:
+    """Redelivered neighbours with one delivery count are answered as one; new ones in the pieces asked for."""
+    joined: list[Acquired] = []
+    for each in acquired:
         before = joined[-1] if joined else None
         is_next = (
             before is not None and before.last + 1 == each.first and before.deliveries == each.deliveries
         )
         if before is not None and is_next and each.first <= end_before:
-            joined[-1] = Taken(before.first, each.last, each.deliveries)
+            joined[-1] = Acquired(before.first, each.last, each.deliveries)
         else:
             joined.append(each)
     return joined

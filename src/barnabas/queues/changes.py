@@ -1,4 +1,4 @@
-"""What was decided about records and is not yet stored."""
+"""Changes of records that are not stored yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Done = Callable[[KafkaError | None], None]
 
 
 class Stored(NamedTuple):
-    """A batch of `__share_group_state`: offsets, and what is known of each of them."""
+    """A batch of `__share_group_state` (Kafka's PersisterStateBatch): offsets in one state."""
 
     first: int
     last: int
@@ -29,7 +29,7 @@ class Before(NamedTuple):
 
 
 class Change:
-    """One decision. With `held` runs, nobody else may touch those until it is stored, and `done` is told."""
+    """One decision. `held` runs do not change until it is stored; then `done` is called."""
 
     __slots__ = ("batches", "done", "held")
 

@@ -1,15 +1,15 @@
 """A share partition: what one share group has done with the records of one partition.
 
 Theory of operation. The *window* begins at the start offset (Kafka's SPSO): everything below is finished. It ends
-at `end`: nothing above was ever given to anybody. In between lie runs of records (`runs`), each in a state
-(`states`). A consumer acquires records for the time of a lock; it acknowledges them, or the lock runs out.
+at `end` (SPEO): nothing above was ever delivered. In between lie runs of records (`runs`, Kafka's InFlightBatch), each
+in a state (`states`). A member acquires records for the time of a lock; it acknowledges them, or the lock expires.
 
-    log:    ... finished | 40-49 ACQUIRED | 50-54 ACKNOWLEDGED | 55-59 AVAILABLE | not yet looked at ...
+    log:    ... finished | 40-49 ACQUIRED | 50-54 ACKNOWLEDGED | 55-59 AVAILABLE | not yet delivered ...
                          ^ start_offset                                        ^ end
 
-Memory is ahead of what is stored in two ways only. Who holds a record is never stored: after a crash its lock
-counts as run out. And what a consumer says of a record holds, for all but the consumer, at once; but it is told
-so only when that is stored, and if it cannot be, all is as if it had said nothing (`changes`).
+Memory is ahead of what is stored in two ways only. The member that holds a record is never stored: after a crash its
+lock counts as expired. And an acknowledgement takes effect at once, but it is answered only when it is stored; if it
+cannot be stored, it is undone (`changes`).
 
 One write is under way at a time. What is decided meanwhile goes with the next.
 """
@@ -17,17 +17,16 @@ One write is under way at a time. What is decided meanwhile goes with the next.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.queues.acknowledgements import Range
 from barnabas.queues.changes import Change, Done, Stored, Write, clipped
-from barnabas.queues.runs import NOBODY, Run, Runs
+from barnabas.queues.runs import NO_MEMBER, Run, Runs
 from barnabas.queues.states import FINISHED, Acknowledgement, RecordState
-from barnabas.queues.taken import Taken
 
-STALE_LOCKS = 1000  # locks that were given back before their time, beyond which the heap is made anew
+STALE_LOCKS = 1000  # locks that were released before they expired, beyond which the heap is rebuilt
 
 
 class ShareSettings(NamedTuple):
@@ -49,8 +48,8 @@ class SharePartition:
         """Records in the window that are not finished and whose time has come: they may not become too many."""
         self._finished_count = 0
         self._lowest_available: int | None = None
-        self.has_dying = False
-        """Some records may be on their way to the dead-letter topic."""
+        self.has_archiving = False
+        """Some records may be ARCHIVING: on their way to the dead-letter topic."""
         self._locks: list[tuple[float, int, int]] = []
         self._due: list[tuple[int, int]] = []
         self._unwritten: list[Change] = []
@@ -58,7 +57,7 @@ class SharePartition:
         self._restore(stored)
 
     def _restore(self, stored: Iterable[Stored]) -> None:
-        """What is stored; offsets in between were in somebody's hands, or never in anybody's."""
+        """Batches that are stored; offsets in between were acquired, or never delivered."""
         following = self.start_offset
         for batch in sorted(stored):
             if batch.last < following:
@@ -72,7 +71,7 @@ class SharePartition:
             )
             following = batch.last + 1
         self._lowest_available = self.start_offset
-        self.has_dying = True  # perhaps: whoever looks finds out
+        self.has_archiving = True  # perhaps: `archiving` finds out
         self._advance()
 
     def _add(self, run: Run) -> None:
@@ -84,7 +83,7 @@ class SharePartition:
 
     @property
     def end(self) -> int:
-        """The last offset that was ever looked at."""
+        """The last offset of the window (Kafka's SPEO)."""
         last = self.runs.last
         return last.last if last is not None else self.start_offset - 1
 
@@ -93,10 +92,10 @@ class SharePartition:
         """How many more records may be given out."""
         return self.settings.max_locks - self.open_count
 
-    # -- looking for records ------------------------------------------------------------------------
+    # -- finding records ------------------------------------------------------------------------
 
     def next_offset(self) -> int:
-        """Where the next records for anybody are: the first that came back, or the first that nobody had."""
+        """The next offset that can be delivered: the first that was released, or the first above the window."""
         if self._lowest_available is not None:
             for run in self.runs.following(self._lowest_available):
                 if is_free(run):
@@ -151,25 +150,25 @@ class SharePartition:
 
     @property
     def next_deadline(self) -> float | None:
-        """When to call `expire`; a lock that was given back early makes that a call for nothing."""
+        """When to call `expire`; if that lock was released early, the call finds nothing."""
         return self._locks[0][0] if self._locks else None
 
     def expire(self, now: float) -> bool:
-        """Take back what was held for too long; is there anything?"""
+        """Release records whose lock has expired; are there any?"""
         change = Change()
         while self._locks and self._locks[0][0] <= now:
             _, first, last = heapq.heappop(self._locks)
             for run in self.runs.within(first, last):
                 if run.state is RecordState.ACQUIRED and run.deadline <= now:
-                    self._take_back(run, change)
+                    self._release(run, change)
         return self._keep(change)
 
     def release(self, member: str) -> bool:
-        """A member is gone: what it held is free again."""
+        """A member is gone: release what it held."""
         change = Change()
         for run in list(self.runs):
             if run.state is RecordState.ACQUIRED and run.member == member:
-                self._take_back(run, change)
+                self._release(run, change)
         return self._keep(change)
 
     def _keep(self, change: Change) -> bool:
@@ -178,9 +177,9 @@ class SharePartition:
             self._advance()
         return bool(change.batches)
 
-    def _take_back(self, run: Run, change: Change) -> None:
+    def _release(self, run: Run, change: Change) -> None:
         run.state = self._outcome(run, Acknowledgement.RELEASE)
-        run.member = NOBODY
+        run.member = NO_MEMBER
         change.add(run)
         self._settled(run)
 
@@ -193,7 +192,7 @@ class SharePartition:
             self.open_count -= len(run)
             self._finished_count += len(run)
         else:
-            self.has_dying = True
+            self.has_archiving = True
 
     def _outcome(self, run: Run, said: Acknowledgement) -> RecordState:
         if said is Acknowledgement.ACCEPT:
@@ -204,10 +203,10 @@ class SharePartition:
             return RecordState.ARCHIVING
         return RecordState.ARCHIVED
 
-    # -- time that must come first --------------------------------------------------------------------
+    # -- delayed delivery --------------------------------------------------------------------
 
     def wait(self, first: int, last: int, due_ms: int) -> None:
-        """Hold records of the window back that nobody has had yet."""
+        """Hold back records of the window that were never delivered."""
         for run in self.runs.isolate(max(first, self.start_offset), min(last, self.end)):
             if is_free(run) and not run.count:
                 run.due_ms = due_ms
@@ -220,7 +219,7 @@ class SharePartition:
         return self._due[0][0] if self._due else None
 
     def release_due(self, now_ms: int) -> bool:
-        """Let go of records whose time has come; are there any?"""
+        """Make records available whose time has come; are there any?"""
         found = False
         while self._due and self._due[0][0] <= now_ms:
             _, first = heapq.heappop(self._due)
@@ -232,10 +231,10 @@ class SharePartition:
                     found = True
         return found
 
-    # -- what consumers say -------------------------------------------------------------------------
+    # -- acknowledgements -------------------------------------------------------------------------
 
     def acknowledge(self, member: str, ranges: Iterable[Range], now: float, done: Done) -> None:
-        """Take a consumer's word for records that it holds; KafkaError if it does not, and nothing is changed.
+        """Acknowledge records that a member holds; KafkaError if it does not hold them, and nothing is changed.
 
         `done` is called when it is stored, or with why it cannot be.
         """
@@ -276,27 +275,6 @@ class SharePartition:
                     ErrorCode.INVALID_RECORD_STATE,
                     f"Another member holds the records {run.first} to {run.last}.",
                 )
-
-    def withdraw(self, taken: Sequence[Taken], first: int, last: int) -> list[Taken]:
-        """Records turn out to be none for this group (their transaction was aborted): finish them, untold.
-
-        They need not be stored: whoever loads the window finds the same in the log.
-        """
-        left: list[Taken] = []
-        for each in taken:
-            low, high = max(each.first, first), min(each.last, last)
-            if low > high:
-                left.append(each)
-                continue
-            for run in self.runs.isolate(low, high):
-                run.member = NOBODY
-                self.skip(run)
-            left += [
-                part
-                for part in (each._replace(last=low - 1), each._replace(first=high + 1))
-                if part.first <= part.last
-            ]
-        return left
 
     # -- storing ------------------------------------------------------------------------------------
 
@@ -348,7 +326,7 @@ class SharePartition:
                 change.done(error)
 
     def give_up(self, error: KafkaError) -> None:
-        """Nothing will be stored any more: whoever waits for that is told why."""
+        """Nothing will be stored any more: acknowledgements that wait for that fail."""
         waiting, self._unwritten = self._unwritten, []
         for change in waiting:
             if change.done is not None:
@@ -357,12 +335,12 @@ class SharePartition:
     def _confirm(self, run: Run) -> None:
         if run.first < self.start_offset:
             return  # the log's start has passed it
-        run.member = NOBODY
+        run.member = NO_MEMBER
         self._settled(run)
 
     def _undo(self, run: Run, state: RecordState) -> None:
         run.state = state
-        self.has_dying = self.has_dying or state is RecordState.ARCHIVING
+        self.has_archiving = self.has_archiving or state is RecordState.ARCHIVING
         if state is RecordState.ACQUIRED:
             heapq.heappush(self._locks, (run.deadline, run.first, run.last))
 
@@ -379,7 +357,7 @@ class SharePartition:
             self.start_offset = start
 
     def log_start_moved(self, offset: int) -> None:
-        """The log has lost its oldest records; nobody has to do anything about them any more."""
+        """The start of the log has moved: records below it are finished."""
         if offset <= self.start_offset:
             return
         for run in self.runs.within(self.start_offset, offset):
@@ -395,14 +373,14 @@ class SharePartition:
 
     # -- dead letters -------------------------------------------------------------------------------
 
-    def dying(self) -> list[Run]:
+    def archiving(self) -> list[Run]:
         """Records that are on their way to the dead-letter topic."""
         found = [run for run in self.runs if run.state is RecordState.ARCHIVING and run.change is None]
-        self.has_dying = bool(found)
+        self.has_archiving = bool(found)
         return found
 
-    def buried(self, first: int, last: int, done: Done) -> bool:
-        """They are there: archive them; `done` is called when that is stored. Is there anything to do?"""
+    def archive(self, first: int, last: int, done: Done) -> bool:
+        """Their dead letters are written: archive them; `done` is called when that is stored. Are there any?"""
         change = Change(done)
         for run in self.runs.isolate(max(first, self.start_offset), last):
             if run.state is RecordState.ARCHIVING and run.change is None:

@@ -1,7 +1,7 @@
-"""The records in work of a share partition, as runs of neighbours in the same state.
+"""The records in flight of a share partition, as runs of neighbours in the same state (Kafka's InFlightBatch).
 
-Records come and go in batches, so a run is most often a batch of a producer; it is split only where somebody treats
-its records differently. Runs lie edge to edge: whatever is between the first and the last is part of one.
+Records come and go in batches, so a run is most often a batch of a producer; it is split only where its
+records are treated differently. Runs lie edge to edge: whatever is between the first and the last is part of one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.queues.states import RecordState
 
-NOBODY = ""
+NO_MEMBER = ""
 
 
 class Run:
@@ -36,7 +36,7 @@ class Run:
         self.last = last
         self.state = state
         self.count = count
-        self.member = NOBODY
+        self.member = NO_MEMBER
         self.deadline = 0.0
         self.due_ms = 0
         self.rejected = False
@@ -74,10 +74,6 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self._runs)
-
-    @property
-    def first(self) -> Run | None:
-        return self._runs[0] if self._runs else None
 
     @property
     def last(self) -> Run | None:

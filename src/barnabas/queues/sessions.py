@@ -1,7 +1,7 @@
-"""Share sessions: which partitions a member of a share group reads from this broker.
+"""Share sessions: the partitions that a member of a share group reads from this broker (Kafka's ShareSessionCache).
 
 A session is opened by a fetch with epoch 0 and closed by one with epoch -1. In between each request carries the epoch
-that the last answer leads to, so that both sides notice when one of them has missed something.
+that the last answer leads to, so that both sides notice a lost request or answer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ UNBOUNDED = 2**31 - 1
 _LAST_EPOCH = 2**31 - 1
 
 
-class Place(NamedTuple):
-    """A partition, by the id of its topic."""
+class TopicIdPartition(NamedTuple):
+    """A partition, named by the id of its topic."""
 
     topic_id: Uuid
     partition: int
@@ -40,9 +40,9 @@ class ShareSession:
         self.connection = connection
         self.epoch = 1
         """The epoch that the next request should carry."""
-        self.places: dict[Place, None] = {}
+        self.places: dict[TopicIdPartition, None] = {}
 
-    def update(self, added: Iterable[Place], forgotten: Iterable[Place]) -> None:
+    def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         for place in added:
             self.places.setdefault(place)
         for place in forgotten:
@@ -57,7 +57,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions of a broker. None makes room for another: a member without one does not get records."""
+    """All sessions of a broker. None is evicted for another: a member without a session gets no records."""
 
     def __init__(self, most: int, most_partitions: int = UNBOUNDED) -> None:
         self._most = most
@@ -88,7 +88,12 @@ class ShareSessions:
         session = self._sessions[key] = ShareSession(key, connection)
         return session
 
-    def update(self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place] = ()) -> None:
+    def update(
+        self,
+        session: ShareSession,
+        added: Iterable[TopicIdPartition],
+        forgotten: Iterable[TopicIdPartition] = (),
+    ) -> None:
         """Change what a session reads; one that outgrows the room for all reads nothing any more."""
         before = len(session.places)
         session.update(added, forgotten)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from barnabas.coordination.keys import REMEMBERED_KEYS
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.messages.share_records import (
+from barnabas.protocol.internal_topics import REMEMBERED_KEYS, SharePartitionKey
+from barnabas.protocol.messages.records.share import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,
@@ -16,12 +16,12 @@ from barnabas.protocol.messages.share_records import (
     StateBatch,
 )
 from barnabas.queues.changes import Stored
-from barnabas.queues.stored_state import ShareKey, StoredState
+from barnabas.queues.stored_state import StoredState
 
 VALUE_VERSION = 0
 
 
-def snapshot_record(key: ShareKey, state: StoredState, now_ms: int) -> CoordinatorRecord:
+def snapshot_record(key: SharePartitionKey, state: StoredState, now_ms: int) -> CoordinatorRecord:
     """All that is known; what came before is not needed any more."""
     value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
@@ -37,7 +37,7 @@ def snapshot_record(key: ShareKey, state: StoredState, now_ms: int) -> Coordinat
 
 
 def update_record(
-    key: ShareKey,
+    key: SharePartitionKey,
     snapshot_epoch: int,
     leader_epoch: int,
     start_offset: int,
@@ -54,7 +54,7 @@ def update_record(
     return CoordinatorRecord(_update_key(key), encode_versioned(value, VALUE_VERSION))
 
 
-def tombstone(key: ShareKey) -> CoordinatorRecord:
+def tombstone(key: SharePartitionKey) -> CoordinatorRecord:
     return CoordinatorRecord(_snapshot_key(key), None)
 
 
@@ -70,10 +70,10 @@ def from_batches(batches: Iterable[StateBatch]) -> list[Stored]:
 
 
 @lru_cache(REMEMBERED_KEYS)
-def _snapshot_key(key: ShareKey) -> bytes:
+def _snapshot_key(key: SharePartitionKey) -> bytes:
     return encode_key(ShareSnapshotKey(*key))
 
 
 @lru_cache(REMEMBERED_KEYS)
-def _update_key(key: ShareKey) -> bytes:
+def _update_key(key: SharePartitionKey) -> bytes:
     return encode_key(ShareUpdateKey(*key))

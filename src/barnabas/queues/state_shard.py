@@ -1,8 +1,8 @@
-"""The share coordinator's state machine: one partition of `__share_group_state`.
+"""The share coordinator's state machine: one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
 
-A leader of a share partition reads the state when it begins and writes what it decides. Two epochs keep others out:
-the leader epoch an old leader, the state epoch one that has not heard of a reset. Updates are deltas; after so many
-of them the whole state is written, and what lies before all the newest snapshots can go.
+The leader of a share partition reads its state when it begins, and writes each change. Two epochs fence others: the
+leader epoch an old leader, the state epoch a leader that does not know of a reset. Updates are deltas; after so many of
+them a snapshot is written, and the log before the newest snapshots of all partitions can be deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import limited_logger
 from barnabas.protocol.coordinator_records import (
@@ -19,7 +19,8 @@ from barnabas.protocol.coordinator_records import (
     decode_key,
     decode_value,
 )
-from barnabas.protocol.messages.share_records import (
+from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
+from barnabas.protocol.messages.records.share import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,
@@ -27,14 +28,14 @@ from barnabas.protocol.messages.share_records import (
 )
 from barnabas.queues.changes import Stored
 from barnabas.queues.state_records import from_batches, snapshot_record, tombstone, update_record
-from barnabas.queues.stored_state import NO_EPOCH, NO_OFFSET, UNKNOWN_COUNT, ShareKey, StoredState
+from barnabas.queues.stored_state import NO_EPOCH, UNKNOWN_COUNT, StoredState
 from barnabas.records.record import Record
 from barnabas.types import Uuid
 
 logger = limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
-# Snapshots of partitions that nobody touches are renewed only when that frees at least so many records for each.
+# Snapshots of unused partitions are renewed only when that frees at least so many records for each.
 WORTH_A_SNAPSHOT = 10
 
 
@@ -51,26 +52,28 @@ class StateWrite(NamedTuple):
 class ShareStateShard:
     def __init__(
         self,
-        knows_partition: Callable[[ShareKey], bool],
+        knows_partition: Callable[[SharePartitionKey], bool],
         now_ms: Callable[[], int],
         updates_per_snapshot: int,
     ) -> None:
         self._knows_partition = knows_partition
         self._now_ms = now_ms
         self._updates_per_snapshot = updates_per_snapshot
-        self._states: dict[ShareKey, StoredState] = {}
-        self._snapshot_offsets: dict[ShareKey, int] = {}
-        self._in_turn: set[ShareKey] = set()  # written in this turn of the loop, and not replayed yet
+        self._states: dict[SharePartitionKey, StoredState] = {}
+        self._snapshot_offsets: dict[SharePartitionKey, int] = {}
+        self._in_turn: set[SharePartitionKey] = (
+            set()
+        )  # written in this turn of the loop, and not replayed yet
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def get(self, key: ShareKey) -> StoredState | None:
+    def get(self, key: SharePartitionKey) -> StoredState | None:
         return self._states.get(key)
 
     # -- requests -----------------------------------------------------------------------------------
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
         """Begin (again) at an offset; -1 leaves that to the first leader."""
         self._check_partition(key)
         _check_offset(start_offset)
@@ -87,8 +90,8 @@ class ShareStateShard:
         )
         return [snapshot_record(key, fresh, now_ms)], None
 
-    def read(self, key: ShareKey, leader_epoch: int) -> tuple[Records, StoredState]:
-        """The state; whoever reads it as a newer leader keeps the older ones from writing."""
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Records, StoredState]:
+        """The state; a read by a newer leader fences the older ones."""
         known = self._initialized(key, "Read")
         _check_leader(known, leader_epoch)
         seen = known.copy()
@@ -97,13 +100,13 @@ class ShareStateShard:
         seen.leader_epoch = leader_epoch
         return [self._to_record(key, known, leader_epoch, NO_OFFSET, UNKNOWN_COUNT, ())], seen
 
-    def summary(self, key: ShareKey) -> StoredState:
-        """For somebody who only wants to know; of what nobody has read yet nothing is known."""
+    def summary(self, key: SharePartitionKey) -> StoredState:
+        """The state for a summary: nothing is fenced, and a partition without state is no error."""
         self._check_partition(key)
         known = self._states.get(key)
         return known if known is not None else StoredState()
 
-    def write(self, key: ShareKey, wanted: StateWrite) -> Records:
+    def write(self, key: SharePartitionKey, wanted: StateWrite) -> Records:
         known = self._initialized(key, "Write")
         _check_offset(wanted.start_offset)
         _check_leader(known, wanted.leader_epoch)
@@ -116,15 +119,15 @@ class ShareStateShard:
         self._in_turn.add(key)
         return [record]
 
-    def delete(self, key: ShareKey) -> tuple[Records, None]:
+    def delete(self, key: SharePartitionKey) -> tuple[Records, None]:
         self._check_partition(key)
         return ([tombstone(key)] if key in self._states else []), None
 
     def forget_topics(self, topic_ids: Set[Uuid]) -> tuple[Records, None]:
-        """Topics were deleted: nobody will ask for the state of their partitions any more."""
+        """Topics were deleted: remove the state of their partitions."""
         return [tombstone(key) for key in self._states if key.topic_id in topic_ids], None
 
-    def _initialized(self, key: ShareKey, verb: str) -> StoredState:
+    def _initialized(self, key: SharePartitionKey, verb: str) -> StoredState:
         known = self._states.get(key)
         if known is None:
             raise KafkaError(
@@ -133,7 +136,7 @@ class ShareStateShard:
         self._check_partition(key)
         return known
 
-    def _check_partition(self, key: ShareKey) -> None:
+    def _check_partition(self, key: SharePartitionKey) -> None:
         if key.partition < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no negative partitions.")
         if not self._knows_partition(key):
@@ -141,7 +144,7 @@ class ShareStateShard:
 
     def _to_record(
         self,
-        key: ShareKey,
+        key: SharePartitionKey,
         known: StoredState,
         leader_epoch: int,
         start_offset: int,
@@ -161,7 +164,7 @@ class ShareStateShard:
     # -- keeping the log short ----------------------------------------------------------------------
 
     def renew_old_snapshots(self, log_end: int, most: int) -> tuple[Records, None]:
-        """Write partitions again that nobody has touched for long, so that what lies between can go."""
+        """Write snapshots of unused partitions again, so that the log before them can be deleted."""
         oldest = log_end - WORTH_A_SNAPSHOT * (len(self._states) + 1)
         old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
         records = []
@@ -176,21 +179,21 @@ class ShareStateShard:
 
     # -- replaying ----------------------------------------------------------------------------------
 
-    def replay(self, record: Record, producer: Producer | None) -> None:
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
         try:
             key = decode_key(SHARE_RECORDS, record.key)
         except UnknownRecordTypeError as error:
             logger.warning("skipping offset %d of __share_group_state: %s", record.offset, error)
             return
         value = None if record.value is None else decode_value(SHARE_RECORDS, key, record.value)
-        share = ShareKey(key.group_id, key.topic_id, key.partition)
+        share = SharePartitionKey(key.group_id, key.topic_id, key.partition)
         self._in_turn.discard(share)
         if isinstance(key, ShareSnapshotKey):
             self._replay_snapshot(share, value, record.offset)
         elif isinstance(key, ShareUpdateKey) and isinstance(value, ShareUpdateValue):
             self._replay_update(share, value)
 
-    def _replay_snapshot(self, key: ShareKey, value: object, offset: int) -> None:
+    def _replay_snapshot(self, key: SharePartitionKey, value: object, offset: int) -> None:
         if not isinstance(value, ShareSnapshotValue):
             self._states.pop(key, None)
             self._snapshot_offsets.pop(key, None)
@@ -206,7 +209,7 @@ class ShareStateShard:
         )
         self._snapshot_offsets[key] = offset
 
-    def _replay_update(self, key: ShareKey, value: ShareUpdateValue) -> None:
+    def _replay_update(self, key: SharePartitionKey, value: ShareUpdateValue) -> None:
         known = self._states.get(key)
         if known is None:
             return  # its snapshot was deleted, and the update was written in the same turn
@@ -218,14 +221,14 @@ class ShareStateShard:
         )
         known.updates += 1
 
-    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         """Nothing is written to `__share_group_state` inside a transaction."""
 
     def loaded(self) -> None:
         """Nothing here goes by the clock."""
 
     def unloaded(self) -> None:
-        """Nobody waits here."""
+        """No request waits here."""
 
 
 def _check_offset(start_offset: int) -> None:

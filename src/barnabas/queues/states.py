@@ -1,4 +1,4 @@
-"""What can become of a record that a share group reads.
+"""The states of a record in a share partition (Kafka's RecordState).
 
              acquire                 accept
     AVAILABLE ------> ACQUIRED ------------------> ACKNOWLEDGED
@@ -42,11 +42,3 @@ class AcquireMode(IntEnum):
 
 FINISHED = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
 """Nothing is left to do for such records: the start of the window may pass them."""
-
-OUTCOMES = {
-    Acknowledgement.GAP: RecordState.ARCHIVED,
-    Acknowledgement.ACCEPT: RecordState.ACKNOWLEDGED,
-    Acknowledgement.RELEASE: RecordState.AVAILABLE,
-    Acknowledgement.REJECT: RecordState.ARCHIVED,
-    Acknowledgement.RENEW: RecordState.ACQUIRED,
-}

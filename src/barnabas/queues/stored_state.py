@@ -1,36 +1,19 @@
-"""The state of a share partition as the share coordinator keeps it, and how updates change it."""
+"""The state of a share partition at the share coordinator (Kafka's ShareGroupOffset), and how updates change it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from barnabas.protocol.internal_topics import NO_OFFSET
 from barnabas.queues.changes import Stored
-from barnabas.types import Uuid, uuid_to_text
 
 NO_EPOCH = -1
-NO_OFFSET = (
-    -1
-)  # nobody has read this partition for the group: `share.auto.offset.reset` decides where it starts
 UNKNOWN_COUNT = -1
 
 
-class ShareKey(NamedTuple):
-    """One share group's view of one partition."""
-
-    group_id: str
-    topic_id: Uuid
-    partition: int
-
-    @property
-    def coordinator_key(self) -> str:
-        """What decides which partition of `__share_group_state` keeps it (FindCoordinator's key type 2)."""
-        return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"
-
-
 class StoredState:
-    """Epochs: `state_epoch` rises when somebody resets the offsets, `leader_epoch` with the partition's leader,
+    """Epochs: `state_epoch` rises when the offsets are reset, `leader_epoch` with the partition's leader,
     `snapshot_epoch` with every snapshot."""
 
     __slots__ = (
@@ -86,7 +69,7 @@ class StoredState:
 
 
 def lay_over(batches: list[Stored], new: Stored) -> None:
-    """The newest word on an offset counts. `batches` are in order and apart, and stay so."""
+    """Later batches replace earlier ones. `batches` are in order and do not overlap, and stay so."""
     first = bisect_left(batches, new.first, key=_last)
     behind = bisect_right(batches, new.last, lo=first, key=_first)
     pieces = [new]

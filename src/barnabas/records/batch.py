@@ -9,32 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.files import Bytes
 
-HEADER = Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size  # 61
-LOG_OVERHEAD = 12  # base offset and length: what stands before the bytes that `length` counts
-MAGIC = 2
-MAGIC_POSITION = 16
-CRC_START = 21  # the CRC covers everything from the attributes on
-SMALLEST_LENGTH = HEADER_SIZE - LOG_OVERHEAD
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # base offset and length: what stands before the bytes that `length` counts
+MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_START: Final = 21  # the CRC covers everything from the attributes on
+SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
-COMPRESSION_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08  # set: LogAppendTime
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08  # set: LogAppendTime
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
 
-_STAMP = Struct(">qii")  # base offset, length, leader epoch
+unpack_header = HEADER.unpack_from
+"""The fields of a BatchHeader as a plain tuple."""
+write_stamp = Struct(">qii").pack_into
+"""`stamp` without its frame: buffer, position, base offset, length, leader epoch."""
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
 
@@ -113,11 +116,11 @@ def stamp(
     buffer: bytearray | memoryview, position: int, base_offset: int, length: int, leader_epoch: int
 ) -> None:
     """What a leader writes into a batch before it appends it. The CRC does not cover these bytes."""
-    _STAMP.pack_into(buffer, position, base_offset, length, leader_epoch)
+    write_stamp(buffer, position, base_offset, length, leader_epoch)
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, size: int, now_ms: int) -> None:
-    """Turn a batch into a LogAppendTime one: attribute bit, max timestamp, and the CRC anew."""
+    """Turn a batch into a LogAppendTime one: attribute bit, max timestamp, and a new CRC."""
     buffer[position + _ATTRIBUTES_POSITION + 1] |= TIMESTAMP_TYPE_BIT
     buffer[position + _MAX_TIMESTAMP_POSITION : position + _MAX_TIMESTAMP_POSITION + 8] = now_ms.to_bytes(
         8, "big", signed=True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from barnabas.records.batch import (
     COMPRESSION_MASK,
@@ -33,6 +34,19 @@ _LONGEST_RECORD_OVERHEAD = (
     36  # five lengths and the offset delta of 5 bytes, attributes, timestamp delta of 10
 )
 _LONGEST_HEADER_OVERHEAD = 10
+
+
+class KeyedRecord(Protocol):
+    """What a record says, without when and where."""
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+    @property
+    def headers(self) -> tuple[Header, ...]: ...
 
 
 def build_batch(
@@ -84,23 +98,28 @@ def build_batch(
     return assemble_batch(header, b"".join(encoded), level)
 
 
-def rebuild_batch(header: BatchHeader, records: Iterable[Record], level: int | None = None) -> bytearray:
-    """A batch with only these of its records, which keep their offsets: what a cleaner leaves of it.
-
-    Base offset, last offset, producer and sequence stay, so that neither offsets nor duplicates are forgotten
-    with the records; the largest timestamp becomes that of the records that are left. When none is left, the
-    header alone stays, uncompressed as Kafka's cleaner leaves it.
-    """
-    kept = list(records)
-    if not kept:
-        header = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
-    encoded = [
-        encode_record(record.offset - header.base_offset, record.timestamp - header.base_timestamp, record)
-        for record in kept
-    ]
-    if kept and not header.is_log_append_time:
-        header = header._replace(max_timestamp=max(record.timestamp for record in kept))
-    return assemble_batch(header._replace(record_count=len(kept)), b"".join(encoded), level)
+def build_batch_at(
+    timestamp: int,
+    records: Sequence[KeyedRecord],
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytearray:
+    """A batch of records of one moment, uncompressed: what coordinators write with every request. With a producer it is
+    part of its transaction."""
+    if not records:
+        raise ValueError("a batch of new records cannot be empty")
+    data = b"".join([encode_record(delta, 0, record) for delta, record in enumerate(records)])
+    batch = bytearray(HEADER_SIZE)
+    batch += data
+    last = len(records) - 1
+    attributes = TRANSACTIONAL_BIT if producer_id >= 0 else 0
+    HEADER.pack_into(
+        batch, 0,
+        0, len(batch) - LOG_OVERHEAD, NO_LEADER_EPOCH, MAGIC, 0, attributes, last, timestamp, timestamp,
+        producer_id, producer_epoch, NO_SEQUENCE, last + 1,
+    )  # fmt: skip
+    write_crc(batch, 0, len(batch))
+    return batch
 
 
 def assemble_batch(header: BatchHeader, data: bytes | bytearray, level: int | None = None) -> bytearray:
@@ -115,7 +134,7 @@ def assemble_batch(header: BatchHeader, data: bytes | bytearray, level: int | No
     return batch
 
 
-def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
+def encode_record(offset_delta: int, timestamp_delta: int, record: KeyedRecord) -> bytes:
     key, value, headers = record.key, record.value, record.headers
     body = b"".join(
         (

@@ -1,6 +1,6 @@
 """The four codecs of record batches: the only module that imports compression libraries.
 
-Whoever sends a batch chooses what stands in it, so every decompression has a bound on its output: a length
+The sender of a batch chooses its content, so every decompression has a bound on its output: a length
 that the data declare is compared with the bound before anything is allocated for it, and output is never
 collected beyond the bound. The number of parts (members, blocks) is bounded too, because parts without contents
 cost time and give no output. Frames are written so that Kafka's Java reader takes them: lz4 with independent blocks,
@@ -24,10 +24,11 @@ DECOMPRESSED_LIMIT = 100 * 1024 * 1024
 """The usual bound: the default of `socket.request.max.bytes`, more than anybody can send uncompressed."""
 
 
-MOST_MEMBERS = 1000
-"""Of gzip in one batch: every producer that is known writes one."""
-MOST_BLOCKS = 10_000
-"""Of snappy or lz4 in one batch: 300 MB in the blocks of 32 KB that snappy-java writes."""
+MOST_BLOCKS = 100_000
+"""Of snappy or lz4 in one batch, for those who read: 3 GB in the blocks of 32 KB that snappy-java writes. What a broker
+accepts is less (`barnabas.validate.max.blocks`)."""
+BLOCKS_PER_MEMBER = 10
+"""A member of gzip takes ten times as long as a block. Every producer that is known writes one."""
 
 
 class Codec(IntEnum):
@@ -82,12 +83,14 @@ def decompress(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> byte
     return bytes(unpack(codec, data, limit))
 
 
-def unpack(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> bytes | bytearray:
+def unpack(
+    codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MOST_BLOCKS
+) -> bytes | bytearray:
     """The same without a copy at the end, for those who only look: a large batch is in memory once."""
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
         raise CompressionError(f"compression codec {codec} is unknown: known are 0 to {max(_DECOMPRESSORS)}")
-    return decompressor(memoryview(data), limit)
+    return decompressor(memoryview(data), limit, most_blocks)
 
 
 def begins_like(codec: int, data: memoryview) -> bool:
@@ -111,6 +114,10 @@ def _beyond(limit: int) -> CompressionError:
     return CompressionError(f"the data decompress to more than the limit of {limit} bytes")
 
 
+def _too_many(what: str) -> CompressionError:
+    return CompressionError(f"{what} (brokers: barnabas.validate.max.blocks)")
+
+
 # ---- none ----------------------------------------------------------------------------------------
 
 
@@ -118,7 +125,7 @@ def _copy(data: Bytes, level: int | None) -> bytes:
     return bytes(data)
 
 
-def _copy_bounded(data: memoryview, limit: int) -> bytes:
+def _copy_bounded(data: memoryview, limit: int, most_blocks: int) -> bytes:
     if len(data) > limit:
         raise _beyond(limit)
     return bytes(data)
@@ -139,14 +146,15 @@ _GZIP_STEP = 1024 * 1024
 """What one call gives."""
 
 
-def _gunzip(data: memoryview, limit: int) -> bytes | bytearray:
+def _gunzip(data: memoryview, limit: int, most_blocks: int) -> bytes | bytearray:
     output = bytearray()
     position = 0
-    for _ in range(MOST_MEMBERS):
+    most = -(-most_blocks // BLOCKS_PER_MEMBER)
+    for _ in range(most):
         position = _gunzip_member(data, position, output, limit)
         if position == len(data):
             return output
-    raise CompressionError(f"gzip: more than {MOST_MEMBERS} members")
+    raise _too_many(f"gzip: more than {most} members")
 
 
 def _gunzip_member(data: memoryview, position: int, output: bytearray, limit: int) -> int:
@@ -186,18 +194,18 @@ def _snappy(data: Bytes, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: memoryview, limit: int) -> bytes | bytearray:
+def _unsnappy(data: memoryview, limit: int, most_blocks: int) -> bytes | bytearray:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)  # some clients leave the framing out, and Kafka accepts that
     if len(data) < len(_XERIAL_HEADER):
         raise CompressionError("snappy: the data end inside the header of xerial's framing")
     position, output = len(_XERIAL_HEADER), bytearray()
-    for _ in range(MOST_BLOCKS):
+    for _ in range(most_blocks):
         if position == len(data):
             return output
         block, position = _xerial_block(data, position)
         output += _unsnappy_block(block, limit - len(output))
-    raise CompressionError(f"snappy: more than {MOST_BLOCKS} blocks")
+    raise _too_many(f"snappy: more than {most_blocks} blocks")
 
 
 def _xerial_block(data: memoryview, position: int) -> tuple[memoryview, int]:
@@ -252,8 +260,8 @@ def _lz4(data: Bytes, level: int | None) -> bytes:
     return bytes(compressor.finish())
 
 
-def _unlz4(data: memoryview, limit: int) -> bytearray:
-    output = bytearray(min(limit, _lz4_output_bound(data)))
+def _unlz4(data: memoryview, limit: int, most_blocks: int) -> bytearray:
+    output = bytearray(min(limit, _lz4_output_bound(data, most_blocks)))
     try:
         length = cramjam.lz4.decompress_into(data, output)
     except cramjam.DecompressionError as error:
@@ -264,7 +272,7 @@ def _unlz4(data: memoryview, limit: int) -> bytearray:
     return output
 
 
-def _lz4_output_bound(data: memoryview) -> int:
+def _lz4_output_bound(data: memoryview, most_blocks: int) -> int:
     """The most that the blocks of the frame can hold: the library writes into a buffer of a fixed size.
 
     The content size that a frame may declare plays no part in it, because anybody can write anything there.
@@ -275,14 +283,15 @@ def _lz4_output_bound(data: memoryview) -> int:
         if magic != _LZ4_MAGIC or largest is None:
             raise CompressionError("lz4: the data do not begin with the header of a frame")
         position = 7 + (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
-        return _lz4_blocks_bound(data, position, largest, 4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
+        checksum = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+        return _lz4_blocks_bound(data, position, largest, checksum, most_blocks)
     except StructError:
         raise CompressionError("lz4: the data end before the frame does") from None
 
 
-def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: int) -> int:
+def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: int, most_blocks: int) -> int:
     bound = 0
-    for _ in range(MOST_BLOCKS):
+    for _ in range(most_blocks):
         (length,) = _LZ4_BLOCK_LENGTH.unpack_from(data, position)
         if not length:
             return bound
@@ -290,7 +299,7 @@ def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: i
         # lz4 gains a factor of 255 at most
         bound += stored if length & _LZ4_STORED else min(largest, 255 * stored)
         position += _LZ4_BLOCK_LENGTH.size + stored + checksum
-    raise CompressionError(f"lz4: more than {MOST_BLOCKS} blocks")
+    raise _too_many(f"lz4: more than {most_blocks} blocks")
 
 
 # ---- zstd ----------------------------------------------------------------------------------------
@@ -304,7 +313,7 @@ def _zstd(data: Bytes, level: int | None) -> bytes:
     return zstandard.ZstdCompressor(level=level).compress(data)
 
 
-def _unzstd(data: memoryview, limit: int) -> bytes:
+def _unzstd(data: memoryview, limit: int, most_blocks: int) -> bytes:
     try:
         declared = zstandard.frame_content_size(data)  # -1: the frame does not say
         if declared > limit:
@@ -323,7 +332,7 @@ _COMPRESSORS: dict[int, Callable[[Bytes, int | None], bytes]] = {
     Codec.LZ4: _lz4,
     Codec.ZSTD: _zstd,
 }
-_DECOMPRESSORS: dict[int, Callable[[memoryview, int], bytes | bytearray]] = {
+_DECOMPRESSORS: dict[int, Callable[[memoryview, int, int], bytes | bytearray]] = {
     Codec.NONE: _copy_bounded,
     Codec.GZIP: _gunzip,
     Codec.SNAPPY: _unsnappy,

@@ -1,4 +1,4 @@
-"""Control batches: the markers that end a transaction in a partition.
+"""Control batches: the markers that end a transaction in a partition, and which batches they hide from readers.
 
 Their records are not for applications. The key says what happened (version, type), the value which
 coordinator said so (version, coordinator epoch); both are big-endian and fixed.
@@ -6,13 +6,15 @@ coordinator said so (version, coordinator epoch); both are big-endian and fixed.
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import NamedTuple
 
+from barnabas.records.batch import BatchHeader
 from barnabas.records.builder import NO_LEADER_EPOCH, build_batch
-from barnabas.records.record import InvalidRecords, Record
+from barnabas.records.record import InvalidRecords, Record, iterate_records
 
 _KEY = Struct(">hh")  # version, type
 _MARKER = Struct(">hi")  # version, coordinator epoch
@@ -85,3 +87,29 @@ def parse_end_transaction(record: Record) -> EndTransactionMarker | None:
     except StructError:
         raise InvalidRecords(f"the marker at offset {record.offset} names no coordinator epoch") from None
     return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)
+
+
+class AbortedTransactions:
+    """Knows, while the log goes by in order, whose records are inside a transaction that was aborted.
+
+    `aborted`: (producer id, first offset) in the order of the offsets, as a Fetch answers them. Empty for those who
+    read everything: control batches are hidden from them too.
+    """
+
+    def __init__(self, aborted: tuple[tuple[int, int], ...]) -> None:
+        self._coming = deque(aborted)
+        self._open: set[int] = set()
+
+    def hide(self, batch: memoryview, header: BatchHeader) -> bool:
+        """Whether a consumer must not see the batch: it is a marker, or was aborted."""
+        while self._coming and self._coming[0][1] <= header.last_offset:
+            self._open.add(self._coming.popleft()[0])
+        if header.is_control:
+            self._end(batch, header)
+            return True
+        return header.is_transactional and header.producer_id in self._open
+
+    def _end(self, batch: memoryview, header: BatchHeader) -> None:
+        for record in iterate_records(batch, header):
+            if parse_end_transaction(record) is not None:
+                self._open.discard(header.producer_id)

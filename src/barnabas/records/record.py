@@ -1,7 +1,7 @@
 """Records: what stands inside a batch, for those who must look.
 
 The broker's hot path never comes here. Consumers, compaction, look-ups by time and the checks of
-`records/validation.py` do, with bytes that a stranger may have written: whatever is wrong with them ends in
+`records/validation.py` do, with bytes that any client may have written: whatever is wrong with them ends in
 `InvalidRecords`, and memory stays within the bounds on decompression and on headers.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
-from barnabas.records.compression import DECOMPRESSED_LIMIT, CompressionError, unpack
+from barnabas.records.compression import DECOMPRESSED_LIMIT, MOST_BLOCKS, CompressionError, unpack
 from barnabas.records.varints import read_varint
 
 Header = tuple[str, bytes | None]
@@ -124,14 +124,16 @@ def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIM
     return bytes(unpacked_data(batch, header, limit))
 
 
-def unpacked_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> Buffer:
+def unpacked_data(
+    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MOST_BLOCKS
+) -> Buffer:
     """The same without a copy at the end, for those who only look."""
     if header.length < SMALLEST_LENGTH or header.size > len(batch):
         raise InvalidRecords(f"a batch says it has {header.size} bytes, and {len(batch)} are there")
     if header.record_count < 0:
         raise InvalidRecords(f"a batch says it has {header.record_count} records")
     try:
-        return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit)
+        return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit, most_blocks)
     except CompressionError as error:
         raise InvalidRecords(f"the records cannot be decompressed: {error}") from error
 

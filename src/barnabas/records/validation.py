@@ -2,7 +2,7 @@
 
 Most batches never come here (see "One produce request" in ARCHITECTURE.md). Compacted topics do, because
 their records need keys; topics with a `compression.type` of their own do, because the broker compresses
-anew; and all do with `barnabas.validate.records=all`. The texts of record errors follow Kafka's.
+again; and all do with `barnabas.validate.records=all`. The texts of record errors follow Kafka's.
 
 Records are walked through (`records/walking.py`), none is built but those that break a rule.
 """

@@ -3,7 +3,7 @@
 A walk reads lengths, deltas and numbers of headers, and stops at the first record that breaks a rule; which rule, and
 in which words, is for `records/validation.py` to find out, one record at a time. There are two walks with the same
 results: `walk_plain`, and one that numba compiles (`records/columnar/walk_kernels.py`), which is forty times as fast
-and needs no GIL. numba takes a second and 100 MB to load, so the compiled walk is used once somebody has called
+and needs no GIL. numba takes a second and 100 MB to load, so the compiled walk is used after
 `load_compiled`.
 """
 
@@ -155,7 +155,7 @@ def want_compiled() -> None:
 
 
 def compiled_is_wanted() -> bool:
-    """Shall somebody call `load_compiled`?"""
+    """Whether it is time to call `load_compiled`."""
     return _wanted and not _tried
 
 

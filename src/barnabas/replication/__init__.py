@@ -1,6 +1,7 @@
 """Partitions as this broker sees them: leadership, in-sync replicas, high watermark, and who waits for what.
 
 partition.py  one partition, led or followed here: the rules of what is committed
+watchers.py   who waits for a partition, and is notified of what
 progress.py   what a leader knows of each follower, and what a partition needs to know of the cluster
 manager.py    all partitions of this broker, kept in step with the metadata image
 isr.py        asking the controller for another ISR
@@ -10,4 +11,6 @@ fetchers.py   which leader each partition follows
 follower.py   what a follower does with an answer: append, or cut what the leader never had
 throttle.py   limits on the bytes of replication
 flusher.py    group fsync
+safety.py     when a record is as safe as acks=all promises
+delayed.py    a request that waits: Kafka's delayed operation
 """

@@ -1,7 +1,7 @@
 """Follows one leader: one fetch after the other, all partitions in one session, raw bytes appended as they come.
 
 A partition is asked for by its log end and the epoch of its last batch. A session (KIP-227) names only what has
-changed since the request before; it begins anew when the leader does not know it or an answer was lost.
+changed since the request before; it begins again when the leader does not know it or an answer was lost.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ logger = safe_logger(__name__)
 
 DEFAULT_TURN = TurnLimit()
 _LAST_SESSION_EPOCH = 2**31 - 1
-# After a change of leaders somebody always knows of it first; the other does a few milliseconds later, or a second on a
-# busy machine. So the first attempts come soon after one another, each after a little more time, up to
+# After a change of leaders one broker knows of it first; the other a few milliseconds later, or a second on a busy
+# machine. So the first attempts come soon after one another, each after a little more time, up to
 # replica.fetch.backoff.ms: who comes too early loses a third of that time again, not all of it.
 FIRST_PAUSE = 0.02
 GROWTH = 1.3
+WRITE_PAUSE = 0.02  # between two looks at a slow disk that has not written yet what was fetched
 _MOST_STEPS = 64
 _SESSION_IS_GONE = frozenset(
     {
@@ -57,7 +58,7 @@ class FetchSettings(NamedTuple):
     backoff: float
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """As whom a follower fetches; a leader refuses every epoch but the present one."""
 
     broker_id: int
@@ -73,7 +74,7 @@ class LeaderFetcher:
         self,
         leader: int,
         peers: Peers,
-        identity: Callable[[], Identity],
+        identity: Callable[[], BrokerIdentity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,
@@ -142,11 +143,11 @@ class LeaderFetcher:
             except Exception:
                 logger.exception("fetching from broker %d failed", self.leader)
                 await self._pause_after_failure()
-        self._begin_session_anew()
+        self._reset_session()
         self._task = None
 
     async def _pause_after_failure(self) -> None:
-        self._begin_session_anew()
+        self._reset_session()
         await self._pause(self._backoff_after(self._failures))
         self._failures += 1
 
@@ -168,7 +169,7 @@ class LeaderFetcher:
             return
         response: FetchResponse = await self._peers.send(self.leader, self._request())
         if response.error_code:
-            self._begin_session_anew()
+            self._reset_session()
             if response.error_code not in _SESSION_IS_GONE:
                 raise KafkaError(ErrorCode(response.error_code))
             return
@@ -182,7 +183,9 @@ class LeaderFetcher:
             return
         now, exceeded = self._clock.monotonic(), self._throttle.is_exceeded
         for key, one in list(self._put_off.items()):
-            if one.resume_at <= now and not (exceeded and _is_held_back(one.partition)):
+            if one.resume_at <= now and not one.is_written:
+                one.resume_at = now + WRITE_PAUSE
+            elif one.resume_at <= now and not (exceeded and _is_held_back(one.partition)):
                 del self._put_off[key]
                 self._forgotten.pop(key, None)  # a request must not name and forget the same partition
                 self._to_name[key] = one
@@ -221,12 +224,12 @@ class LeaderFetcher:
 
     def _continue_session(self, session_id: int) -> None:
         if session_id == 0:
-            self._begin_session_anew()
+            self._reset_session()
             return
         self._session_id = session_id
         self._session_epoch = self._session_epoch + 1 if self._session_epoch < _LAST_SESSION_EPOCH else 1
 
-    def _begin_session_anew(self) -> None:
+    def _reset_session(self) -> None:
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
         self._to_name = {key: one for key, one in self._followed.items() if key not in self._put_off}
@@ -237,7 +240,7 @@ class LeaderFetcher:
         """An answer may hold ten megabytes of small batches, or a thousand partitions: others run in between."""
         answers = list(self._answers(response))
         for _, one, data in answers:
-            follower.foresee(one.partition, data)
+            follower.lower_recovery_point(one.partition, data)
         turn = Turn(self._turn_limit, self._clock.monotonic)
         for key, one, data in answers:
             if self._is_as_sent(key, one):
@@ -288,6 +291,8 @@ class LeaderFetcher:
         ):
             size += appended
             yield
+        if not one.is_written and self._followed.get(key) is one:
+            self._put_off_for(WRITE_PAUSE, key, one)  # the leader must not count what is not written
         if size and _is_held_back(one.partition):
             self._throttle.take(size)
             if self._throttle.is_exceeded and self._followed.get(key) is one:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from barnabas.clock import Clock, TurnLimit
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
-from barnabas.replication.fetcher import FetchSettings, Identity, LeaderFetcher
+from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import Throttle
 
@@ -16,7 +16,7 @@ class ReplicaFetchers:
     def __init__(
         self,
         peers: Peers,
-        identity: Callable[[], Identity],
+        identity: Callable[[], BrokerIdentity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
         throttle: Throttle,

@@ -2,7 +2,7 @@
 
 One flush at a time is in flight per log. Requests that arrive meanwhile join the next one, so a slow disk makes the
 groups larger and not the queue longer. A flush that fails is never tried again: the kernel may already
-have dropped the dirty pages, so the log dir goes offline and every waiter is told.
+have dropped the dirty pages, so the log dir goes offline and every waiter gets the error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.failures import DiskFull
-from barnabas.log.log import FlushJob, Log
+from barnabas.log.flushing import FlushJob
+from barnabas.log.log import Log
 
 FlushCallback = Callable[[ErrorCode], None]
 
@@ -93,7 +94,7 @@ class Flusher:
     def _turn_away(self, log: Log) -> None:
         """The partition was deleted or has left this broker, or its disk failed: no flush will ever tell."""
         error = (
-            ErrorCode.KAFKA_STORAGE_ERROR if log.gate.error is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            ErrorCode.KAFKA_STORAGE_ERROR if log.disk.error is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
         for _, callback in self._waiting.pop(log, []):
             callback(error)

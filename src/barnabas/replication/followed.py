@@ -35,6 +35,11 @@ class Followed:
         self.resume_at = 0.0
         self.refusals = 0  # one after the other
 
+    @property
+    def is_written(self) -> bool:
+        """Is everything that was fetched on its way to the disk? By its next fetch the leader counts it."""
+        return not self.partition.log.has_pending
+
     def position(self) -> Position:
         log = self.partition.log
         return Position(
@@ -43,7 +48,7 @@ class Followed:
 
 
 def name_all(partitions: Mapping[Key, Followed], max_bytes: int) -> list[FetchTopic]:
-    """Ask for what comes next in each of them, and note what the leader is told by that."""
+    """Ask for what comes next in each of them, and note what the leader learns by that."""
     topics: dict[Uuid, FetchTopic] = {}
     for (topic_id, index), one in partitions.items():
         position = one.sent = one.position()

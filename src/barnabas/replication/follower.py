@@ -12,13 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.log.log import Log
-from barnabas.log.pieces import PIECE_BYTES, pieces
 from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
+from barnabas.records.batch import iterate_headers
 from barnabas.replication.partition import NO_EPOCH, Partition
 
 logger = safe_logger(__name__)
+
+PIECE_BYTES = 32 << 10
+"""How much is appended in one turn of the loop: some milliseconds, even of the smallest batches."""
+
+
+def pieces(batches: memoryview, piece_bytes: int = PIECE_BYTES) -> Iterator[memoryview]:
+    """Whole batches of about `piece_bytes`; a torn one at the end is left out."""
+    start = end = 0
+    for position, header in iterate_headers(batches):
+        if position + header.size - start > piece_bytes and position > start:
+            yield batches[start:position]
+            start = position
+        end = position + header.size
+    if end > start:
+        yield batches[start:end]
 
 
 def take(
@@ -51,12 +66,12 @@ def _state(partition: Partition) -> tuple[object, ...]:
     )
 
 
-def foresee(partition: Partition, data: PartitionData) -> None:
+def lower_recovery_point(partition: Partition, data: PartitionData) -> None:
     """Before a cut the recovery point must be noted on the disk. If those of all partitions that an answer cuts are
     lowered first, they are noted together."""
     if data.diverging_epoch.epoch != NO_EPOCH and not data.error_code:
         agreed = agreed_end(partition.log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-        partition.log.recovery_point = min(partition.log.recovery_point, agreed)
+        partition.log.lower_recovery_point(agreed)
 
 
 def _append(partition: Partition, records: Records, now_ms: int, piece_bytes: int) -> Iterator[int]:
@@ -95,10 +110,10 @@ def agreed_end(log: Log, leader_epoch: int, leader_end: int) -> int:
 
 
 def start_again_at(partition: Partition, log_start: int) -> None:
-    """The leader no longer has what comes next: begin anew at its log start."""
+    """The leader no longer has what comes next: begin again at its log start."""
     log = partition.log
     logger.warning(
-        "%s: the leader starts at %d and we end at %d: beginning anew there",
+        "%s: the leader starts at %d and we end at %d: beginning again there",
         partition.topic_partition,
         log_start,
         log.log_end_offset,

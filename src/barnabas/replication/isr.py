@@ -20,7 +20,7 @@ from barnabas.protocol.messages.replication import (
     AlterPartitionResponse,
     BrokerState,
 )
-from barnabas.replication.fetcher import Identity
+from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import IsrProposal
 from barnabas.types import Uuid
@@ -45,7 +45,7 @@ class IsrChanges:
     def __init__(
         self,
         ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
-        identity: Callable[[], Identity],
+        identity: Callable[[], BrokerIdentity],
     ) -> None:
         self._ask_controller = ask_controller
         self._identity = identity
@@ -110,7 +110,7 @@ class IsrChanges:
         return again
 
 
-def _request(identity: Identity, asking: dict[Partition, IsrProposal]) -> AlterPartitionRequest:
+def _request(identity: BrokerIdentity, asking: dict[Partition, IsrProposal]) -> AlterPartitionRequest:
     topics: dict[Uuid, AlterPartitionRequestTopicData] = {}
     for partition, proposal in asking.items():
         topic = topics.get(partition.topic_id)

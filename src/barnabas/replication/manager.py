@@ -16,13 +16,14 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.log.manager import LogManager
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import Alone, ClusterView
+from barnabas.steps import finish
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 logger = safe_logger(__name__)
@@ -94,7 +95,7 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """What the image says is here should be on disk; what is not may be on a disk that has failed."""
         for topic in image.topics.values():
-            _whole(self._store(image, topic, enumerate(topic.partitions), new=False))
+            finish(self._store(image, topic, enumerate(topic.partitions), new=False))
 
     def new_partitions(
         self, image: MetadataImage, deltas: Iterable[Delta]
@@ -110,7 +111,7 @@ class ReplicaManager:
         return found
 
     def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> Iterator[None]:
-        """One partition after the other: whoever drives this lets others run in between."""
+        """One partition after the other: the caller lets others run in between."""
         for delta in deltas:
             if isinstance(delta, TopicCreated):
                 yield from self._store(image, delta.topic, enumerate(delta.topic.partitions))
@@ -140,7 +141,7 @@ class ReplicaManager:
         states: Iterable[tuple[int, PartitionState]],
         *,
         new: bool = True,
-    ) -> Iterator[None]:
+    ) -> Generator[None, None, None]:
         config = self._log_config(image, topic.name)
         for index, state in states:
             place = TopicPartition(topic.name, index)
@@ -248,7 +249,7 @@ class ReplicaManager:
     # -- by the clock, and in need ------------------------------------------------------------------
 
     def review_isr(self, patience: float) -> Iterator[None]:
-        """One partition after the other: whoever drives this lets others run in between."""
+        """One partition after the other: the caller lets others run in between."""
         for partition in list(self):
             partition.review_isr(patience)
             yield
@@ -305,9 +306,3 @@ class ReplicaManager:
                     del partitions[index]
                     partition.retire(ErrorCode.KAFKA_STORAGE_ERROR)
                     self.on_applied(partition)
-
-
-def _whole(steps: Iterator[None]) -> None:
-    """Take them all at once."""
-    for _ in steps:
-        pass

@@ -2,77 +2,42 @@
 
 Theory of operation. The controller decides leader, leader epoch and ISR; `apply` takes its word, unless
 it is older than what is known. While leading, an append moves the log end; the high watermark follows the
-slowest member of the *maximal* ISR: the committed one and whoever we have asked the controller to add. A member
+slowest member of the *maximal* ISR: the committed one and the members we have asked the controller to add. A member
 counts as gone only once the controller has said so. And it moves only while the committed ISR is as large as
-min.insync.replicas asks: so whoever leaves the ISR then still has all that was committed (KIP-966).
+min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed (KIP-966).
 
-Everything that a waiting fetch or produce could be interested in ends in `_changed`, which wakes the watchers. A
-watcher is told once and must come back to be told again: one that has gone away costs a single call, not one
-per append. Followers that wait are told of every append, consumers only when the high watermark has moved.
+Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from barnabas.cluster.image import PartitionState
+from barnabas.cluster.image import PartitionState, effective_min_isr
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
-from barnabas.log.log import AppendResult, Log, Origin
-from barnabas.replication.progress import UNKNOWN_OFFSET, Alone, ClusterView, Follower, IsrProposal
+from barnabas.log.log import CLIENT, AppendResult, Log, Origin
+from barnabas.replication.progress import UNKNOWN_OFFSET, Alone, ClusterView, Follower, Followers, IsrProposal
+from barnabas.replication.watchers import CommitCallback, PartitionWatchers
 from barnabas.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.metrics.topics import TopicCounters
 
-ALL_REPLICAS = -1  # acks=all on the wire
-NO_EPOCH = -1  # the client did not say which leader epoch it believes in
-
-CommitCallback = Callable[[ErrorCode], None]
+ALL_REPLICAS: Final = -1  # acks=all on the wire
+NO_EPOCH: Final = -1  # the client did not say which leader epoch it believes in
 
 _ALONE = Alone()
 
 
-class Watcher(Protocol):
-    def partition_changed(self, new_bytes: int) -> None:
-        """Called once: there is something new to read, or the partition is no longer what it was."""
-        ...
-
-
-class ReplicaWatcher(Watcher, Protocol):
-    def high_watermark_moved(self) -> None:
-        """Worth telling the follower with the next answer, but not worth an answer of its own."""
-        ...
-
-
-class Partition:
+class Partition(PartitionWatchers):
     __slots__ = (
-        "_awaiting_commit",
-        "_cluster",
-        "_commits_alone",
-        "_epoch_start",
-        "_followers",
-        "_is_writable",
-        "_maximal_isr",
-        "_replica_watchers",
-        "_watchers",
-        "broker_id",
-        "counters",
-        "has_enough_in_sync",
-        "index",
-        "is_leader",
-        "is_only_here",
-        "is_retired",
-        "is_unsettled",
-        "leader_epoch",
-        "log",
-        "proposal",
-        "state",
-        "topic",
-        "topic_id",
-    )
+        "_cluster", "_commits_alone", "_epoch_start", "_followers", "_is_writable", "_maximal_isr", "broker_id",
+        "counters", "has_enough_in_sync", "index", "is_leader", "is_only_here", "is_retired", "is_unsettled",
+        "leader_epoch", "log", "proposal", "state", "topic", "topic_id", "undone_appends",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -84,6 +49,7 @@ class Partition:
         counters: TopicCounters,
         cluster: ClusterView = _ALONE,
     ) -> None:
+        super().__init__()
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -104,10 +70,10 @@ class Partition:
         self._commits_alone = False
         self._maximal_isr: tuple[int, ...] = ()
         self._epoch_start = 0
-        self._followers: dict[int, Follower] = {}
-        self._watchers: dict[Watcher, None] = {}
-        self._replica_watchers: dict[ReplicaWatcher, None] = {}
-        self._awaiting_commit: list[tuple[int, CommitCallback]] = []
+        self._followers = Followers()
+        self.undone_appends = 0
+        """How often pending appends have failed: what was read of them in memory is void."""
+        log.watch_pending(self._written, self._undone)
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -154,18 +120,20 @@ class Partition:
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
         now = self._cluster.monotonic()
+        self.log.drop_pending()
         if leads:
             self.log.start_epoch(state.leader_epoch)
-            self._followers = {other: Follower(now) for other in state.replicas if other != self.broker_id}
+            others = [replica for replica in state.replicas if replica != self.broker_id]
+            self._followers = Followers((replica, Follower(now)) for replica in others)
             self._epoch_start = self.log.log_end_offset
             self._cluster.followed_by(self._followers)
         else:
             self.log.forget_unwritten_epochs()
-            self._followers = {}
+            self._followers = Followers()
 
     def _forget_lost(self, gone: set[int]) -> None:
-        """Whoever left the ISR without our asking, although its broker is up, has lost its disk: what it had before
-        counts for nothing until it fetches again."""
+        """A replica that left the ISR without our asking, although its broker is up, has lost its disk: what it had
+        before counts for nothing until it fetches again."""
         proposed = set(self.proposal.isr) if self.proposal is not None else gone
         for replica in gone & proposed:
             follower = self._followers.get(replica)
@@ -179,8 +147,7 @@ class Partition:
             return
         added = self.proposal.isr if self.proposal is not None else ()
         self._maximal_isr = tuple(dict.fromkeys((*state.isr, *added)))
-        # A topic with fewer replicas than min.insync.replicas could never be written otherwise (KIP-966).
-        needed = min(self.log.config.min_insync_replicas, len(state.replicas))
+        needed = effective_min_isr(self.log.config.min_insync_replicas, len(state.replicas))
         self.has_enough_in_sync = len(state.isr) >= needed
         self._is_writable = self.is_leader and not self._cluster.is_fenced
         self._commits_alone = self._maximal_isr == (self.broker_id,) and self.has_enough_in_sync
@@ -220,7 +187,7 @@ class Partition:
         if epoch != NO_EPOCH and epoch != self.leader_epoch:
             stale = epoch < self.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if stale else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return NO_ERROR if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @property
     def end_is_known(self) -> bool:
@@ -232,7 +199,7 @@ class Partition:
 
     @property
     def is_writable(self) -> bool:
-        """Do we lead, as far as we can know? A fenced broker cannot: somebody else may."""
+        """Do we lead, as far as we can know? A fenced broker cannot: another one may."""
         return self._is_writable
 
     def append(
@@ -240,40 +207,38 @@ class Partition:
         batch: memoryview,
         now_ms: int,
         acks: int,
-        origin: Origin = Origin.CLIENT,
+        origin: Origin = CLIENT,
         inspected: Inspected | None = None,
     ) -> AppendResult:
         """Append one batch as the leader. KafkaError says why it was refused; then nothing has changed.
 
         A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
         """
-        state = self.state
-        if not self._is_writable or state is None:
+        if not self._is_writable:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}"
             )
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
-            raise self._too_few(state)
-        result = self.log.append_as_leader(
-            batch, state.leader_epoch, now_ms, origin=origin, inspected=inspected
-        )
-        if not result.duplicate:
+            raise self._too_few()
+        result = self.log.append_as_leader(batch, self.leader_epoch, now_ms, origin, inspected)
+        first_offset, last_offset, _, is_duplicate = result
+        if not is_duplicate:
             size = len(batch)
             counters = self.counters
             counters.bytes_in.value += size
-            counters.messages_in.value += result.last_offset - result.first_offset + 1
+            counters.messages_in.value += last_offset - first_offset + 1
             if self._commits_alone:
-                self.log.advance_high_watermark(self.log.log_end_offset)
+                self.log.commit_written()
                 if self._watchers:
                     self._tell_watchers(size)
             if self._replica_watchers:
                 self._wake_replicas(size)
         return result
 
-    def _too_few(self, state: PartitionState) -> KafkaError:
+    def _too_few(self) -> KafkaError:
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic}-{self.index} has {len(state.isr)} replicas in sync, "
+            f"{self.topic}-{self.index} has {len(self._committed_isr())} replicas in sync, "
             f"min.insync.replicas is {self.log.config.min_insync_replicas}",
         )
 
@@ -300,7 +265,7 @@ class Partition:
         follower = self._followers.get(replica)
         if follower is None:
             follower = self._followers[replica] = Follower(self._cluster.monotonic())
-        follower.reached(end_offset, self.log.log_end_offset, broker_epoch, self._cluster.monotonic())
+        follower.reached(end_offset, self.log.offsets.written, broker_epoch, self._cluster.monotonic())
         if replica in self._maximal_isr:
             self._commit()
         elif self._has_caught_up(replica, follower):
@@ -319,27 +284,20 @@ class Partition:
         those who have: one that was not eligible when it caught up does not tell us again."""
         if not self.is_leader or not self._followers or self.proposal is not None:
             return
-        now = self._cluster.monotonic()
+        now, written = self._cluster.monotonic(), self.log.offsets.written
         isr = self._committed_isr()
-        staying = [member for member in isr if self._keeps_up(member, now, patience)]
+        behind = self._followers.behind(isr, written, now, patience)
+        staying = [member for member in isr if member == self.broker_id or member not in behind]
         coming = [
             replica
             for replica, follower in self._followers.items()
             if replica not in isr
             and self.is_assigned(replica)
             and self._has_caught_up(replica, follower)
-            and self._keeps_up(replica, now, patience)
+            and follower.keeps_up(written, now, patience)
         ]
         if coming or len(staying) < len(isr):
             self._propose((*staying, *coming))
-
-    def _keeps_up(self, member: int, now: float, patience: float) -> bool:
-        follower = self._followers.get(member)
-        if follower is None:
-            return member == self.broker_id
-        if follower.end_offset >= self.log.log_end_offset:
-            follower.caught_up_at = now
-        return now - follower.caught_up_at <= patience
 
     def _committed_isr(self) -> tuple[int, ...]:
         return self.state.isr if self.state is not None else ()
@@ -347,15 +305,10 @@ class Partition:
     def _propose(self, isr: tuple[int, ...]) -> None:
         state = self.state
         assert state is not None
-        members = tuple((member, self._epoch_of(member)) for member in isr)
+        members = self._followers.with_epochs(isr)
         self.proposal = IsrProposal(state.leader_epoch, state.partition_epoch, members)
         self._measure()
         self._cluster.isr_wanted(self, self.proposal)
-
-    def _epoch_of(self, member: int) -> int:
-        """The epoch with which a member has fetched, so that one that restarted is not taken for it (KIP-903)."""
-        follower = self._followers.get(member)
-        return follower.broker_epoch if follower is not None else -1
 
     def refused(self, proposal: IsrProposal) -> None:
         """The controller will never grant it."""
@@ -366,26 +319,20 @@ class Partition:
 
     def in_sync_followers(self) -> Iterator[tuple[int, int]]:
         """(broker id, log end) of the members of the ISR besides us, as far as they are known."""
-        for member in self._committed_isr():
-            if (follower := self._followers.get(member)) is not None:
-                yield member, follower.end_offset
+        return self._followers.ends_of(self._committed_isr())
 
     def _commit(self) -> None:
         """Move the high watermark to what every member of the maximal ISR has."""
         if not self.has_enough_in_sync or not self.is_leader:
             return
-        committed = self.log.log_end_offset
-        for member in self._maximal_isr:
-            if member != self.broker_id:
-                follower = self._followers.get(member)
-                committed = min(committed, follower.end_offset if follower is not None else UNKNOWN_OFFSET)
+        committed = self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written)
         if committed > self.log.high_watermark:
             self.log.advance_high_watermark(committed)
             self._high_watermark_moved()
 
     def _high_watermark_moved(self) -> None:
         if self._awaiting_commit:
-            self._answer_committed()
+            self._answer(self._awaiting_commit, self.log.offsets.high_watermark)
         for watcher in self._replica_watchers:
             watcher.high_watermark_moved()
         if self._watchers:
@@ -413,53 +360,28 @@ class Partition:
         else:
             self._awaiting_commit.append((offset, callback))
 
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
+    def when_written(self, offset: int, callback: CommitCallback) -> None:
+        """Call back once everything below `offset` is written, or with the error that prevents it."""
+        if self.log.offsets.written >= offset:
+            callback(ErrorCode.NONE)
+        else:
+            self._awaiting_write.append((offset, callback))
 
-    def watch_end(self, watcher: ReplicaWatcher) -> None:
-        """Be told of appends, committed or not: for followers."""
-        self._replica_watchers[watcher] = None
-
-    def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
-        self._replica_watchers.pop(watcher, None)  # type: ignore[call-overload]
-
-    def log_start_moved(self) -> None:
-        self._changed(0)
-
-    def _changed(self, new_bytes: int) -> None:
-        self._tell_watchers(new_bytes)
+    def _written(self, new_bytes: int) -> None:
+        """Appends that waited for a slow disk are written."""
+        self._answer(self._awaiting_write, self.log.offsets.written)
+        self._commit()
         self._wake_replicas(new_bytes)
 
-    def _tell_watchers(self, new_bytes: int) -> None:
-        watchers, self._watchers = self._watchers, {}
-        for watcher in watchers:
-            watcher.partition_changed(new_bytes)
-
-    def _wake_replicas(self, new_bytes: int) -> None:
-        watchers, self._replica_watchers = self._replica_watchers, {}
-        for watcher in watchers:
-            watcher.partition_changed(new_bytes)
-
-    def _answer_committed(self) -> None:
-        reached = self.log.high_watermark
-        waiting, self._awaiting_commit = self._awaiting_commit, []
-        for offset, callback in waiting:
-            if offset <= reached:
-                callback(ErrorCode.NONE)
-            else:
-                self._awaiting_commit.append((offset, callback))
-
-    def _fail_waiting(self, error: ErrorCode) -> None:
-        waiting, self._awaiting_commit = self._awaiting_commit, []
-        failures = []
-        for _, callback in waiting:
-            try:
-                callback(error)
-            except Exception as failure:  # the others must hear of it all the same
-                failures.append(failure)
-        if failures:
-            raise failures[0]
+    def _undone(self) -> None:
+        """Appends that waited for a slow disk have failed, and are as if they had never been."""
+        end = self.log.offsets.end
+        self.undone_appends += 1
+        self._epoch_start = min(self._epoch_start, end)
+        if self.is_leader:
+            self.log.start_epoch(self.leader_epoch)
+        self._cluster.appends_undone(self)
+        self._fail_waiting(ErrorCode.KAFKA_STORAGE_ERROR, above=end)
 
 
 def _version(state: PartitionState) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -35,6 +35,44 @@ class Follower:
         self.broker_epoch = broker_epoch
         self.fetched_at = now
         self.leader_end = leader_end
+
+    def keeps_up(self, leader_end: int, now: float, patience: float) -> bool:
+        """Has it had everything within the last `patience` seconds?"""
+        if self.end_offset >= leader_end:
+            self.caught_up_at = now
+        return now - self.caught_up_at <= patience
+
+
+class Followers(dict[int, Follower]):
+    """What a leader knows of its followers, by broker id."""
+
+    def behind(self, members: Iterable[int], leader_end: int, now: float, patience: float) -> set[int]:
+        """Those that have not had everything for longer than `patience` seconds, or are not known."""
+        return {
+            member
+            for member in members
+            if (follower := self.get(member)) is None or not follower.keeps_up(leader_end, now, patience)
+        }
+
+    def least_end(self, members: Iterable[int], leader: int, end: int) -> int:
+        """What all members have, of what the leader has up to `end`."""
+        for member in members:
+            if member != leader:
+                follower = self.get(member)
+                end = min(end, follower.end_offset if follower is not None else UNKNOWN_OFFSET)
+        return end
+
+    def ends_of(self, members: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """(broker id, log end) of those that are known."""
+        for member in members:
+            if (follower := self.get(member)) is not None:
+                yield member, follower.end_offset
+
+    def with_epochs(self, members: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """(broker id, epoch with which it has fetched), so that one that restarted is not taken for it (KIP-903)."""
+        return tuple(
+            (member, self[member].broker_epoch if member in self else ANY_EPOCH) for member in members
+        )
 
 
 class IsrProposal(NamedTuple):
@@ -75,6 +113,10 @@ class ClusterView(Protocol):
         """We have begun to lead a partition which these follow: they may come at any moment."""
         ...
 
+    def appends_undone(self, partition: Partition) -> None:
+        """Records that were appended could not be written: what was made of them in memory is void."""
+        ...
+
 
 class Alone:
     """The view of a broker without others."""
@@ -95,3 +137,6 @@ class Alone:
 
     def followed_by(self, brokers: Iterable[int]) -> None:
         """There is nobody who could follow."""
+
+    def appends_undone(self, partition: Partition) -> None:
+        """There is nothing in memory."""

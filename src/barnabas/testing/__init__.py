@@ -18,8 +18,8 @@ __all__ = ["EmbeddedBroker", "EmbeddedCluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # The pytest plugin lives in this package and loads in every pytest run of whoever has Barnabas
-    # installed: the broker is imported only when somebody wants one.
+    # The pytest plugin lives in this package and loads in every pytest run where Barnabas is
+    # installed: the broker is imported only when one is wanted.
     if name == "EmbeddedBroker":
         from barnabas.testing.embedded import EmbeddedBroker
 

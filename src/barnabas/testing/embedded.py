@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Self
 
 from barnabas.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
+from barnabas.testing.client_settings import ClientSettings, plain_users
 from barnabas.testing.fork import Belongings, let_go_in_child
 from barnabas.testing.loop_thread import LoopThread
 from barnabas.testing.naming import member
 
 if TYPE_CHECKING:
-    from barnabas.server.broker import Broker
+    from barnabas.broker.broker import Broker
 
+TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # where `barnabas.tls.auto` puts it
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
 NOT_RUNNING = "the broker is not running: use it in a `with` block, or call start()"
@@ -47,9 +50,10 @@ TEST_SETTINGS = {
 class EmbeddedBroker:
     """Ready when the constructor's `with` block begins. Several may run in one process.
 
-    `settings` are Kafka's server settings. Without `data_dir` the records live in a temporary folder that
-    `stop` removes. A child process that was forked does not share the broker: it neither keeps its sockets
-    open nor stops it.
+    `settings` are Kafka's server settings. `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL: certificates are
+    made, and `users` are names and passwords for SASL. Without `data_dir` the records live in a temporary folder that
+    `stop` removes. A child process that was forked does not share the broker: it neither keeps its sockets open nor
+    stops it.
     """
 
     def __init__(
@@ -59,8 +63,16 @@ class EmbeddedBroker:
         data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self.host = host
+        self.security = security.upper()
+        self._users = dict(users or {})
+        if self._users and not self._has_sasl:
+            raise ValueError(f'users are for security="SASL_SSL" or "SASL_PLAINTEXT", not {self.security}')
+        if self._has_sasl and not self._users:
+            raise ValueError(f'{self.security} needs users={{"alice": "her password"}}')
         self.port = port
         self.settings = dict(settings or {})
         """What the next start uses; changing it does nothing to a broker that runs."""
@@ -90,6 +102,39 @@ class EmbeddedBroker:
             raise RuntimeError(NOT_RUNNING)
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def _has_tls(self) -> bool:
+        return self.security.endswith("SSL")
+
+    @property
+    def _has_sasl(self) -> bool:
+        return self.security.startswith("SASL")
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of the authority that clients trust, as PEM; for brokers with `security="SSL"`."""
+        if not self._has_tls:
+            raise RuntimeError(f'the broker speaks {self.security}: make it with security="SSL"')
+        return self.data_dir / TLS_FOLDER / AUTHORITY
+
+    @property
+    def clients(self) -> ClientSettings:
+        """Ready settings for clients: `Producer(broker.clients.confluent)`."""
+        return self.clients_of(next(iter(self._users), ""))
+
+    def clients_of(self, user: str, mechanism: str = "PLAIN") -> ClientSettings:
+        """The same for one of several users, and for SCRAM-SHA-256 or -512; `clients` is the first user."""
+        trusted, password = self.ca_file if self._has_tls else None, self._users[user] if user else ""
+        asks = self._has_tls and self.settings.get("ssl.client.auth", "none") != "none"
+        own = self.client_certificate(user or "client") if asks else None
+        return ClientSettings(self.bootstrap_servers, self.security, trusted, user, password, mechanism, own)
+
+    def client_certificate(self, name: str) -> Path:
+        """A certificate for `CN=name` and its key, signed by the broker's own authority; for `ssl.client.auth`."""
+        from barnabas.security.tls.authority import Authority
+
+        return Authority(self.ca_file.parent).client(name)
 
     @property
     def data_dir(self) -> Path:
@@ -175,25 +220,38 @@ class EmbeddedBroker:
         thread.run(self._inject(api_key, code, times), START_TIMEOUT)
 
     async def _start_broker(self) -> Broker:
+        from barnabas.broker.broker import Broker
+        from barnabas.broker.security.scram_users import add_user
         from barnabas.config.broker import BrokerConfig
-        from barnabas.server.broker import Broker
 
         host = f"[{self.host}]" if ":" in self.host else self.host
         properties = {
             **TEST_SETTINGS,
-            "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "listeners": f"{self.security}://{host}:{self.port}",
             "log.dirs": str(self.data_dir),
+            "barnabas.tls.auto": str(self._has_tls).lower(),
+            **self._sasl_settings(),
             **self.settings,
         }
         broker = Broker(BrokerConfig.load(properties))
         await broker.start()
+        for name, password in self._users.items():
+            await add_user(broker, name, password)
         return broker
+
+    def _sasl_settings(self) -> dict[str, str]:
+        if not self._has_sasl:
+            return {}
+        name = f"listener.name.{self.security.lower()}.plain.sasl.jaas.config"
+        return {"sasl.enabled.mechanisms": ",".join(MECHANISMS), name: plain_users(self._users)}
 
     async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], replicas: int) -> None:
         from barnabas.client import admin
         from barnabas.client.cluster import Client
+        from barnabas.client.security.parsing import parse_security
 
-        async with Client(self.bootstrap_servers, client_id="embedded") as client:
+        security = parse_security(self.clients.java)
+        async with Client(self.bootstrap_servers, client_id="embedded", security=security) as client:
             await admin.create_topic(
                 client, name, partitions=partitions, replication_factor=replicas, configs=configs
             )

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from barnabas.cluster.zookeeper_process import ZooKeeperProcess
+from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.testing.embedded import EmbeddedBroker
 
 MAX_REPLICAS = 3

@@ -48,14 +48,17 @@ class PowerLost(Exception):  # noqa: N818 - not an error of the program under te
 class _Plan:
     """Which operation is going to fail, and how."""
 
-    def __init__(self, countdown: int, error: Exception, kinds: frozenset[str], forever: bool) -> None:
+    def __init__(
+        self, countdown: int, error: Exception, kinds: frozenset[str], forever: bool, suffix: str = ""
+    ) -> None:
         self._countdown = countdown
         self._error = error
         self._kinds = kinds
         self._forever = forever
+        self._suffix = suffix
 
-    def error_for(self, kind: str) -> Exception | None:
-        if kind not in self._kinds:
+    def error_for(self, kind: str, path: str) -> Exception | None:
+        if kind not in self._kinds or not path.endswith(self._suffix):
             return None
         self._countdown -= 1
         due = self._countdown <= 0 if self._forever else self._countdown == 0
@@ -75,7 +78,7 @@ class FaultyFile:
         return -1  # there is no such thing in memory: callers read instead
 
     def append(self, data: Bytes) -> None:
-        self._fs.before("append", torn_write=lambda: self._write_a_part(data))
+        self._fs.before("append", torn_write=lambda: self._write_a_part(data), path=self.path)
         self._fs.take_space(len(data))
         self._node.contents[self.size :] = data
         self.size += len(data)
@@ -118,9 +121,12 @@ class FaultyFileSystem:
 
     # -- faults -------------------------------------------------------------------------------------
 
-    def fail_at(self, number: int, error: OSError, *kinds: str, forever: bool = False) -> None:
-        """Let the `number`-th operation of these kinds fail (any change, if none is named), counted from now."""
-        self._plans.append(_Plan(number, error, frozenset(kinds) or CHANGES, forever))
+    def fail_at(
+        self, number: int, error: OSError, *kinds: str, forever: bool = False, suffix: str = ""
+    ) -> None:
+        """Let the `number`-th operation of these kinds fail (any change, if none is named), counted from now. With a
+        suffix only appends to files whose names end like that are counted."""
+        self._plans.append(_Plan(number, error, frozenset(kinds) or CHANGES, forever, suffix))
 
     def lose_power_at(self, number: int, *kinds: str) -> None:
         """From the `number`-th operation on, everything raises PowerLost; an append is done half."""
@@ -130,10 +136,10 @@ class FaultyFileSystem:
         """No more failures are planned."""
         self._plans.clear()
 
-    def before(self, kind: str, torn_write: Callable[[], None] | None = None) -> None:
+    def before(self, kind: str, torn_write: Callable[[], None] | None = None, path: str = "") -> None:
         self.operations.append(kind)
         for plan in self._plans:
-            error = plan.error_for(kind)
+            error = plan.error_for(kind, path)
             if error is not None:
                 if torn_write is not None and isinstance(error, PowerLost):
                     torn_write()
@@ -210,6 +216,13 @@ class FaultyFileSystem:
             if isinstance(node, FileNode):
                 raise _error(errno.ENOTDIR, path)
             folder = node
+
+    def is_private(self, path: str) -> bool:
+        """There are no other accounts."""
+        return True
+
+    def make_private(self, path: str, *, tree: bool = False) -> None:
+        """There is nothing to take away."""
 
     def read_bytes(self, path: str) -> bytes:
         self.before("read")

@@ -1,7 +1,7 @@
 """Keeps forked children from sharing an embedded broker's sockets and its lock.
 
 A child of fork (multiprocessing, some test runners) inherits every descriptor. A listening socket that lives
-on in a child would accept clients that nobody serves, and the lock on the data folder would outlive the broker.
+on in a child would accept clients without serving them, and the lock on the data folder would outlive the broker.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ def test_orders(barnabas, barnabas_topic):
     producer = Producer({"bootstrap.servers": barnabas.bootstrap_servers})
     producer.produce(barnabas_topic, b"an order")
 
-It loads in every pytest run of whoever has Barnabas installed, so it imports nothing heavy by itself.
+It loads in every pytest run where Barnabas is installed, so it imports nothing heavy by itself.
 """
 
 from __future__ import annotations

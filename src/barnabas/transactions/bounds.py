@@ -1,6 +1,6 @@
 """How much the transactional ids of one coordinator may take: ids in all, and open transactions that no timeout ends.
 
-A transaction without a timeout (KIP-939) stays open until somebody ends it, and readers of committed records wait
+A transaction without a timeout (KIP-939) stays open until it is ended, and readers of committed records wait
 before it. So they are bounded, in all and for each prefix: one application that goes wrong leaves room for the others.
 """
 
@@ -34,7 +34,7 @@ class Bounds(NamedTuple):
 
 
 class OpenWithoutTimeout:
-    """The open transactions of one shard that no timeout ends. Told of every step of every id."""
+    """The open transactions of one shard that no timeout ends. `note` is called for every step of every id."""
 
     def __init__(self) -> None:
         self._open: dict[str, Transaction] = {}

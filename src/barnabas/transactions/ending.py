@@ -25,10 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.transactions.instances import Instance, check_present, fenced
 from barnabas.transactions.states import TransactionState
-from barnabas.transactions.transaction import LAST_EPOCH, NO_PRODUCER_ID, V2, Transaction
+from barnabas.transactions.transaction import (
+    LAST_EPOCH,
+    NO_PRODUCER_ID,
+    V2,
+    Transaction,
+    check_present,
+    fenced,
+)
 
 _OUTCOME = {
     TransactionState.PREPARE_COMMIT: True,
@@ -40,7 +47,7 @@ _OUTCOME = {
 
 def end(
     known: Transaction,
-    instance: Instance,
+    instance: ProducerIdAndEpoch,
     *,
     committed: bool,
     version: int,
@@ -63,12 +70,12 @@ def end(
     return known
 
 
-def _is_retry(known: Transaction, instance: Instance) -> bool:
+def _is_retry(known: Transaction, instance: ProducerIdAndEpoch) -> bool:
     """Does the request name the epoch that the end of the transaction has replaced?"""
     if known.is_ongoing or known.state is TransactionState.EMPTY:
         return False
     if instance.producer_id == known.producer_id:
-        # The epoch above the last one is for fencing: nobody may go on with it.
+        # The epoch above the last one is for fencing: no producer gets it.
         return instance.epoch + 1 == known.epoch and (known.is_decided or known.epoch <= LAST_EPOCH)
     return (
         not known.is_decided
@@ -78,7 +85,7 @@ def _is_retry(known: Transaction, instance: Instance) -> bool:
     )
 
 
-def _check_instance(known: Transaction, instance: Instance, version: int, is_retry: bool) -> None:
+def _check_instance(known: Transaction, instance: ProducerIdAndEpoch, version: int, is_retry: bool) -> None:
     if is_retry:
         return
     check_present(known, instance)

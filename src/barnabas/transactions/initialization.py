@@ -7,22 +7,28 @@
 
 A request may name the producer id and epoch that its sender has (KIP-360): it goes on after an error, and must not
 take the id from a newer instance. Then the epoch must be the present one, or the one before if the answer to
-the first try was lost; everybody else is told PRODUCER_FENCED.
+the first try was lost; all others get PRODUCER_FENCED.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.transactions.instances import Instance, fenced
 from barnabas.transactions.states import DECIDED, TransactionState
-from barnabas.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Transaction
+from barnabas.transactions.transaction import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    fenced,
+)
 
 
 def initialize(
     known: Transaction,
-    expected: Instance | None,
+    expected: ProducerIdAndEpoch | None,
     timeout_ms: int,
     version: int,
     now_ms: int,
@@ -41,16 +47,18 @@ def initialize(
     return _raise_epoch(known, expected, timeout_ms, now_ms)
 
 
-def _may_be(known: Transaction, expected: Instance) -> bool:
-    """Could this instance be the latest one? Its epoch is looked at later."""
+def _may_be(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
+    """Could this instance be the latest one? Its epoch is checked later."""
     return (
-        known.epoch == NO_EPOCH  # the id has expired meanwhile: start anew
+        known.epoch == NO_EPOCH  # the id has expired meanwhile: start again
         or expected.producer_id == known.producer_id
         or (expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH)
     )
 
 
-def _raise_epoch(known: Transaction, expected: Instance | None, timeout_ms: int, now_ms: int) -> Transaction:
+def _raise_epoch(
+    known: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now_ms: int
+) -> Transaction:
     if expected is None or known.epoch == NO_EPOCH:
         return known.initialized(known.epoch + 1, timeout_ms, now_ms, asked_by=NO_PRODUCER_ID)
     if expected.epoch == known.epoch:

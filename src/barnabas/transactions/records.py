@@ -13,7 +13,7 @@ from barnabas.protocol.coordinator_records import (
     encode_key,
     encode_versioned,
 )
-from barnabas.protocol.messages.transaction_records import (
+from barnabas.protocol.messages.records.transaction import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,

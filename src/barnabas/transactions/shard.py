@@ -1,4 +1,4 @@
-"""The transactional ids that one partition of `__transaction_state` holds.
+"""The transactional ids of one partition of `__transaction_state` (Kafka's TransactionStateManager).
 
 Requests come here as functions of the shard for the runtime: they return the records that would make them true and
 their answer, and change nothing. `replay` is the only thing that changes state, alike for a record just
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import limited_logger
 from barnabas.protocol.coordinator_records import UnknownRecordTypeError
@@ -18,9 +18,8 @@ from barnabas.records.record import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
 from barnabas.transactions.ending import end
 from barnabas.transactions.initialization import initialize
-from barnabas.transactions.instances import Instance, check_present
 from barnabas.transactions.records import from_record, to_record
-from barnabas.transactions.transaction import Transaction
+from barnabas.transactions.transaction import Transaction, check_present
 from barnabas.types import TopicPartition
 
 logger = limited_logger(__name__)
@@ -67,7 +66,7 @@ class TransactionShard:
     def initialize(
         self,
         transactional_id: str,
-        expected: Instance | None,
+        expected: ProducerIdAndEpoch | None,
         timeout_ms: int,
         version: int,
         now_ms: int,
@@ -96,7 +95,7 @@ class TransactionShard:
     def add_partitions(
         self,
         transactional_id: str,
-        instance: Instance,
+        instance: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         version: int,
         now_ms: int,
@@ -110,7 +109,7 @@ class TransactionShard:
         return [to_record(fresh)], Outcome(fresh)
 
     def verify(
-        self, transactional_id: str, instance: Instance, partitions: Iterable[TopicPartition]
+        self, transactional_id: str, instance: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Which of these partitions are part of the transaction? The others must be aborted by the client."""
         known = self._present(transactional_id, instance)
@@ -124,7 +123,7 @@ class TransactionShard:
     def end(
         self,
         transactional_id: str,
-        instance: Instance,
+        instance: ProducerIdAndEpoch,
         *,
         committed: bool,
         version: int,
@@ -151,7 +150,7 @@ class TransactionShard:
             )
         return known
 
-    def _present(self, transactional_id: str, instance: Instance) -> Transaction:
+    def _present(self, transactional_id: str, instance: ProducerIdAndEpoch) -> Transaction:
         known = self._known(transactional_id)
         check_present(known, instance)
         return known
@@ -194,7 +193,7 @@ class TransactionShard:
 
     # -- the log ------------------------------------------------------------------------------------
 
-    def replay(self, record: Record, producer: Producer | None) -> None:
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
         try:
             transactional_id, transaction = from_record(record.key or b"", record.value)
         except UnknownRecordTypeError as error:
@@ -205,7 +204,7 @@ class TransactionShard:
         if transaction is not None:
             self._transactions[transactional_id] = transaction
 
-    def complete_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         """Nothing is written to `__transaction_state` inside a transaction."""
 
     def loaded(self) -> None:

@@ -1,4 +1,4 @@
-"""One transactional id: who produces under it, and how far its latest transaction has come.
+"""One transactional id: its producer, and the state of its latest transaction (Kafka's TransactionMetadata).
 
 A `Transaction` does not change. Each step of its life gives a new one, which becomes a record; the steps
 check the table in `states.py`, so that no request can lead into a state that does not follow.
@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.transactions.states import AT_REST, COMES_FROM, DECIDED, ENDED, TransactionState
 from barnabas.types import TopicPartition
 
@@ -22,7 +24,7 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NOT_STARTED = -1
 LAST_EPOCH = 32766  # the highest that a producer gets
-NO_TIMEOUT_MS = 0x7FFFFFFF  # as Kafka writes it (KIP-939): somebody else ends the transaction
+NO_TIMEOUT_MS = 0x7FFFFFFF  # as Kafka writes it (KIP-939): another system ends the transaction
 
 V1 = 0  # clients that add partitions by request; Kafka writes 0 for them
 V2 = 2  # clients whose epoch rises with every transaction
@@ -151,3 +153,22 @@ class Transaction:
 
     def dead(self) -> Transaction:
         return self._step(TransactionState.DEAD, partitions=frozenset())
+
+
+def check_present(known: Transaction, instance: ProducerIdAndEpoch) -> None:
+    """Is this the latest instance? The epoch above the last one is for fencing: no producer has it."""
+    if instance.producer_id != known.producer_id:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"{known.transactional_id} belongs to producer {known.producer_id}, not {instance.producer_id}",
+        )
+    if instance.epoch != known.epoch or instance.epoch > LAST_EPOCH:
+        raise fenced(known, instance)
+
+
+def fenced(known: Transaction, instance: ProducerIdAndEpoch) -> KafkaError:
+    return KafkaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"producer {instance.producer_id} with epoch {instance.epoch} is not the latest instance of "
+        f"{known.transactional_id}: another one has taken over, or its transaction has timed out",
+    )

@@ -7,4 +7,5 @@ It runs one job at a time and ends when its input does, so it never outlives the
     process.py    the broker's side: starts the process, starts it again when it died
     serving.py    the process's side: takes jobs, can be told to stop one
     jobs.py       what a job is done with
+    log_cleaner.py          compaction: which log is next, and what is done with the result
 """

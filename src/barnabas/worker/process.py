@@ -102,9 +102,10 @@ class Worker:
 
     async def stop(self) -> None:
         """End the process. It ends by itself when its input does; if it does not, it is killed."""
-        process, self._process = self._process, None
+        process = self._process
         if process is not None:
             await _end(process)
+            self._process = None
 
     async def _bury(self, error: Exception) -> str:
         """Make sure that the process is gone; how it ended."""

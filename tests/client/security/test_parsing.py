@@ -7,15 +7,9 @@ import pytest
 
 from barnabas.client.security.catalogue import SECRET, UNDERSTOOD
 from barnabas.client.security.parsing import is_security_setting, parse_security
-from barnabas.client.security.settings import (
-    PLAINTEXT,
-    Mechanism,
-    Protocol,
-    Secret,
-    SecuritySettingError,
-    Store,
-    TokenEndpoint,
-)
+from barnabas.client.security.settings import PLAINTEXT, Mechanism, Protocol, TokenEndpoint
+from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.tls.stores import Store
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="hush";'
 JAVAS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
@@ -189,7 +183,7 @@ def test_values_may_stand_in_the_environment_or_in_a_file(
 
 
 @pytest.mark.parametrize("allowed", [None, "file"])
-def test_a_program_that_takes_settings_from_others_gives_its_environment_away_to_nobody(
+def test_cve_2024_31141_a_program_that_takes_settings_from_others_gives_nothing_away(
     allowed: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hush")

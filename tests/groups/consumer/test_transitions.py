@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import ErrorCode
-from barnabas.groups.classic import ClassicGroup, State
+from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.consumer.embedded import read_assignment
 from barnabas.groups.consumer.member import MemberState
 from barnabas.groups.modern import GroupState
@@ -181,21 +181,6 @@ def test_most_votes_choose_the_assignor(simulation: ConsumerSimulation) -> None:
     simulation.joins("b", "orders", "bills", server_assignor="range")
     targets = simulation.consumer_group.targets
     assert targets == {"a": {ORDERS: {0, 1, 2}, BILLS: {0}}, "b": {ORDERS: {3, 4}, BILLS: {1}}}
-
-
-def test_subscriptions_that_differ_are_bounded_and_those_that_are_alike_are_not() -> None:
-    simulation = ConsumerSimulation({"orders": 1, "bills": 1, "visits": 1}, max_subscriptions=4)
-    assert not simulation.joins("a", "orders", "bills", "visits").error_code
-    assert not simulation.joins("b", "orders", "bills", "visits").error_code
-    assert not simulation.joins("c", "orders").error_code
-    assert simulation.joins("d", "bills").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert simulation.joins("e", subscribed_topic_regex="o.*").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert "d" not in simulation.consumer_group.members
-
-
-def test_a_single_member_may_subscribe_to_more_than_the_bound() -> None:
-    simulation = ConsumerSimulation({"orders": 1, "bills": 1}, max_subscriptions=1)
-    assert not simulation.joins("a", "orders", "bills").error_code
 
 
 def test_a_full_group_takes_nobody() -> None:

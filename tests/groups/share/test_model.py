@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.members import Client
+from barnabas.groups.group import Client
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import Partitions
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -37,20 +37,19 @@ class ShareSimulation(ConsumerSimulation):
         )
         wanted: list[Partitions] = []
 
-        def refuse(error: KafkaError) -> None:
+        try:
+            self.coordinator.perform(
+                GROUP,
+                lambda shard, step: shard.share.heartbeats.handle(
+                    request,
+                    Client("client", "/127.0.0.1"),
+                    answer,
+                    step,
+                    lambda _, missing: wanted.append(missing),
+                ),
+            )
+        except KafkaError as error:
             answer(ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
-
-        self.coordinator.perform_or_explain(
-            GROUP,
-            lambda shard, step: shard.share.heartbeats.handle(
-                request,
-                Client("client", "/127.0.0.1"),
-                answer,
-                step,
-                lambda _, missing: wanted.append(missing),
-            ),
-            refuse,
-        )
         self.machine.run_soon()
         for missing in wanted:
             self._create(missing)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.group import Committer
-from barnabas.groups.members import Client
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.group import Client, Committer
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.group import StreamsGroup
@@ -32,21 +29,23 @@ class StreamsSimulation(ConsumerSimulation):
         super().__init__(COUNTING_TOPICS if topics is None else topics, **settings)
         self.overrides |= {"streams.assignment.interval.ms": "0", "streams.initial.rebalance.delay.ms": "0"}
         self.missing: tuple[InternalTopic, ...] = ()
+        self.version = 0
 
     def tell(
         self, request: StreamsGroupHeartbeatRequest, client_id: str = "client"
     ) -> StreamsGroupHeartbeatResponse:
         answer = Answer()
 
-        def act(shard: GroupShard, step: Step) -> None:
-            outcome = shard.streams.heartbeat(request, Client(client_id, "/127.0.0.1"), step)
-            self.missing = outcome.missing
-            step.answer(answer, outcome.response)
+        def respond(missing: tuple[InternalTopic, ...], response: StreamsGroupHeartbeatResponse) -> None:
+            self.missing = missing
+            answer(response)
 
-        def refuse(error: KafkaError) -> None:
+        try:
+            self.coordinator.streams_heartbeat(
+                request, Client(client_id, "/127.0.0.1"), respond, self.version
+            )
+        except KafkaError as error:
             answer(StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
-
-        self.coordinator.perform_or_explain(request.group_id, act, refuse)
         self.machine.run_soon()
         response: StreamsGroupHeartbeatResponse = answer.response
         return response
@@ -124,5 +123,6 @@ def seen_in(group: object) -> dict[str, Any] | None:
         "configs": group.assignment_configs,
         "members": group.members,
         "topology": group.topology,
+        "description": group.description,
         "owners": vars(group.owners),
     }

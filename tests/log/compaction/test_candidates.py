@@ -67,7 +67,7 @@ def test_what_is_not_yet_committed_waits() -> None:
     put(log, (b"a", b"2"))
     put(log, (b"a", b"3"))
     log.roll()
-    log.high_watermark = 2
+    log.offsets.high_watermark = 2
     found = candidate(log)
     assert found is not None
     assert found.upper == 1

@@ -25,7 +25,7 @@ from tests.log.support import managed
 
 TOPIC = "compared"
 PARTITION = TopicPartition(TOPIC, 0)
-DEADLINE = 30.0
+DEADLINE = 60.0
 WAITING = {"cleanup.policy": "delete"}
 COMPACTING = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0001"}
 CONFIG = LogConfig(

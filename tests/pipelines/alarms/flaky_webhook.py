@@ -13,6 +13,7 @@ class FlakyWebhook:
 
     def __init__(self) -> None:
         self.answers: list[int] = []
+        self.location = ""  # where it redirects to
         self.asked = 0
         self.heard: list[list[dict[str, Any]]] = []
         outer = self
@@ -21,6 +22,8 @@ class FlakyWebhook:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 self.send_response(outer.answer_to(json.loads(body)["alarms"]))
+                if outer.location:
+                    self.send_header("Location", outer.location)
                 self.end_headers()
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class' name

@@ -50,6 +50,13 @@ def test_what_a_webhook_refuses_is_handed_back_at_once(webhook: FlakyWebhook) ->
     assert webhook.asked == 1
 
 
+def test_cve_2025_27817_a_webhook_cannot_lead_to_another_server(webhook: FlakyWebhook) -> None:
+    with flaky_webhook() as other:
+        webhook.answers, webhook.location = [307], other.url
+        assert targets(webhook=webhook.url).call_webhook(EVENTS) == EVENTS
+        assert (webhook.asked, other.asked) == (1, 0)
+
+
 def test_a_server_that_is_away_hands_everything_back() -> None:
     address = f"http://127.0.0.1:{free_port()}/alarms"
     assert targets(webhook=address).call_webhook(EVENTS, once=True) == EVENTS

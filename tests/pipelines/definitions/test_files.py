@@ -73,9 +73,16 @@ def test_two_alarms_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "2 alarms have the name 'slow'; give each a name of its own" in complaint(tmp_path)
 
 
-def test_a_webhook_that_is_no_address_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, "alarm_targets: {webhook: 'localhost:8080'}")
-    assert "begins with http:// or https://" in complaint(tmp_path)
+@pytest.mark.parametrize(
+    "address", ["localhost:8080", "file:///etc/passwd", "ftp://x/y", "http://10.0.0.7/alarms"]
+)
+def test_a_webhook_that_is_neither_https_nor_on_this_machine_is_refused(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, f"alarm_targets: {{webhook: '{address}'}}")
+    assert f"the webhook '{address}' must " in complaint(tmp_path)
+    monkeypatch.setenv("BARNABAS_WEBHOOK_ALLOWED_URLS", f"https://other,{address}")
+    assert read_pipeline(tmp_path).settings.alarm_targets.webhook == address
 
 
 def test_an_alarm_without_a_threshold_is_refused(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_files_of_a_merge_that_was_killed_are_removed(
     data = tmp_path / "table" / "data"
     assert len(list(data.glob("merge-*"))) == 1
     compactor = compactor_of(spark, lake, rule)
-    compactor.remove_leftovers()
+    compactor.remove_abandoned_files()
     assert len(list(data.glob("merge-*"))) == 1  # who was killed might only be asleep, and commit it
     assert compactor.run() == 1
     assert len(list(data.glob("merge-*"))) == 1  # the new one
@@ -145,7 +145,7 @@ def test_a_note_that_was_never_finished_is_not_read(spark: SparkSession, lake: L
     notes = tmp_path / "table" / "data" / NOTES
     notes.mkdir()
     (notes / ".merge-0123.new").write_text('["file:')
-    compactor_of(spark, lake, Compaction()).remove_leftovers()
+    compactor_of(spark, lake, Compaction()).remove_abandoned_files()
     assert keys_of(spark, lake) == Counter(map(str, range(10)))
 
 

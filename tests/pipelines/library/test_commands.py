@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from barnabas.cli import pipeline_run
 from barnabas.cli.main import app
+from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
@@ -125,7 +125,7 @@ def webhook() -> Iterator[Webhook]:
 def metric(port: int, name: str, flow: str) -> float:
     """What Prometheus would find; 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
     except OSError:
         return 0.0

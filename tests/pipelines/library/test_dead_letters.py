@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from barnabas.cli import pipeline_run
 from barnabas.cli.main import app
+from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import Stored, Workbench, stored_in

@@ -210,7 +210,7 @@ class Driver:
     def _read(self, step: protocol.Read) -> SinkState:
         return self.cluster.states[-1]
 
-    def _look(self, step: protocol.Look) -> tuple[SinkState, bool]:
+    def _readunclaimed(self, step: protocol.ReadUnclaimed) -> tuple[SinkState, bool]:
         return self.cluster.states[-1], True
 
     def _write(self, step: protocol.Write) -> None:

@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client.cluster import Client
-from barnabas.client.transactional import Transactions
+from barnabas.client.producing.transactional import Transactions
 from barnabas.client.transactions import list_transactions
 
 
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
 
 def open_transactions(bootstrap: str, sink: str) -> list[str]:
@@ -55,9 +55,9 @@ def high_watermarks(bootstrap: str, topic: str) -> dict[int, int]:
         bootstrap, "read_uncommitted"
     )  # the other isolation shows the last stable offset instead
     try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         return {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1]
             for number in partitions
         }
     finally:

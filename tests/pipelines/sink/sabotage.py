@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from barnabas.client.shipping import TransactionalShipper
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver
 from barnabas.pipelines.sink.state import SinkState
@@ -36,7 +36,7 @@ def install(wanted: str) -> None:
     _installed.append(wanted)
     if len(_installed) > 1:
         return
-    perform, end, send = SinkDriver._perform, SinkDriver._end, TransactionalShipper.send
+    perform, end, send = SinkDriver._perform, SinkDriver._end, TransactionalBatchProducer.send
     ended, one_by_one = 0, asyncio.Lock()
 
     async def perform_with_fault(self: SinkDriver, step: protocol.Step) -> Any:
@@ -58,7 +58,7 @@ def install(wanted: str) -> None:
                 _reach("between two EndTxn")
             return answer
 
-    async def send_with_fault(self: TransactionalShipper, batches: Any) -> None:
+    async def send_with_fault(self: TransactionalBatchProducer, batches: Any) -> None:
         is_task = not (self.transactional_id or "").endswith("driver")
         if is_task:
             _reach("before the task's rows")
@@ -68,7 +68,7 @@ def install(wanted: str) -> None:
 
     SinkDriver._perform = perform_with_fault  # type: ignore[method-assign]
     SinkDriver._end = end_with_fault  # type: ignore[method-assign]
-    TransactionalShipper.send = send_with_fault  # type: ignore[method-assign]
+    TransactionalBatchProducer.send = send_with_fault  # type: ignore[method-assign]
 
 
 def _name(step: protocol.Step) -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.client.cluster import Client
-from barnabas.client.shipping import TransactionalShipper
-from barnabas.client.transactional import Transactions
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer
+from barnabas.client.producing.transactional import Transactions
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver
 from barnabas.pipelines.sink.names import own_names
@@ -54,7 +54,7 @@ async def write(bootstrap: str, topic: str, run: int, batch: int, task: int) -> 
     async with Client(bootstrap) as client:
         transactions, name = Transactions(client), own_names().take(sink_of(topic), run, QUERY, batch)
         identity = await transactions.initialize(name, TIMEOUT_MS, without_timeout=True)
-        await TransactionalShipper(transactions, identity, name).send(blocks_of(topic, batch, task))
+        await TransactionalBatchProducer(transactions, identity, name).send(blocks_of(topic, batch, task))
         return Part(name, identity.producer_id, identity.epoch)
 
 

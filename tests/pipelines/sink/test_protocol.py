@@ -12,10 +12,10 @@ from barnabas.pipelines.sink.protocol import (
     Abort,
     Batch,
     Claim,
-    Look,
     LostBatchError,
     Open,
     Read,
+    ReadUnclaimed,
     SupersededError,
     Torn,
     TornBatchError,
@@ -243,7 +243,7 @@ def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again(
     """Some of them may be committed already."""
     decided, straggler = Part(task_id(SINK, 3, "a.1"), 5, 1), task_id(SINK, 3, "b.1")
     program = give_up(3)
-    assert next(program) == Look()
+    assert next(program) == ReadUnclaimed()
     assert program.send((SinkState(run=3, pending=(decided,)), True)) == Open()
     assert program.send([(decided.transactional_id, 3), (straggler, 3)]) == Abort((straggler,))
 
@@ -251,7 +251,7 @@ def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again(
 def test_a_run_in_which_nothing_is_open_goes_on() -> None:
     """Its processes can use their ids again only in the same run."""
     program = tidy(3)
-    assert next(program) == Look()
+    assert next(program) == ReadUnclaimed()
     assert program.send((SinkState(run=3), True)) == Open()
     assert program.send([(task_id(SINK, 2, "a.1"), 2)]) == Abort((task_id(SINK, 2, "a.1"),))
 

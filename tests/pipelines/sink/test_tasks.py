@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from barnabas.client.cluster import Client
-from barnabas.client.transactional import Transactions
+from barnabas.client.producing.transactional import Transactions
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.client_settings import ClientSettings
 from barnabas.pipelines.sink import rows as sink_rows
@@ -35,7 +35,7 @@ async def end_what_is_open(bootstrap: str, sink: str) -> None:
 def test_a_task_whose_transaction_was_ended_says_who_may_have_done_it(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_rows, "GATHERED_BYTES", 1)  # every batch is a request
+    monkeypatch.setattr(sink_rows, "COLLECTED_BYTES", 1)  # every batch is a request
     topic, sink = broker.create_topic(), "ended-elsewhere"
     settings = SinkSettings(
         ClientSettings(broker.bootstrap_servers), ("value",), topic, sink=sink, handed_over=0

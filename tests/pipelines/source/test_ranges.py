@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipelines.source.ranges import OffsetRange, plan_tasks, ranges_between, split
+from barnabas.client.offsets import OffsetRange
+from barnabas.pipelines.source.ranges import plan_tasks, ranges_between, split
 from barnabas.types import TopicPartition
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows
 
-from barnabas.pipelines.source.errors import DataLossError, SourceError
+from barnabas.pipelines.errors import DataLossError, SourceError
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.source.readers import Query, Rows, batch_reader, rows_of, stream_reader
 from tests.pipelines.support import NOW, produce
@@ -26,13 +26,13 @@ def values_of(rows: Rows) -> list[bytes | None]:
 def delete_records(broker: EmbeddedBroker, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-        future.result(30)
+        future.result(60)
 
 
 def recreate(broker: EmbeddedBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_topics([topic]).values():
-        future.result(30)
+        future.result(60)
     broker.create_topic(topic)
 
 
@@ -115,7 +115,7 @@ def test_aborted_transactions_are_left_out_when_committed_records_are_asked_for(
     for number, commit in enumerate([True, False, True]):
         producer.begin_transaction()
         producer.produce(topic, b"transaction %d" % number)
-        producer.flush(30)
+        producer.flush(60)
         if commit:
             producer.commit_transaction(30)
         else:
@@ -176,9 +176,9 @@ def test_a_new_partition_whose_first_records_are_gone_is_a_loss(broker: Embedded
     }
     start = {fail: reader.initialOffset() for fail, reader in readers.items()}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
     produce(broker.bootstrap_servers, topic, numbered(4), partition=1)
-    admin.delete_records([TopicPartition(topic, 1, 2)])[TopicPartition(topic, 1, 2)].result(30)
+    admin.delete_records([TopicPartition(topic, 1, 2)])[TopicPartition(topic, 1, 2)].result(60)
     ends = {
         fail: reader.latestOffset(start[fail], reader.getDefaultReadLimit())
         for fail, reader in readers.items()
@@ -244,7 +244,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(broker: Embedde
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.create_partitions([NewPartitions(topic, 3)]).values():
-        future.result(30)
+        future.result(60)
     produce(broker.bootstrap_servers, topic, numbered(4), partition=2)
     assert [(row[0], row[1]) for row in query.next_batch()] == [(2, offset) for offset in range(4)]
 
@@ -275,7 +275,7 @@ def test_a_topic_deleted_and_made_anew_is_another_topic(broker: EmbeddedBroker) 
         broker.bootstrap_servers, topic, numbered(8, 1000)
     )  # more than before: offsets alone would not tell
 
-    with pytest.raises(DataLossError, match="born-twice was deleted and created anew"):
+    with pytest.raises(DataLossError, match="born-twice was deleted and created again"):
         strict.next_batch()
     assert values_of(lenient.next_batch()) == numbered(8, 1000)
 
@@ -287,7 +287,7 @@ def test_progress_is_seen_by_lag_tools(broker: EmbeddedBroker) -> None:
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "my-pipeline"})
     try:
-        (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+        (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     finally:
         consumer.close()
     assert committed.offset == 12

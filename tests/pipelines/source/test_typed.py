@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.pipelines.errors import SourceError
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source.columns import RowShape, ValueFormat, shape_of
 from barnabas.pipelines.source.ddl import parse_ddl
-from barnabas.pipelines.source.errors import SourceError
 from barnabas.pipelines.source.rows import RowBuilder
 from barnabas.records.columnar.decode import Columns
 from barnabas.types import TopicPartition

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barnabas.client.producing.partitioner import partition_for_key
 from barnabas.records.batch import crc_is_right, iterate_headers, read_header, stamp
 from barnabas.records.columnar.blocks import Block, block_of
 from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target
 from barnabas.records.compression import Codec
-from barnabas.records.murmur2 import partition_for_key
 from barnabas.records.record import Record, iterate_records
 from barnabas.types import TopicPartition
 from tests.apache_kafka import run_tool
@@ -166,7 +166,7 @@ def test_confluent_kafka_chooses_the_same_partitions() -> None:
         producer.produce(
             "orders", b"v", key, on_delivery=lambda error, m: chosen.update({m.key(): m.partition()})
         )
-    producer.flush(30)
+    producer.flush(60)
     count = len(producer.list_topics("orders").topics["orders"].partitions)
     blocks = encode(rows(key=keys, value=keys), partitions=count)
     ours = {record.key: partition for partition, records in read(blocks).items() for record in records}

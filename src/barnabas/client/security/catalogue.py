@@ -28,7 +28,7 @@ UNDERSTOOD = {
     ),
     "enable.ssl.certificate.verification": "`false` accepts any certificate: only to try things out.",
     "ssl.enabled.protocols": "`TLSv1.2`, `TLSv1.3` or both; what OpenSSL allows unless given.",
-    "ssl.cipher.suites": "OpenSSL's names of ciphers for TLS 1.2, separated by commas or colons.",
+    "ssl.cipher.suites": "Ciphers for TLS 1.2 by Java's names or OpenSSL's, separated by commas or colons.",
     "sasl.mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
     "sasl.mechanisms": "As `sasl.mechanism` (librdkafka's name).",
     "sasl.jaas.config": 'Name and password as in Java: `...PlainLoginModule required username="u" password="p";`.',
@@ -78,7 +78,7 @@ REFUSED = {
     "sasl.oauthbearer.assertion.file": "tokens are got with a client id and its secret",
 }
 
-# Values that nobody may see, for whoever shows settings.
+# Values that must not be shown.
 SECRET = frozenset(
     {
         "ssl.truststore.password",

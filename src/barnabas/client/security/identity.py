@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.client.security.endpoints import problem_with
-from barnabas.client.security.jaas import SETTING as JAAS
-from barnabas.client.security.jaas import parse_jaas
-from barnabas.client.security.settings import (
-    Mechanism,
-    Sasl,
-    Secret,
-    SecuritySettingError,
-    TokenEndpoint,
-    TokenProvider,
-)
+from barnabas.client.security.settings import Mechanism, Sasl, TokenEndpoint, TokenProvider
+from barnabas.security.endpoints import problem_with
+from barnabas.security.jaas import SETTING as JAAS
+from barnabas.security.jaas import parse_jaas
+from barnabas.security.secret import Secret, SecuritySettingError
 
 _MODULES = {
     Mechanism.PLAIN: "PlainLoginModule",
@@ -31,6 +25,7 @@ _OPTIONS = {
     "scope": "sasl.oauthbearer.scope",
 }
 _EXTENSION = "extension_"
+_OF_BROKERS = "user_"  # in the text of a broker, which is a client of other brokers: the users that it knows
 _TOKEN, _ENDPOINT = "sasl.oauthbearer.token", "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
 _OUR_HANDLER = "OAuthBearerLoginCallbackHandler"
@@ -77,7 +72,7 @@ def _from_jaas(settings: Mapping[str, str], mechanism: Mechanism) -> dict[str, s
             found[_OPTIONS[name]] = value
         elif name.startswith(_EXTENSION):
             found[name] = value
-        elif name != "debug":
+        elif name != "debug" and not name.startswith(_OF_BROKERS):
             raise SecuritySettingError(JAAS, f"has the option {name!r}, which is not supported")
     return found
 

@@ -14,9 +14,9 @@ import os
 import re
 from pathlib import Path
 
-from barnabas.client.security.settings import SecuritySettingError
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
+from barnabas.security.secret import SecuritySettingError
 
 VARIABLE = "BARNABAS_REFERENCES"
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")

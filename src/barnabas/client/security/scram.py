@@ -8,36 +8,42 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
 from collections.abc import Generator
 
 from barnabas.client.errors import AuthenticationError
+from barnabas.security.credentials import ScramMechanism
+from barnabas.security.scram import (
+    FEWEST_ITERATIONS,
+    client_key,
+    salted_password,
+    server_key,
+    stored_key,
+)
 
 # Clients send what they have to say and are sent what the broker says to it. A generator that ends is content.
 Exchange = Generator[bytes, bytes, None]
 
-FEWEST_ITERATIONS = (
-    4096  # as Kafka's clients: with fewer, whoever asks for them can guess passwords from the answer
-)
 MOST_ITERATIONS = 1_000_000  # half a second of work; Kafka's brokers allow 16,384
 _WITHOUT_CHANNEL_BINDING = "n,,"
+_MECHANISMS = {mechanism.hash_name: mechanism for mechanism in ScramMechanism}
 
 
 def scram(hash_name: str, username: str, password: str, nonce: str | None = None) -> Exchange:
     """The client's side of an exchange, with `sha256` or `sha512`."""
+    mechanism = _MECHANISMS[hash_name]
     our_nonce = nonce or secrets.token_urlsafe(24)
     first = f"n={_escaped(username)},r={our_nonce}"
     server_first = yield f"{_WITHOUT_CHANNEL_BINDING}{first}".encode()
     said = _attributes(server_first)
     nonces, salt, iterations = _challenge(said, our_nonce)
-    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    salted = salted_password(mechanism, password, salt, iterations)
     header = base64.b64encode(_WITHOUT_CHANNEL_BINDING.encode()).decode()
     last = f"c={header},r={nonces}"
     covered = f"{first},{server_first.decode()},{last}".encode()
-    server_final = yield f"{last},p={_proof(hash_name, salted, covered)}".encode()
-    _verify(_attributes(server_final), hash_name, salted, covered)
+    server_final = yield f"{last},p={_proof(mechanism, salted, covered)}".encode()
+    _verify(_attributes(server_final), mechanism, salted, covered)
 
 
 def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
@@ -56,18 +62,17 @@ def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
     return nonces, _decoded(said.get("s", "")), int(iterations)
 
 
-def _proof(hash_name: str, salted: bytes, covered: bytes) -> str:
-    client_key = hmac.digest(salted, b"Client Key", hash_name)
-    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), covered, hash_name)
-    proof = bytes(ours ^ theirs for ours, theirs in zip(client_key, signature, strict=True))
+def _proof(mechanism: ScramMechanism, salted: bytes, covered: bytes) -> str:
+    key = client_key(mechanism, salted)
+    signature = hmac.digest(stored_key(mechanism, key), covered, mechanism.hash_name)
+    proof = bytes(ours ^ theirs for ours, theirs in zip(key, signature, strict=True))
     return base64.b64encode(proof).decode()
 
 
-def _verify(said: dict[str, str], hash_name: str, salted: bytes, covered: bytes) -> None:
+def _verify(said: dict[str, str], mechanism: ScramMechanism, salted: bytes, covered: bytes) -> None:
     if "e" in said:
         raise AuthenticationError(f"the broker refuses the SCRAM exchange: {said['e'][:100]}")
-    server_key = hmac.digest(salted, b"Server Key", hash_name)
-    expected = hmac.digest(server_key, covered, hash_name)
+    expected = hmac.digest(server_key(mechanism, salted), covered, mechanism.hash_name)
     if not hmac.compare_digest(_decoded(said.get("v", "")), expected):
         raise AuthenticationError(
             "the broker does not know the password either (its SCRAM signature is wrong): it is not who it claims"

@@ -7,29 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+from barnabas.security.secret import Secret
+from barnabas.security.tls.settings import Tls
+
+NO_PASSWORD = Secret("")
 TokenProvider = Callable[[], Awaitable[str]]
-
-
-class SecuritySettingError(ValueError):
-    """A setting that cannot be honoured; `problem` goes on where the setting's name ends."""
-
-    def __init__(self, setting: str, problem: str) -> None:
-        super().__init__(setting, problem)
-        self.setting = setting
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.setting} {self.problem}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Secret:
-    """A text that is shown to nobody by accident: neither in a log nor in a plan nor in an error."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return "[hidden]"  # as Kafka shows passwords
 
 
 class Protocol(StrEnum):
@@ -55,30 +37,6 @@ class Mechanism(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """Keys or certificates, in a file (PEM or PKCS12) or in the setting itself (PEM)."""
-
-    setting: str  # which named it, so that an error can
-    path: str | None = None
-    text: Secret | None = None
-    password: Secret | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    authorities: Store | None = (
-        None  # who may have signed the broker's certificate; None: whom the system trusts
-    )
-    certificate: Store | None = None  # ours, for brokers that ask for one
-    key: Store | None = None  # its key, where that is not in the same store
-    key_password: Secret | None = None
-    check_host: bool = True
-    check_certificate: bool = True
-    versions: tuple[str, ...] = ()  # none: what the system's OpenSSL allows
-    ciphers: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TokenEndpoint:
     """Where a client id and its secret are exchanged for a token (OAuth 2.0, client credentials)."""
 
@@ -94,7 +52,7 @@ class Sasl:
 
     mechanism: Mechanism
     username: str = ""
-    password: Secret = Secret("")
+    password: Secret = NO_PASSWORD
     token: Secret | TokenEndpoint | TokenProvider | None = None
     extensions: tuple[tuple[str, str], ...] = ()  # of OAUTHBEARER (RFC 7628, KIP-342)
 

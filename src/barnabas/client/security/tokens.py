@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 
 from barnabas.client.errors import AuthenticationError, CannotConnectError
-from barnabas.client.security.endpoints import problem_with
-from barnabas.client.security.fetching import post
-from barnabas.client.security.settings import Secret, TokenEndpoint, TokenProvider
+from barnabas.client.security.settings import TokenEndpoint, TokenProvider
+from barnabas.security.endpoints import problem_with
+from barnabas.security.fetching import post
+from barnabas.security.secret import Secret
 
 ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
 REFRESH_FACTOR = (
@@ -93,7 +94,7 @@ def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
 
 
 def _read(url: str) -> str:
-    """A file that somebody else keeps fresh, such as the token of a Kubernetes service account."""
+    """A file that another program keeps fresh, such as the token of a Kubernetes service account."""
     path = Path(urllib.request.url2pathname(urllib.parse.urlparse(url).path))
     try:
         return path.read_text().strip()

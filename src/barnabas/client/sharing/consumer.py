@@ -2,7 +2,7 @@
 
     async with ShareConsumer(client, "workers", ["jobs"]) as consumer:
         for taken in await consumer.take(10):
-            consumer.answer(taken, Answer.ACCEPT)
+            consumer.answer(taken, AcknowledgeType.ACCEPT)
 
 Answers travel with the next `take`, or at once with `flush`. What is neither answered for nor renewed before its lock
 runs out goes to another member.
@@ -14,15 +14,14 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
-from barnabas.client.backoff import Backoff, Deadline
-from barnabas.client.cluster import Client, is_retriable
-from barnabas.client.errors import ClientError
+from barnabas.client.cluster import Client, Closing
+from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client.retry import Backoff, Deadline
+from barnabas.client.sharing.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
 from barnabas.client.sharing.membership import ShareMember
 from barnabas.client.sharing.session import Fetched, ShareSession, lost
-from barnabas.client.sharing.taken import Answer, Answers, Refusal, Taken
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
@@ -38,7 +37,7 @@ ENDED_SESSION = frozenset(
 Pending = dict[TopicPartition, Answers]
 
 
-class ShareConsumer:
+class ShareConsumer(Closing):
     def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:
         self.client = client
         self.member = ShareMember(client, group, topics, member_id)
@@ -46,7 +45,7 @@ class ShareConsumer:
         """Answers that did not count; the caller may look at them and clear them."""
         self._sessions: dict[int, ShareSession] = {}
         self._pending: Pending = {}
-        self._spare: list[Taken] = []  # more than was asked for: several leaders had some
+        self._spare: list[AcquiredRecord] = []  # more than was asked for: several leaders had some
         self._heartbeats: asyncio.Task[None] | None = None
         self._backoff = Backoff()
 
@@ -54,11 +53,6 @@ class ShareConsumer:
         await self.member.join()
         self._heartbeats = asyncio.create_task(self.member.keep_alive())
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Send the last answers, give back what was not answered for, and leave the group."""
@@ -77,7 +71,7 @@ class ShareConsumer:
             await asyncio.gather(self._heartbeats, return_exceptions=True)
             self._heartbeats = None
 
-    async def take(self, most: int = 500, within: float = 1.0) -> list[Taken]:
+    async def take(self, most: int = 500, within: float = 1.0) -> list[AcquiredRecord]:
         """Up to `most` records as soon as there are any; none when there were none in time."""
         deadline = Deadline(within)
         taken, self._spare = self._spare[:most], self._spare[most:]
@@ -97,14 +91,14 @@ class ShareConsumer:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.member.changed.wait(), within)
 
-    def answer(self, taken: Taken, answer: Answer) -> None:
+    def answer(self, taken: AcquiredRecord, answer: AcknowledgeType) -> None:
         """Say what became of a record; it is sent with the next request."""
         self._pending.setdefault(taken.place, {})[taken.offset] = answer
 
-    async def renew(self, taken: Iterable[Taken]) -> None:
+    async def renew(self, taken: Iterable[AcquiredRecord]) -> None:
         """Keep records for another lock's time. Answers that wait are sent as well."""
         for one in taken:
-            self.answer(one, Answer.RENEW)
+            self.answer(one, AcknowledgeType.RENEW)
         await self.flush()
 
     async def flush(self) -> list[Refusal]:
@@ -120,7 +114,7 @@ class ShareConsumer:
 
     # -- leaders ------------------------------------------------------------------------------------
 
-    async def _take_from_all(self, most: int, wait: float) -> list[Taken]:
+    async def _take_from_all(self, most: int, wait: float) -> list[AcquiredRecord]:
         if self.member.failure is not None:
             raise self.member.failure
         places = await self._places_by_leader()
@@ -140,7 +134,7 @@ class ShareConsumer:
         answers: Mapping[TopicPartition, Answers],
         most: int,
         wait: float,
-    ) -> list[Taken]:
+    ) -> list[AcquiredRecord]:
         try:
             fetched = await self._session(leader).fetch(places, answers, most, wait)
         except (ClientError, KafkaError) as error:
@@ -149,7 +143,7 @@ class ShareConsumer:
             return []
         return await self._note(fetched)
 
-    async def _note(self, fetched: Fetched) -> list[Taken]:
+    async def _note(self, fetched: Fetched) -> list[AcquiredRecord]:
         self.refusals += fetched.refusals
         for place, gaps in fetched.gaps.items():
             self._pending.setdefault(place, {}).update(gaps)
@@ -160,7 +154,7 @@ class ShareConsumer:
         return fetched.taken
 
     async def _recover(self, error: Exception) -> None:
-        """Be patient with what may pass, and learn anew who leads."""
+        """Wait, with fresh metadata, where another attempt may help."""
         session_ended = isinstance(error, KafkaError) and error.code in ENDED_SESSION
         if not session_ended and not is_retriable(error):
             raise error

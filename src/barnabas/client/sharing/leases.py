@@ -1,8 +1,8 @@
 """Records that are taken by one process and answered for by another.
 
 A leader gives back what a member holds when the member's connection ends. A member whose id begins with `lease-` keeps
-it until the lock runs out, on brokers of Barnabas: the receipt of a record says who took it, and whoever has the
-receipt can answer.
+it until the lock runs out, on brokers of Barnabas: the receipt of a record says which member took it, and who has
+it can answer.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client
+from barnabas.client.sharing.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
 from barnabas.client.sharing.membership import new_member_id
 from barnabas.client.sharing.session import ShareSession
-from barnabas.client.sharing.taken import Answer, Answers, Refusal, Taken
 from barnabas.types import TopicPartition
 
 LEASE_PREFIX = "lease-"
@@ -34,7 +34,7 @@ def new_lease() -> str:
     return LEASE_PREFIX + new_member_id()
 
 
-def receipt_of(group: str, member_id: str, taken: Taken) -> Receipt:
+def receipt_of(group: str, member_id: str, taken: AcquiredRecord) -> Receipt:
     return Receipt(group, member_id, taken.place, taken.offset)
 
 
@@ -47,8 +47,8 @@ def parse_receipt(text: str) -> Receipt:
     return Receipt(group, member_id, TopicPartition(topic, int(partition)), int(offset))
 
 
-async def answer_receipts(client: Client, answers: Mapping[Receipt, Answer]) -> list[Refusal]:
-    """Answer for records that somebody else took; what did not count is returned."""
+async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeType]) -> list[Refusal]:
+    """Answer for records that another member took; what did not count is returned."""
     by_holder: dict[tuple[str, str, int], dict[TopicPartition, Answers]] = {}
     for receipt, answer in answers.items():
         leader = await client.leader(receipt.place)

@@ -8,10 +8,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from uuid import uuid4
 
-from barnabas.client.backoff import Backoff, Deadline
-from barnabas.client.cluster import Client, is_retriable, raise_for
-from barnabas.client.errors import ClientError
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import find_coordinator
+from barnabas.client.retry import Backoff, Deadline
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from barnabas.types import TopicPartition
@@ -19,7 +19,7 @@ from barnabas.types import TopicPartition
 JOINING, LEAVING = 0, -1
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 LEAVE_SECONDS = 5.0
-# A new group has no partitions until the coordinator has written down where it begins. Nobody tells us of that.
+# A new group has no partitions until the coordinator has written down where it begins. We are not notified of that.
 SOON = 0.2
 
 
@@ -43,7 +43,7 @@ class ShareMember:
         await self.client.retry(self._heartbeat, self.topics)
 
     async def keep_alive(self) -> None:
-        """Until cancelled. What time will not heal ends it, and is raised by whoever takes next."""
+        """Until cancelled. An error that is not retriable ends it, and is raised by the next `take`."""
         backoff = Backoff()
         while True:
             await asyncio.sleep(self._interval if self.partitions else min(self._interval, SOON))

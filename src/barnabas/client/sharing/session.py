@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
-from barnabas.client.sharing.taken import Answer, Answers, Refusal, Taken, open_acquired, to_batches
+from barnabas.client.sharing.acquired import (
+    AcknowledgeType,
+    AcquiredRecord,
+    Answers,
+    Refusal,
+    open_acquired,
+    to_batches,
+)
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.share import (
     AcknowledgePartition,
@@ -38,7 +45,7 @@ MOST_BYTES = 50 << 20
 class Fetched(NamedTuple):
     """What one request brought. `gaps` are offsets that we hold and that have no record: to be answered for."""
 
-    taken: list[Taken]
+    taken: list[AcquiredRecord]
     gaps: dict[TopicPartition, Answers]
     refusals: list[Refusal]
     errors: list[KafkaError]
@@ -162,7 +169,9 @@ class ShareSession:
                 partition_index=place.partition, acknowledgement_batches=to_batches(given)
             )
             topics.setdefault(topic_id, AcknowledgeTopic(topic_id=topic_id)).partitions.append(partition)
-        renews = any(answer is Answer.RENEW for given in answers.values() for answer in given.values())
+        renews = any(
+            answer is AcknowledgeType.RENEW for given in answers.values() for answer in given.values()
+        )
         return ShareAcknowledgeRequest(
             group_id=self._group,
             member_id=self._member_id,

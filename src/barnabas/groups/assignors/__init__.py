@@ -1,17 +1,26 @@
-"""Who gets which partition: pure functions from subscriptions and the present assignment to the next one."""
+"""Who gets which partition: pure functions from subscriptions and the present assignment to the next one.
+
+Each is a generator of steps (`barnabas.steps`), for groups that would hold the loop up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.groups.assignors.range import assign_ranges
+from barnabas.groups.assignors.range import assign_ranges, range_steps
 from barnabas.groups.assignors.spec import MemberSpec
-from barnabas.groups.assignors.uniform import assign_uniformly
+from barnabas.groups.assignors.uniform import assign_uniformly, uniform_steps
 from barnabas.groups.modern import Assignment
+from barnabas.steps import Steps
 from barnabas.types import Uuid
 
 Assignor = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], dict[str, Assignment]]
 """Members by their ids, and how many partitions each topic has."""
 
-CONSUMER_ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+AssignorSteps = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], Steps[dict[str, Assignment]]]
+
+CONSUMER_ASSIGNOR_STEPS: dict[str, AssignorSteps] = {"uniform": uniform_steps, "range": range_steps}
 """By the names that members vote for."""
+
+CONSUMER_ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+"""The same, at once."""

@@ -6,37 +6,45 @@ join them. Who comes first is settled by instance id, then by member id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
-from barnabas.groups.assignors.spec import MemberSpec, subscribers_by_topic
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
 from barnabas.groups.modern import Assignment
+from barnabas.steps import Steps, finish, pieces, sort
 from barnabas.types import Uuid
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
-    ordered = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
+    return finish(range_steps(members, counts))
+
+
+def range_steps(
+    members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]
+) -> Steps[dict[str, Assignment]]:
+    places = yield from sort(_place(member_id, member) for member_id, member in members.items())
+    ordered = [member_id for *_, member_id in places]
     shares: dict[str, dict[Uuid, Set[int]]] = {member_id: {} for member_id in ordered}
-    subscribers_of = subscribers_by_topic({member_id: members[member_id] for member_id in ordered})
+    subscribers_of = yield from subscribers_steps({member_id: members[member_id] for member_id in ordered})
     for topic_id, partitions in counts.items():
-        subscribers = subscribers_of.get(topic_id, [])[:partitions]  # nothing is left for those behind
-        for member_id, run in zip(subscribers, _runs(partitions, len(subscribers)), strict=True):
-            shares[member_id][topic_id] = frozenset(run)
+        subscribers = subscribers_of.pop(topic_id, [])[:partitions]  # nothing is left for those behind
+        runs = zip(subscribers, _runs(partitions, len(subscribers)), strict=True)
+        for piece in pieces(runs):
+            for member_id, run in piece:
+                shares[member_id][topic_id] = frozenset(run)
+            yield
     return {**shares}
 
 
-def _place(member_id: str, member: MemberSpec) -> tuple[bool, str]:
+def _place(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
     """Static members first."""
-    return (member.instance_id is None, member.instance_id or member_id)
+    return (member.instance_id is None, member.instance_id or member_id, member_id)
 
 
-def _runs(partitions: int, subscribers: int) -> list[range]:
+def _runs(partitions: int, subscribers: int) -> Iterator[range]:
     """The first few get one more when it does not come out even."""
-    if not subscribers:
-        return []
-    least, extra = divmod(partitions, subscribers)
-    runs, start = [], 0
+    least, extra = divmod(partitions, subscribers or 1)
+    start = 0
     for number in range(subscribers):
         end = start + least + (number < extra)
-        runs.append(range(start, end))
+        yield range(start, end)
         start = end
-    return runs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Set
-from itertools import chain
 from typing import NamedTuple
 
 from barnabas.groups.modern import Assignment
+from barnabas.steps import Steps, finish, pieces, sort
 from barnabas.types import Uuid
 
 
@@ -26,21 +27,32 @@ def all_subscribe_alike(members: Mapping[str, MemberSpec]) -> bool:
 
 
 def subscribers_by_topic(members: Mapping[str, MemberSpec]) -> dict[Uuid, list[str]]:
+    return finish(subscribers_steps(members))
+
+
+def subscribers_steps(members: Mapping[str, MemberSpec]) -> Steps[dict[Uuid, list[str]]]:
     """Who subscribes to each topic, in the order of the members. Topics with the same subscribers have the same list:
     a thousand members with one subscription of thousands of topics cost as much as one of them."""
     kinds: dict[int, list[str]] = {}
     for member_id, member in members.items():
         kinds.setdefault(id(member.topics), []).append(member_id)
-    containing: dict[Uuid, list[int]] = {}
-    for kind, alike in kinds.items():
-        for topic in members[alike[0]].topics:
-            containing.setdefault(topic, []).append(kind)
-    place = {member_id: number for number, member_id in enumerate(members)}
-    lists: dict[tuple[int, ...], list[str]] = {}
+    alike = list(kinds.values())
+    containing: dict[Uuid, array[int]] = {}  # numbers, which take little memory and no time to free
+    for number, same in enumerate(alike):
+        for piece in pieces(members[same[0]].topics):
+            for topic in piece:
+                containing.setdefault(topic, array("I")).append(number)
+            yield
+    ordered = list(members)
+    place = {member_id: number for number, member_id in enumerate(ordered)}
+    lists: dict[bytes, list[str]] = {}
     found = {}
-    for topic, among in containing.items():
-        key = tuple(among)
+    for topic in list(containing):
+        among = containing.pop(topic)
+        key = among.tobytes()
         if key not in lists:
-            lists[key] = sorted(chain.from_iterable(map(kinds.__getitem__, key)), key=place.__getitem__)
+            places = (place[member_id] for number in among for member_id in alike[number])
+            lists[key] = [ordered[number] for number in (yield from sort(places))]
         found[topic] = lists[key]
+        yield
     return found

@@ -6,12 +6,7 @@ comes next in the same step.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Set
-
-from barnabas.groups.assignors import CONSUMER_ASSIGNORS
-from barnabas.groups.assignors.spec import MemberSpec
-from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember, MemberState
 from barnabas.groups.consumer.reconciliation import Goal, Reported, reconcile
@@ -22,11 +17,13 @@ from barnabas.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
+from barnabas.groups.consumer.targets import Seen, compute, is_large
+from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import ShardContext
-from barnabas.groups.modern import Assignment, may_assign
+from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
 from barnabas.groups.step import Step
 from barnabas.log_lines import limited_logger
-from barnabas.types import Uuid
+from barnabas.steps import finish
 
 logger = limited_logger(__name__)
 
@@ -50,6 +47,7 @@ class Advance:
         self.epoch = group.epoch
         self._goal_epoch = group.assignment_epoch
         self._target: Assignment = group.target(after)
+        self._all_topics: set[str] | None = None
 
     # -- the group epoch ----------------------------------------------------------------------------
 
@@ -58,9 +56,7 @@ class Advance:
         group = self._group
         if not reason and not group.topics_may_have_changed:
             return
-        members = self._members()
-        subscribed = group.topics_of_all(members.values())
-        metadata_hash = self._context.topics.hash_of(subscribed)
+        metadata_hash = self._context.topics.hash_of(self._topics())
         if not reason and metadata_hash != group.metadata_hash:
             reason = "the subscribed topics have changed"
         if reason:
@@ -71,6 +67,17 @@ class Advance:
             group.topics_may_have_changed = False
         if group.has_old_metadata:
             self._step.records.append(old_metadata_tombstone(group.group_id))
+
+    def _topics(self) -> set[str]:
+        """Of everybody, once the member is as it will be."""
+        if self._all_topics is None:
+            self._all_topics = self._group.topics_without(self._replaced(), self.after)
+        return self._all_topics
+
+    def _replaced(self) -> list[ConsumerMember]:
+        """In whose place the member will be: itself as it was, and the static member before it."""
+        ids = {self.after.member_id, self._group.static_members.get(self.after.instance_id or "")}
+        return [self._group.members[one] for one in ids if one in self._group.members]
 
     def _members(self) -> dict[str, ConsumerMember]:
         """Everybody, with the member as it will be, in the place of whom it replaces."""
@@ -88,32 +95,33 @@ class Advance:
         """There is none yet for the present epoch."""
         return self._group.assignment_epoch < self.epoch
 
-    def update_target(self, assignors: list[str], interval_ms: int) -> None:
-        """Compute the target for the present epoch, unless the last one is too young."""
+    def update_target(self, assigning: Assigning[ConsumerGroup, Assignment], interval_ms: int) -> None:
+        """Compute the target for the present epoch, unless the last one is too young. That of a large group takes a
+        while: the member goes on with the one that there is."""
         group, now_ms = self._group, self._context.clock.now_ms()
         if not may_assign(group, interval_ms, now_ms):
             return
-        members = self._members()
-        name = preferred_assignor(members.values(), assignors)
-        specs = self._specs(members)
-        distinct = {id(spec.topics): spec.topics for spec in specs.values()}
-        counts = self._context.topics.partition_counts(set().union(*distinct.values()))
-        targets = CONSUMER_ASSIGNORS[name](specs, counts)
+        if is_large(self._context, group, self._topics(), self.after) and self.epoch > FIRST_EPOCH:
+            assigning.start(group.group_id)
+            if group.assignment_epoch < FIRST_EPOCH:
+                self._begin_with_nothing()
+            return
+        targets = finish(compute(self._context, self._seen()))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 self._step.records.append(target_record(group.group_id, member_id, target))
         self._step.records.append(target_epoch_record(group.group_id, self.epoch, now_ms))
         self._goal_epoch, self._target = self.epoch, targets[self.after.member_id]
 
-    def _specs(self, members: dict[str, ConsumerMember]) -> dict[str, MemberSpec]:
-        known: dict[tuple[frozenset[str], str], Set[Uuid]] = {}
-        specs = {}
-        for member_id, member in members.items():
-            subscription = (member.subscribed_topic_names, member.pattern)
-            if subscription not in known:
-                known[subscription] = self._context.topics.ids(self._group.topics_of(member))
-            specs[member_id] = MemberSpec(known[subscription], self._group.target(member), member.instance_id)
-        return specs
+    def _begin_with_nothing(self) -> None:
+        """A member must have an epoch, and its epoch is that of a target: here of one that gives nobody anything."""
+        self._goal_epoch = self.epoch - 1
+        record = target_epoch_record(self._group.group_id, self._goal_epoch, NO_ASSIGNMENT_YET)
+        self._step.records.append(record)
+
+    def _seen(self) -> Seen:
+        group = self._group
+        return Seen(self._members(), group.targets, group.static_members, group.resolved)
 
     # -- the member ---------------------------------------------------------------------------------
 
@@ -140,14 +148,8 @@ class Advance:
         """Members of the classic protocol have until the end of their rebalance timeout to join again instead."""
         if member.classic is not None:
             return
-        deadline = Deadline(Awaited.REVOCATION, self._group.group_id, member.member_id)
+        deadline = Deadline(DeadlineType.REVOCATION, self._group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED:
             self._context.deadlines.set(deadline, member.rebalance_ms)
         else:
             self._context.deadlines.cancel(deadline)
-
-
-def preferred_assignor(members: Iterable[ConsumerMember], assignors: list[str]) -> str:
-    """The one that most members want; of several, and of none, the first that the broker names."""
-    votes = Counter(member.assignor for member in members if member.assignor in assignors)
-    return max(assignors, key=lambda name: votes[name])

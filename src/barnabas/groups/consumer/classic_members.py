@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Awaited, Deadline
+from barnabas.groups.assigning import Assigning
+from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.embedded import EmbeddedError, read_subscription, version_of, write_assignment
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -26,12 +27,11 @@ from barnabas.groups.consumer.migration import DISABLED, Migration
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.group import UNKNOWN_MEMBER
-from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
-from barnabas.groups.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
+from barnabas.groups.group import UNKNOWN_MEMBER, Deadline, DeadlineType
+from barnabas.groups.kind import GroupKind, check_room_for_all
+from barnabas.groups.modern import Assignment
 from barnabas.groups.step import Respond, Step, join_error
-from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
-from barnabas.protocol.messages.consumer import ConsumerProtocolSubscription
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolSubscription
 from barnabas.protocol.messages.groups import (
     JoinGroupResponse,
     MemberIdentity,
@@ -50,9 +50,15 @@ class _Parts(NamedTuple):
 
 class ClassicMembers:
     def __init__(
-        self, kind: GroupKind[ConsumerGroup], migration: Migration, leaving: Leaving, resolving: Resolving
+        self,
+        kind: GroupKind[ConsumerGroup],
+        migration: Migration,
+        leaving: Leaving,
+        resolving: Resolving,
+        assigning: Assigning[ConsumerGroup, Assignment],
     ) -> None:
         self._kind = kind
+        self._assigning = assigning
         self._context = kind.context
         self._parts = _Parts(migration, leaving, resolving)
 
@@ -67,11 +73,10 @@ class ClassicMembers:
             step.answer(joining.respond, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
             return
         subscription = self._subscription(joining)
+        self._context.ledger.check_topics(len(subscription.topics))
         replaced = group.static_member(request.group_instance_id)
         before = self._before(group, joining, member_id, step)
         described = _described(before, joining, subscription)
-        if described.subscription != before.subscription:
-            check_subscription(self._context, group.members.values(), described)
         if described is not before:
             step.records.append(member_record(group.group_id, described))
         advance = Advance(self._context, group, before, described, step)
@@ -123,7 +128,7 @@ class ClassicMembers:
     ) -> bool:
         """Has the member another subscription than before?"""
         described = advance.after
-        pattern = self._parts.resolving.update(group, before, described, step)
+        pattern = self._parts.resolving.update(group, before, described, joining.client, step)
         names_changed = described.subscribed_topic_names != before.subscribed_topic_names
         resubscribed = names_changed or pattern.has_changed
         reason = joining.because(f"{described.member_id} joined with the classic protocol")
@@ -135,12 +140,12 @@ class ClassicMembers:
     ) -> ConsumerMember:
         if advance.needs_target:
             interval_ms = self._kind.assignment_interval_ms(group.group_id)
-            advance.update_target(self._context.settings.assignors, interval_ms)
+            advance.update_target(self._assigning, interval_ms)
         member = advance.reconcile(owned, subscription_changed=resubscribed)
         deadlines, group_id = self._context.deadlines, group.group_id
-        deadlines.cancel(Deadline(Awaited.JOIN, group_id, member.member_id))
+        deadlines.cancel(Deadline(DeadlineType.JOIN, group_id, member.member_id))
         self._kind.expect_heartbeat(group_id, member.member_id, joining.timeouts.session_ms)
-        deadlines.set(Deadline(Awaited.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms)
+        deadlines.set(Deadline(DeadlineType.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms)
         return member
 
     def _go_back(
@@ -174,7 +179,7 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
                 "rejoin to catch up.",
             )
-        self._context.deadlines.cancel(Deadline(Awaited.SYNC, group.group_id, member.member_id))
+        self._context.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id, member.member_id))
         self._kind.expect_heartbeat(group.group_id, member.member_id, classic.session_ms)
         version = version_of(classic.protocol.metadata)
         response = SyncGroupResponse(
@@ -197,7 +202,7 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        deadline = Deadline(Awaited.JOIN, group.group_id, member.member_id)
+        deadline = Deadline(DeadlineType.JOIN, group.group_id, member.member_id)
         if deadline not in self._context.deadlines:
             self._context.deadlines.set(deadline, member.rebalance_ms)
 

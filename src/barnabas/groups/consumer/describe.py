@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from barnabas.groups.consumer.advance import preferred_assignor
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
+from barnabas.groups.consumer.targets import preferred_assignor
 from barnabas.groups.topics import Topics
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupDescribeAssignment,

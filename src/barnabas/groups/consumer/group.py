@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic.member import protocol_bytes
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.consumer.records import group_tombstones
 from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
 from barnabas.groups.ledger import Weight
-from barnabas.groups.members import protocol_bytes
 from barnabas.groups.modern import Assignment, ModernGroup
-from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
+from barnabas.groups.subscribed import NO_NAMES
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.types import TopicPartition, Uuid
 
 FIRST_COMMIT_WITH_EPOCHS = 9
@@ -32,6 +33,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         self.has_old_metadata = False
         """There is a record of partition counts, which Kafka wrote before 4.1; it goes with the next epoch."""
         self._owners: dict[tuple[Uuid, int], str] = {}
+        self._said_bytes = 0
+        self._new_members = 0
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -47,21 +50,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 
     def weight(self) -> Weight:
         members, size = super().weight()
-        said = (len(member.pattern) for member in self.members.values())
-        classic = (
-            protocol_bytes(member.classic.protocols) for member in self.members.values() if member.classic
-        )
-        return Weight(members, size + sum(said) + sum(classic))
+        return Weight(members, size + self._said_bytes)
 
     def topics_of(self, member: ConsumerMember) -> Set[str]:
         """By name and by pattern."""
         by_pattern = self.resolved.get(member.pattern, NOT_RESOLVED).topics
         return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
 
-    def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
-        """Of those who subscribe alike only one is asked: a thousand may subscribe to thousands of topics."""
-        distinct = {(member.subscribed_topic_names, member.pattern): member for member in members}
-        return set().union(*map(self.topics_of, distinct.values()))
+    def topics_without(
+        self, gone: Collection[ConsumerMember], joined: ConsumerMember | None = None
+    ) -> set[str]:
+        """By name and by pattern, of all members once these have gone and one has joined."""
+        names = joined.subscribed_topic_names if joined is not None else NO_NAMES
+        topics = self.subscriptions.topics_without((one.subscribed_topic_names for one in gone), names)
+        if self.resolved:
+            left = self.patterns - Counter(one.pattern for one in gone)
+            subscribed = {*left, joined.pattern} if joined is not None else left
+            topics.update(*(self.resolved.get(pattern, NOT_RESOLVED).topics for pattern in subscribed))
+        return topics
 
     def target(self, member: ConsumerMember) -> Assignment:
         """Of the member, or of the one whose place it takes."""
@@ -69,13 +75,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         return self.targets.get(holder, {})
 
     def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Is something of its target still with somebody else?"""
+        """Is something of its target still with another member?"""
         return any(
             index not in member.owned.get(topic, {})
             and self.owner(topic, index) not in (None, member.member_id)
             for topic, indexes in self.targets.get(member.member_id, {}).items()
             for index in indexes
         )
+
+    @property
+    def new_members(self) -> int:
+        """How many use the consumer protocol."""
+        return self._new_members
 
     @property
     def classic_members(self) -> list[ConsumerMember]:
@@ -142,12 +153,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
                 for index in indexes:
                     self._owners[topic, index] = member.member_id
         self._count_pattern(known, member)
+        self._weigh(known, member)
 
     def remove(self, member_id: str) -> None:
         known = self.members.get(member_id)
         super().remove(member_id)
         self._let_go(known)
         self._count_pattern(known, None)
+        self._weigh(known, None)
+
+    def _weigh(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        self._said_bytes += _said_bytes(after) - _said_bytes(before)
+        self._new_members += _is_new(after) - _is_new(before)
 
     def _let_go(self, member: ConsumerMember | None) -> None:
         if member is not None:
@@ -171,6 +188,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 def _all_places(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int]]]:
     yield from member.owned.items()
     yield from member.revoking.items()
+
+
+def _said_bytes(member: ConsumerMember | None) -> int:
+    """Beside the names of topics."""
+    if member is None:
+        return 0
+    return len(member.pattern) + (protocol_bytes(member.classic.protocols) if member.classic else 0)
+
+
+def _is_new(member: ConsumerMember | None) -> bool:
+    """Does it use the consumer protocol?"""
+    return member is not None and member.classic is None
 
 
 def _since(member: ConsumerMember, epoch: int) -> PlaceCheck:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.leaving import Leaving
@@ -11,9 +12,9 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
-from barnabas.groups.members import Client
-from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, check_member_epoch
+from barnabas.groups.group import Client
+from barnabas.groups.kind import GroupKind, check_room_for_all, check_size
+from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Assignment, check_member_epoch
 from barnabas.groups.step import Respond, Step
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
@@ -25,12 +26,21 @@ from barnabas.types import new_uuid, uuid_to_text
 
 NOT_TOLD = -1
 
+WHILE_ASSIGNING_MS = 1000
+"""When a member of a large group comes back for the target that is being computed."""
+
 
 class Heartbeats:
     def __init__(
-        self, kind: GroupKind[ConsumerGroup], migration: Migration, leaving: Leaving, resolving: Resolving
+        self,
+        kind: GroupKind[ConsumerGroup],
+        migration: Migration,
+        leaving: Leaving,
+        resolving: Resolving,
+        assigning: Assigning[ConsumerGroup, Assignment],
     ) -> None:
         self._kind = kind
+        self._assigning = assigning
         self._context = kind.context
         self._migration = migration
         self._leaving = leaving
@@ -51,7 +61,9 @@ class Heartbeats:
     ) -> None:
         group_id, joins = request.group_id, request.member_epoch == JOINING
         group = self._migration.find_or_convert(group_id, step, create=joins)
-        self._check_room(group, request.member_id)
+        check_room_for_all(self._context, group, request.member_id)
+        check_size("consumer", group, request.member_id, self._context.settings.consumer_max_size)
+        self._context.ledger.check_topics(len(request.subscribed_topic_names or ()))
         member_id = request.member_id or uuid_to_text(new_uuid())
         reported = reported_by(request)
         if request.instance_id is None:
@@ -59,30 +71,22 @@ class Heartbeats:
         else:
             before = self._static(group, member_id, request.instance_id, request.member_epoch, reported, step)
         described = _described(before, request, client)
-        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
-        if described.subscription != before.subscription:
-            check_subscription(self._context, group.members.values(), described)
         if described is not before:
             step.records.append(member_record(group_id, described))
         advance = Advance(self._context, group, before, described, step)
-        pattern = self._resolving.update(group, before, described, step)
+        names_changed = described.subscribed_topic_names != before.subscribed_topic_names
+        pattern = self._resolving.update(group, before, described, client, step)
         resubscribed = names_changed or pattern.has_changed
         advance.update_epoch(_reason(before, described, client, names_changed or pattern.counts_now))
         if advance.needs_target:
             interval_ms = self._kind.assignment_interval_ms(group_id)
-            advance.update_target(self._context.settings.assignors, interval_ms)
+            advance.update_target(self._assigning, interval_ms)
         after = advance.reconcile(reported, subscription_changed=resubscribed)
         self._kind.expect_heartbeat(group_id, member_id)
-        step.answer(respond, self._response(request, before, after))
-
-    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        check_room_for_all(self._context, group, member_id)
-        largest = self._context.settings.consumer_max_size
-        if len(group.members) >= largest and member_id not in group.members:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {largest} members.",
-            )
+        response = self._response(request, before, after)
+        if self._assigning.is_under_way(group_id):
+            response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, WHILE_ASSIGNING_MS)
+        step.answer(respond, response)
 
     def _dynamic(
         self, group: ConsumerGroup, member_id: str, epoch: int, reported: Reported | None
@@ -120,7 +124,7 @@ class Heartbeats:
     def _response(
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told when it has changed, or when the member has forgotten it."""
+        """The assignment is sent when it has changed, or when the member has forgotten it."""
         is_full = (
             request.rebalance_timeout_ms != NOT_TOLD
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -218,7 +222,7 @@ def _reason(before: ConsumerMember, after: ConsumerMember, client: Client, resub
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that will be back keeps its partitions, and whoever comes may commit them."""
+    """A static member that will be back keeps its partitions, and any member may commit them."""
     zero = {topic: dict.fromkeys(indexes, 0) for topic, indexes in member.owned.items()}
     return member.changed(member_epoch=LEAVING_FOR_A_WHILE, owned=zero, revoking={})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.groups.awaited import Awaited, Deadline
-from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.assigning import Assigning, Targets
+from barnabas.groups.classic.kind import ClassicGroups
 from barnabas.groups.consumer.classic_members import ClassicMembers
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.heartbeats import Heartbeats
@@ -14,13 +14,19 @@ from barnabas.groups.consumer.leaving import Leaving
 from barnabas.groups.consumer.member import NO_EPOCH, ConsumerMember, MemberState
 from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.patterns import Resolved
-from barnabas.groups.consumer.records import with_progress, with_subscription
+from barnabas.groups.consumer.records import (
+    target_epoch_record,
+    target_record,
+    with_progress,
+    with_subscription,
+)
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.group import Committer, GroupType, PlaceCheck
+from barnabas.groups.consumer.targets import compute, seen
+from barnabas.groups.group import Committer, Deadline, DeadlineType, GroupType, PlaceCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
 from barnabas.groups.step import Step
-from barnabas.protocol.messages.group_records import (
+from barnabas.protocol.messages.records.group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
@@ -32,10 +38,10 @@ from barnabas.protocol.messages.group_records import (
 from barnabas.protocol.schema import Message
 
 _OVERDUE = {
-    Awaited.HEARTBEAT: "sent no heartbeat within its session timeout",
-    Awaited.REVOCATION: "did not give up its partitions within its rebalance timeout",
-    Awaited.JOIN: "did not rejoin within its rebalance timeout",
-    Awaited.SYNC: "did not sync within its rebalance timeout",
+    DeadlineType.HEARTBEAT: "sent no heartbeat within its session timeout",
+    DeadlineType.REVOCATION: "did not give up its partitions within its rebalance timeout",
+    DeadlineType.JOIN: "did not rejoin within its rebalance timeout",
+    DeadlineType.SYNC: "did not sync within its rebalance timeout",
 }
 
 
@@ -49,8 +55,12 @@ class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
         migration = Migration(self, classic)
         self._leaving = Leaving(self, migration)
         resolving = Resolving(context)
-        self.heartbeats = Heartbeats(self, migration, self._leaving, resolving)
-        self.classic_members = ClassicMembers(self, migration, self._leaving, resolving)
+        targets = Targets(
+            ConsumerGroup, lambda group: compute(context, seen(group)), target_record, target_epoch_record
+        )
+        assigning = Assigning(context, targets)
+        self.heartbeats = Heartbeats(self, migration, self._leaving, resolving, assigning)
+        self.classic_members = ClassicMembers(self, migration, self._leaving, resolving, assigning)
 
     def new_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id)
@@ -64,9 +74,9 @@ class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
         member = group.members.get(deadline.member_id)
         if member is None:
             return
-        if deadline.awaited is Awaited.REVOCATION and member.state is not MemberState.UNREVOKED:
+        if deadline.type is DeadlineType.REVOCATION and member.state is not MemberState.UNREVOKED:
             return
-        self._leaving.fence(group, [member], f"{member.member_id} {_OVERDUE[deadline.awaited]}", step)
+        self._leaving.fence(group, [member], f"{member.member_id} {_OVERDUE[deadline.type]}", step)
 
     def loaded(self, group: ConsumerGroup) -> None:
         group.topics_may_have_changed = True
@@ -79,7 +89,8 @@ class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
     # -- replaying ----------------------------------------------------------------------------------
 
     def subscribed(self, group: ConsumerGroup, member_id: str, value: Any) -> ConsumerMember:
-        return with_subscription(_member(group, member_id), value)
+        names = group.subscriptions.share(value.subscribed_topic_names)
+        return with_subscription(_member(group, member_id), value, names)
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {

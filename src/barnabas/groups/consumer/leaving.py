@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -42,12 +43,10 @@ class Leaving:
     def _remove(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: Step
     ) -> None:
-        gone = {member.member_id for member in members}
-        left = [member for member in group.members.values() if member.member_id not in gone]
         for member in members:
             step.records += member_tombstones(group.group_id, member.member_id)
-        unused = sorted({member.pattern for member in members} - {member.pattern for member in left} - {""})
+        patterns = Counter(member.pattern for member in members if member.pattern)
+        unused = sorted(pattern for pattern, count in patterns.items() if group.patterns[pattern] <= count)
         step.records += [pattern_tombstone(group.group_id, pattern) for pattern in unused]
-        subscribed = group.topics_of_all(left)
-        metadata_hash = self._kind.context.topics.hash_of(subscribed)
+        metadata_hash = self._kind.context.topics.hash_of(group.topics_without(members))
         step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))

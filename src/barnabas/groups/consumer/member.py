@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from barnabas.groups.members import Client, Protocol
+from barnabas.groups.classic.member import Protocol
+from barnabas.groups.group import Client
 from barnabas.groups.modern import JOINING, Assignment
 from barnabas.types import Uuid
 
@@ -63,11 +64,6 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     owned: Owned = {}
     revoking: Owned = {}
     """What it still has and has been asked to give up."""
-
-    @property
-    def subscription(self) -> tuple[frozenset[str], str]:
-        """What the assignor goes by: members with the same one are assigned together."""
-        return self.subscribed_topic_names, self.pattern
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch

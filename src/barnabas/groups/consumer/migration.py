@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from barnabas.coordination.shard import CoordinatorRecord, Producer
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Awaited, Deadline
-from barnabas.groups.classic import ClassicGroup, State
-from barnabas.groups.classic_kind import ClassicGroups
+from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.kind import ClassicGroups
+from barnabas.groups.classic.member import Member, Timeouts
+from barnabas.groups.classic.records import group_record
 from barnabas.groups.consumer.embedded import (
     EmbeddedError,
     read_assignment,
@@ -35,13 +36,12 @@ from barnabas.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
+from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import GroupKind
-from barnabas.groups.members import Member, Timeouts
 from barnabas.groups.modern import NO_ASSIGNMENT_YET
-from barnabas.groups.records import group_record
 from barnabas.groups.step import Step
-from barnabas.groups.subscriptions import CONSUMER_PROTOCOL
 from barnabas.log_lines import limited_logger
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 
 logger = limited_logger(__name__)
 
@@ -59,7 +59,7 @@ class Migration:
     # -- up -----------------------------------------------------------------------------------------
 
     def find_or_convert(self, group_id: str, step: Step, *, create: bool) -> ConsumerGroup:
-        """The group that a member of the new protocol speaks of; a classic one becomes it if somebody joins."""
+        """The group that a member of the new protocol speaks of; a classic one becomes it if a member joins."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -139,13 +139,13 @@ class Migration:
     def can_go_back(self, group: ConsumerGroup, without: Sequence[ConsumerMember]) -> bool:
         """Would only members of the classic protocol be left without these?"""
         settings = self._context.settings
-        gone = {member.member_id for member in without}
-        left = [member for member in group.members.values() if member.member_id not in gone]
+        left = len(group.members) - len(without)
+        is_new = sum(member.classic is None for member in without)
         return (
-            bool(left)
-            and all(member.classic is not None for member in left)
+            left > 0
+            and group.new_members == is_new
             and settings.migration_policy in DOWNGRADE
-            and len(left) <= settings.max_size
+            and left <= settings.max_size
         )
 
     def can_go_back_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
@@ -153,9 +153,8 @@ class Migration:
         if replaced is None or replaced.classic is not None:
             return False
         settings = self._context.settings
-        others = (member for member in group.members.values() if member is not replaced)
         return (
-            all(member.classic is not None for member in others)
+            group.new_members == 1
             and settings.migration_policy in DOWNGRADE
             and len(group.members) <= settings.max_size
         )
@@ -210,17 +209,21 @@ class Migration:
         return classic
 
     def _went_back(
-        self, classic: ClassicGroup, rebalance: bool, offset: int, producer: Producer | None
+        self, classic: ClassicGroup, rebalance: bool, offset: int, producer: ProducerIdAndEpoch | None
     ) -> None:
         """The record is in the log: from now on this is the group."""
         self._context.groups[classic.group_id] = classic
-        for awaited in (Awaited.INITIAL_DELAY, Awaited.JOIN, Awaited.SYNC):  # from when it was one before
-            self._context.deadlines.cancel(Deadline(awaited, classic.group_id))
+        for type_ in (
+            DeadlineType.INITIAL_DELAY,
+            DeadlineType.JOIN,
+            DeadlineType.SYNC,
+        ):  # from when it was one before
+            self._context.deadlines.cancel(Deadline(type_, classic.group_id))
         for member in classic.members.values():
             self._kind.expect_nothing(classic.group_id, member.member_id)
-            self._classic.phases.expect_heartbeat(classic, member)
+            self._classic.rebalances.expect_heartbeat(classic, member)
         if rebalance:
-            self._classic.phases.prepare(classic, "the group is a classic one again", Step())
+            self._classic.rebalances.prepare(classic, "the group is a classic one again", Step())
 
 
 def _cannot_upgrade(group: ClassicGroup, why: str) -> KafkaError:

@@ -6,7 +6,7 @@ Matching all topics may still take a while, so it is done in slices of a few mil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.patterns import PatternError
 
 REMEMBERED_PATTERNS = 100
-"""Each may take MOST_PATTERN_MEMORY, 50 MB together; a pattern is compiled in 0.1 ms."""
+"""Each may take `barnabas.regex.max.bytes`, 50 MB together by default; a pattern is compiled in 0.1 ms."""
 
 SLICE_SECONDS = 0.003
 NAMES_PER_LOOK = 10
@@ -49,12 +49,20 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 class Resolution:
     """Some patterns being matched against all topics."""
 
-    def __init__(self, patterns: Iterable[str], names: list[str], version: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        patterns: Iterable[str],
+        names: list[str],
+        version: int,
+        clock: Clock,
+        may_describe: Callable[[str], bool] = lambda topic: True,
+    ) -> None:
         self._topics: dict[str, set[str]] = {pattern: set() for pattern in patterns}
         self._compiled = _usable(self._topics)
         self._names = names
         self._position = 0
         self._clock = clock
+        self._may_describe = may_describe
         self._version = version
         self._started_ms = clock.now_ms()
 
@@ -64,7 +72,7 @@ class Resolution:
         while self._position < len(self._names):
             for name in self._names[self._position : self._position + NAMES_PER_LOOK]:
                 for pattern, compiled in self._compiled:
-                    if compiled.fullmatch(name) is not None:
+                    if compiled.fullmatch(name) is not None and self._may_describe(name):
                         self._topics[pattern].add(name)
             self._position += NAMES_PER_LOOK
             if self._clock.monotonic() >= deadline:

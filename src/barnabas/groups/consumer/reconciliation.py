@@ -22,7 +22,7 @@ Reported = Sequence[tuple[Uuid, Sequence[int]]]
 
 
 class Goal(NamedTuple):
-    """Where a member shall get. `is_taken` tells whether somebody else has a partition."""
+    """Where a member shall get. `is_taken` tells whether another member has a partition."""
 
     epoch: int
     target: Assignment

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.classic.member import Protocol
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, MemberState, Owned
 from barnabas.groups.consumer.patterns import Resolved
-from barnabas.groups.members import Client, Protocol
-from barnabas.groups.modern import Assignment
-from barnabas.groups.records import reason_headers
-from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.messages.group_records import (
+from barnabas.groups.group import Client
+from barnabas.groups.modern_records import MemberKeys, PartitionGroupRecords, record, tombstone
+from barnabas.protocol.messages.records.group import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -30,15 +29,27 @@ from barnabas.protocol.messages.group_records import (
     TopicPartition,
     TopicPartitions,
 )
-from barnabas.protocol.schema import Message
 
-VERSION = 0
+_STATES = {int(state): state for state in MemberState}
 
+_RECORDS = PartitionGroupRecords(
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    TopicPartition,
+)
+epoch_record = _RECORDS.epoch_record
+target_epoch_record = _RECORDS.target_epoch_record
+target_record = _RECORDS.target_record
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int, reason: str) -> CoordinatorRecord:
-    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    key = encode_key(ConsumerGroupMetadataKey(group_id=group_id))
-    return CoordinatorRecord(key, encode_versioned(value, VERSION), reason_headers(reason))
+member_tombstones = MemberKeys(
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+).tombstones
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
@@ -55,7 +66,7 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         server_assignor=member.assignor,
         classic_member_metadata=None if classic is None else _classic_value(classic),
     )
-    return _record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def _classic_value(classic: ClassicMember) -> ClassicMemberMetadata:
@@ -63,8 +74,10 @@ def _classic_value(classic: ClassicMember) -> ClassicMemberMetadata:
     return ClassicMemberMetadata(session_timeout_ms=classic.session_ms, supported_protocols=protocols)
 
 
-def with_subscription(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-    """The member after a replay of `member_record`."""
+def with_subscription(
+    member: ConsumerMember, value: ConsumerGroupMemberMetadataValue, names: frozenset[str]
+) -> ConsumerMember:
+    """The member after a replay of `member_record`; `names` are the topics of the value."""
     written = value.classic_member_metadata
     classic = None
     if written is not None:
@@ -74,28 +87,12 @@ def with_subscription(member: ConsumerMember, value: ConsumerGroupMemberMetadata
         instance_id=value.instance_id,
         rack_id=value.rack_id,
         client=Client(value.client_id, value.client_host),
-        subscribed_topic_names=frozenset(value.subscribed_topic_names),
+        subscribed_topic_names=names,
         pattern=value.subscribed_topic_regex or "",
         rebalance_ms=value.rebalance_timeout_ms,
         assignor=value.server_assignor,
         classic=classic,
     )
-
-
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    value = ConsumerGroupTargetAssignmentMetadataValue(
-        assignment_epoch=epoch, assignment_timestamp=timestamp_ms
-    )
-    return _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
-
-
-def target_record(group_id: str, member_id: str, target: Assignment) -> CoordinatorRecord:
-    value = ConsumerGroupTargetAssignmentMemberValue(
-        topic_partitions=[
-            TopicPartition(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in target.items()
-        ]
-    )
-    return _record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
@@ -108,7 +105,7 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         partitions_pending_revocation=_places(member.revoking),
     )
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return _record(key, value)
+    return record(key, value)
 
 
 def _places(owned: Owned) -> list[TopicPartitions]:
@@ -124,11 +121,10 @@ def _places(owned: Owned) -> list[TopicPartitions]:
 
 def with_progress(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
     """The member after a replay of `current_record`."""
-    known = value.state in set(MemberState)
     return member.changed(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        state=MemberState(value.state) if known else MemberState.UNKNOWN,
+        state=_STATES.get(value.state, MemberState.UNKNOWN),
         owned=_owned(value.assigned_partitions, value.member_epoch),
         revoking=_owned(value.partitions_pending_revocation, value.member_epoch),
     )
@@ -150,35 +146,18 @@ def pattern_record(group_id: str, pattern: str, resolved: Resolved) -> Coordinat
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.resolved_ms
     )
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
-    return _record(key, value)
-
-
-def _record(key: Message, value: Message) -> CoordinatorRecord:
-    return CoordinatorRecord(encode_key(key), encode_versioned(value, VERSION))
+    return record(key, value)
 
 
 # -- tombstones -----------------------------------------------------------------------------------------
 
 
-def _tombstone(key: Message) -> CoordinatorRecord:
-    return CoordinatorRecord(encode_key(key), None)
-
-
 def old_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
+    return tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def pattern_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
-    return _tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern))
-
-
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """In this order: a reader that meets the last of them must have let go of everything else."""
-    return [
-        _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
-        _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
-        _tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
-    ]
+    return tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern))
 
 
 def group_tombstones(
@@ -187,16 +166,16 @@ def group_tombstones(
     members = list(member_ids)
     return [
         *(
-            _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one))
+            tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one))
             for one in members
         ),
         *(
-            _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one))
+            tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one))
             for one in members
         ),
-        _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
-        *(_tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one)) for one in members),
+        tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        *(tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one)) for one in members),
         *(pattern_tombstone(group_id, pattern) for pattern in patterns),
         old_metadata_tombstone(group_id),
-        _tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
+        tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
     ]

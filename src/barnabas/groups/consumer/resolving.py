@@ -8,6 +8,7 @@ from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved, compile_pattern
 from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
+from barnabas.groups.group import Client
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.step import Step
 from barnabas.log_lines import limited_logger
@@ -33,15 +34,18 @@ class Resolving:
         self._under_way: set[str] = set()
 
     def update(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, client: Client, step: Step
     ) -> PatternChange:
-        """Take note of a member's pattern, and see whether patterns have to be matched again."""
+        """Take note of a member's pattern, and see whether patterns have to be matched again.
+
+        They stand for topics that the client may describe whose request is served: as with Kafka, for all members.
+        """
         change = self._change(group, before, after, step)
         patterns = set(group.patterns)
         if after.pattern:
             patterns.add(after.pattern)
         if patterns and self._is_due(group, patterns):
-            self._start(group.group_id, patterns)
+            self._start(group.group_id, patterns, client)
         return change
 
     def _change(
@@ -69,9 +73,11 @@ class Resolving:
             return True
         return age_ms > self._context.settings.regex_refresh_ms
 
-    def _start(self, group_id: str, patterns: set[str]) -> None:
+    def _start(self, group_id: str, patterns: set[str], client: Client) -> None:
         topics = self._context.topics
-        resolution = Resolution(sorted(patterns), topics.names(), topics.version, self._context.clock)
+        resolution = Resolution(
+            sorted(patterns), topics.names(), topics.version, self._context.clock, client.may_describe
+        )
         self._under_way.add(group_id)
         self._context.soon(lambda step: self._go_on(group_id, resolution, step))
 
@@ -85,7 +91,7 @@ class Resolving:
             self._write(group, resolution.results(), step)
 
     def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: Step) -> None:
-        """Only what somebody still subscribes to; a new epoch if it stands for other topics than before."""
+        """Only what a member still subscribes to; a new epoch if it stands for other topics than before."""
         wanted = {pattern: found for pattern, found in results.items() if group.patterns[pattern]}
         different = [
             pattern
@@ -95,7 +101,7 @@ class Resolving:
         step.records += [pattern_record(group.group_id, pattern, found) for pattern, found in wanted.items()]
         resolved = {**group.resolved, **wanted}
         subscribed = {
-            *(name for member in group.members.values() for name in member.subscribed_topic_names),
+            *group.subscriptions.topics,
             *(name for found in resolved.values() for name in found.topics),
         }
         metadata_hash = self._context.topics.hash_of(subscribed)

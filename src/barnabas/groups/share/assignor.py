@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
-from barnabas.groups.modern import Assignment
+from barnabas.groups.modern import Assignment, partitions_of
+from barnabas.steps import Steps, finish, pieces
 from barnabas.types import Uuid
 
 Place = tuple[Uuid, int]
+P = TypeVar("P")
+
+FEW_TOPICS = 50
+"""That are looked at in one step."""
+
+FEW_MEMBERS = 20
+"""Whose targets grow in one step: those of members that read the same topics are enlarged at the same time."""
 
 
 def assign(
@@ -22,67 +30,111 @@ def assign(
     present: Mapping[str, Assignment],
 ) -> dict[str, Assignment]:
     """What each member shall read. `subscriptions` are the topics of each member, `present` what it has."""
+    return finish(assign_steps(subscriptions, partitions, present))
+
+
+def assign_steps(
+    subscriptions: Mapping[str, Set[Uuid]],
+    partitions: Mapping[Uuid, Set[int]],
+    present: Mapping[str, Assignment],
+) -> Steps[dict[str, Assignment]]:
     members = sorted(subscriptions)
-    had = {member: _places(present.get(member, {})) for member in members}
-    given: dict[str, set[Place]] = {member: set() for member in members}
     served: dict[int, frozenset[Uuid]] = {}  # members with the same subscription share it
     topics = []
     for member in members:
         wanted = subscriptions[member]
         if id(wanted) not in served:
             served[id(wanted)] = frozenset(wanted & partitions.keys())
+            yield
         topics.append(served[id(wanted)])
     if all(mine is topics[0] or mine == topics[0] for mine in topics):
-        every = [place for topic in sorted(topics[0]) for place in _all(topic, partitions)] if topics else []
-        _spread(members, every, had, given)
-    else:
-        for topic in sorted(partitions):
-            subscribers = [member for member in members if topic in subscriptions[member]]
-            _spread(subscribers, _all(topic, partitions), had, given)
-    return {member: _by_topic(places) for member, places in given.items()}
+        shared = topics[0] if topics else frozenset()
+        return (yield from _all_together(members, {topic: partitions[topic] for topic in shared}, present))
+    return (yield from _topic_by_topic(members, subscriptions, partitions, present))
 
 
-def _spread(
+def _all_together(
+    members: list[str], partitions: Mapping[Uuid, Set[int]], present: Mapping[str, Assignment]
+) -> Steps[dict[str, Assignment]]:
+    places: list[Place] = []
+    for piece in pieces(sorted(partitions), FEW_TOPICS):
+        places += [(topic, index) for topic in piece for index in sorted(partitions[topic])]
+        yield
+    every = set(places)
+    held: list[tuple[str, Place]] = []
+    for member in members:
+        held += [(member, place) for place in sorted(_places(present.get(member, {})) & every)]
+        yield
+    given: dict[str, list[Place]] = {member: [] for member in members}
+    for spread in pieces((yield from _spread(members, places, held))):
+        for member, place in spread:
+            given[member].append(place)
+        yield
+    targets = {}
+    for member in members:
+        targets[member] = _by_topic(given.pop(member))
+        yield
+    return targets
+
+
+def _topic_by_topic(
     members: list[str],
-    places: list[Place],
-    had: Mapping[str, Set[Place]],
-    given: dict[str, set[Place]],
-) -> None:
+    subscriptions: Mapping[str, Set[Uuid]],
+    partitions: Mapping[Uuid, Set[int]],
+    present: Mapping[str, Assignment],
+) -> Steps[dict[str, Assignment]]:
+    """Nothing is kept for each partition of each member: with millions of them Python's collector would take long."""
+    targets: dict[str, dict[Uuid, frozenset[int]]] = {member: {} for member in members}
+    for topic, indexes in sorted(partitions.items()):
+        subscribers = [member for member in members if topic in subscriptions[member]]
+        held = [
+            (member, index)
+            for member in subscribers
+            for index in sorted(present.get(member, {}).get(topic, ()))
+            if index in indexes
+        ]
+        given: dict[str, set[int]] = {}
+        for member, index in (yield from _spread(subscribers, sorted(indexes), held)):
+            given.setdefault(member, set()).add(index)
+        for piece in pieces(given.items(), FEW_MEMBERS):
+            for member, its_indexes in piece:
+                targets[member][topic] = partitions_of(its_indexes)
+            yield
+    return dict(targets)
+
+
+def _spread(members: list[str], places: list[P], held: list[tuple[str, P]]) -> Steps[list[tuple[str, P]]]:
+    """Members with places for all; they keep what they hold as far as that leaves the balance as it is."""
     if not members or not places:
-        return
-    wanted = set(places)
+        return []
     if len(members) <= len(places):
-        pairs = [(member, place) for member in members for place in sorted(had[member] & wanted)]
-        for member, place in _matched(members, places, pairs):
-            given[member].add(place)
-    else:
-        pairs_back = [(place, member) for member in members for place in sorted(had[member] & wanted)]
-        for place, member in _matched(places, members, pairs_back):
-            given[member].add(place)
+        return (yield from _matched(members, places, held))
+    pairs = yield from _matched(places, members, [(place, member) for member, place in held])
+    return [(member, place) for place, member in pairs]
 
 
 def _matched(
     few: Collection[object], many: Collection[object], kept: Collection[tuple[object, object]]
-) -> list[tuple[Any, Any]]:
+) -> Steps[list[tuple[Any, Any]]]:
     """Give each of the many one of the few, so that those have about the same number, keeping what can be kept."""
     least, larger = divmod(len(many), len(few))
     load = dict.fromkeys(few, 0)
     matched: dict[object, object] = {}
-    for one, other in kept:
-        if other in matched:
-            continue
-        if load[one] < least:
-            load[one] += 1
-            matched[other] = one
-        elif load[one] == least and larger:
-            larger -= 1
-            load[one] += 1
-            matched[other] = one
+    for piece in pieces(kept):
+        for one, other in piece:
+            is_larger = load[one] == least and larger > 0
+            if other not in matched and (load[one] < least or is_larger):
+                larger -= is_larger
+                load[one] += 1
+                matched[other] = one
+        yield
     free = deque(other for other in many if other not in matched)
+    yield
     for one in few:
         while load[one] < least and free:
             matched[free.popleft()] = one
             load[one] += 1
+        yield
     for one in few:
         if not free:
             break
@@ -92,16 +144,12 @@ def _matched(
     return [(one, other) for other, one in matched.items()]
 
 
-def _all(topic: Uuid, partitions: Mapping[Uuid, Set[int]]) -> list[Place]:
-    return [(topic, index) for index in sorted(partitions[topic])]
-
-
 def _places(assignment: Assignment) -> set[Place]:
     return {(topic, index) for topic, indexes in assignment.items() for index in indexes}
 
 
-def _by_topic(places: Set[Place]) -> Assignment:
+def _by_topic(places: Collection[Place]) -> Assignment:
     topics: dict[Uuid, set[int]] = {}
     for topic, index in sorted(places):
         topics.setdefault(topic, set()).add(index)
-    return {topic: frozenset(indexes) for topic, indexes in topics.items()}
+    return {topic: partitions_of(indexes) for topic, indexes in topics.items()}

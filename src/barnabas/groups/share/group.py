@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
@@ -42,7 +42,7 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
         return group_tombstones(self.group_id, self.members)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Offsets that somebody has committed under this name may be read; the group itself uses none."""
+        """Offsets that were committed under this name may be read; the group itself uses none."""
 
     def check_empty(self) -> None:
         if self.members:
@@ -52,12 +52,7 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
 
     def assignable(self, names: Iterable[str]) -> dict[Uuid, frozenset[int]]:
         """Of the subscribed topics, the partitions that have state."""
-        wanted = set(names)
-        return {
-            topic: each.partitions
-            for topic, each in self.states.initialized.items()
-            if each.name in wanted and each.partitions
-        }
+        return assignable(self.states, set(names))
 
     @property
     def has_unassigned(self) -> bool:
@@ -84,7 +79,7 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
     def without_state(
         self, topics: Topics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
     ) -> dict[Uuid, NamedPartitions]:
-        """Subscribed partitions for which state is to be created now; `is_begun`: somebody is about it."""
+        """Subscribed partitions for which state is to be created now; `is_begun`: that is under way."""
         seen, wanted = self._complete, frozenset(names)
         if seen is not None and seen[:2] == (topics.version, wanted) and seen[2] is self.states:
             return {}
@@ -103,6 +98,14 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
         if not found and not self.states.initializing:
             self._complete = (topics.version, wanted, self.states)
         return found
+
+
+def assignable(states: StatePartitions, names: Set[str]) -> dict[Uuid, frozenset[int]]:
+    return {
+        topic: each.partitions
+        for topic, each in states.initialized.items()
+        if each.name in names and each.partitions
+    }
 
 
 _NOTHING = NamedPartitions("", frozenset())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Set
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.kind import GroupKind, check_room_for_all, check_subscription
-from barnabas.groups.members import Client
-from barnabas.groups.modern import JOINING, LEAVING, Assignment, may_assign
-from barnabas.groups.share.assignor import assign
-from barnabas.groups.share.group import ShareGroup
+from barnabas.groups.assigning import LARGE, Assigning, Targets
+from barnabas.groups.group import Client
+from barnabas.groups.kind import GroupKind, check_room_for_all, check_size
+from barnabas.groups.modern import JOINING, LEAVING, Assignment, check_member_epoch, may_assign
+from barnabas.groups.share.assignor import assign_steps
+from barnabas.groups.share.group import ShareGroup, assignable
 from barnabas.groups.share.member import ShareMember
 from barnabas.groups.share.records import (
     current_record,
@@ -20,7 +21,7 @@ from barnabas.groups.share.records import (
     target_epoch_record,
     target_record,
 )
-from barnabas.groups.share.state_partitions import Partitions
+from barnabas.groups.share.state_partitions import Partitions, StatePartitions
 from barnabas.groups.step import Respond, Step
 from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatAssignment,
@@ -28,6 +29,7 @@ from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatResponse,
     ShareGroupHeartbeatTopicPartitions,
 )
+from barnabas.steps import Steps, finish
 from barnabas.types import Uuid
 
 SOONEST_RETURN_MS = 100
@@ -55,8 +57,15 @@ class Heartbeats:
     def __init__(self, kind: GroupKind[ShareGroup]) -> None:
         self._kind = kind
         self._context = kind.context
+        targets = Targets(
+            ShareGroup,
+            lambda group: self._compute(dict(group.members), group.states, dict(group.targets)),
+            target_record,
+            target_epoch_record,
+        )
+        self._assigning = Assigning(self._context, targets)
         self.begun_ms: dict[tuple[str, Uuid], int] = {}
-        """When we have begun to create state, in memory only: whoever coordinates after us begins again."""
+        """When we have begun to create state, in memory only: the next coordinator begins again."""
 
     def handle(
         self,
@@ -82,14 +91,14 @@ class Heartbeats:
         without_state: WithoutState,
     ) -> None:
         group = self._find(request.group_id, create=request.member_epoch == JOINING)
-        self._check_room(group, request.member_id)
+        check_room_for_all(self._context, group, request.member_id)
+        check_size("share", group, request.member_id, self._context.settings.share_max_size)
+        self._context.ledger.check_topics(len(request.subscribed_topic_names or ()))
         before = self._member(group, request)
         member = _described(before, request, client)
-        resubscribed = member.subscribed_topic_names != before.subscribed_topic_names
-        if resubscribed:
-            check_subscription(self._context, group.members.values(), member)
         if member is not before:
             step.records.append(member_record(group.group_id, member))
+        resubscribed = member.subscribed_topic_names != before.subscribed_topic_names
         names = _subscribed(group, before, member)
         missing = self._without_state(group, names)
         epoch = self._next_epoch(group, member, names, resubscribed, step)
@@ -122,33 +131,11 @@ class Heartbeats:
             return ShareGroup(group_id)
         return self._kind.find(group_id)
 
-    def _check_room(self, group: ShareGroup, member_id: str) -> None:
-        check_room_for_all(self._context, group, member_id)
-        largest = self._context.settings.share_max_size
-        if len(group.members) >= largest and member_id not in group.members:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {largest} members.",
-            )
-
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
         if request.member_epoch == JOINING and request.member_id not in group.members:
             return ShareMember(member_id=request.member_id)
         member = group.member(request.member_id)
-        received, known = request.member_epoch, member.member_epoch
-        if received > known and received != JOINING:
-            raise KafkaError(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The share group member has a greater member epoch ({received}) than the one known by the group "
-                f"coordinator ({known}). The member must abandon all its partitions and rejoin.",
-            )
-        if received not in (JOINING, known, member.previous_member_epoch):
-            raise KafkaError(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The share group member has a smaller member epoch ({received}) than the one known by the group "
-                f"coordinator ({known}), and it does not match the previous member epoch "
-                f"({member.previous_member_epoch}). The member must abandon all its partitions and rejoin.",
-            )
+        check_member_epoch("share", member, request.member_epoch, may_repeat=True, tells_previous=True)
         return member
 
     def _without_state(self, group: ShareGroup, names: frozenset[str]) -> Partitions:
@@ -194,11 +181,11 @@ class Heartbeats:
         now_ms = self._context.clock.now_ms()
         if epoch <= group.assignment_epoch or nothing_yet or not may_assign(group, interval_ms, now_ms):
             return group.assignment_epoch, present
+        if self._is_large(group, member):
+            self._assigning.start(group.group_id)
+            return group.assignment_epoch, present
         members = {**group.members, member.member_id: member}
-        ids = {names: self._context.topics.ids(names) for names in _subscriptions(members.values())}
-        subscriptions = {one.member_id: ids[one.subscribed_topic_names] for one in members.values()}
-        names: frozenset[str] = frozenset().union(*ids)
-        targets = assign(subscriptions, group.assignable(names), group.targets)
+        targets = finish(self._compute(members, group.states, group.targets))
         step.records += [
             target_record(group.group_id, member_id, target)
             for member_id, target in targets.items()
@@ -206,6 +193,34 @@ class Heartbeats:
         ]
         step.records.append(target_epoch_record(group.group_id, epoch, now_ms))
         return epoch, targets[member.member_id]
+
+    def _is_large(self, group: ShareGroup, member: ShareMember) -> bool:
+        """Would its target take longer than a heartbeat may?"""
+        work = len(group.members) + group.subscriptions.names + len(member.subscribed_topic_names)
+        initialized = group.states.initialized
+        if work + len(initialized) > LARGE:
+            return True
+        return work + sum(len(each.partitions) for each in initialized.values()) > LARGE
+
+    def _compute(
+        self,
+        members: Mapping[str, ShareMember],
+        states: StatePartitions,
+        present: Mapping[str, Assignment],
+    ) -> Steps[dict[str, Assignment]]:
+        ids: dict[frozenset[str], Set[Uuid]] = {}
+        shared: dict[Set[Uuid], Set[Uuid]] = {}
+        subscriptions = {}
+        names: set[str] = set()
+        for member in members.values():
+            wanted = member.subscribed_topic_names
+            if wanted not in ids:
+                found = self._context.topics.ids(wanted)
+                ids[wanted] = shared.setdefault(found, found)
+                names |= wanted
+                yield
+            subscriptions[member.member_id] = ids[wanted]
+        return (yield from assign_steps(subscriptions, assignable(states, names), present))
 
     def _reconciled(
         self,
@@ -232,7 +247,7 @@ class Heartbeats:
     def _response(
         self, request: ShareGroupHeartbeatRequest, before: ShareMember, after: ShareMember
     ) -> ShareGroupHeartbeatResponse:
-        """The assignment is told when it has changed, or when the member has forgotten it."""
+        """The assignment is sent when it has changed, or when the member has forgotten it."""
         tell = request.subscribed_topic_names is not None or before.assigned != after.assigned
         return ShareGroupHeartbeatResponse(
             member_id=after.member_id,
@@ -265,13 +280,8 @@ def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> f
     """All topics that members subscribe to, once one of them has changed."""
     if before.subscribed_topic_names == after.subscribed_topic_names:
         return frozenset(group.subscribed_topics())
-    others = (member for member in group.members.values() if member.member_id != after.member_id)
-    return after.subscribed_topic_names.union(*_subscriptions(others))
-
-
-def _subscriptions(members: Iterable[ShareMember]) -> set[frozenset[str]]:
-    """All that are different: most members of a group subscribe alike, perhaps to thousands of topics."""
-    return {member.subscribed_topic_names for member in members}
+    gone = [before.subscribed_topic_names] if before.member_id in group.members else []
+    return frozenset(group.subscriptions.topics_without(gone, after.subscribed_topic_names))
 
 
 def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:

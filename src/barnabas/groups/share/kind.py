@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Deadline
-from barnabas.groups.group import Committer, GroupType, PlaceCheck
+from barnabas.groups.group import Committer, Deadline, GroupType, PlaceCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
 from barnabas.groups.share.group import FIRST_EPOCH, ShareGroup
@@ -22,7 +21,7 @@ from barnabas.groups.share.records import (
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
 from barnabas.groups.step import Step
-from barnabas.protocol.messages.share_group_records import (
+from barnabas.protocol.messages.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
     ShareGroupMetadataKey,
@@ -128,7 +127,8 @@ class ShareGroups(PartitionGroupKind[ShareGroup]):
     # -- replaying ----------------------------------------------------------------------------------
 
     def subscribed(self, group: ShareGroup, member_id: str, value: Any) -> ShareMember:
-        return with_subscription(_member(group, member_id), value)
+        names = group.subscriptions.share(value.subscribed_topic_names)
+        return with_subscription(_member(group, member_id), value, names)
 
     def replays(self) -> Mapping[type[Message], Replay]:
         return {

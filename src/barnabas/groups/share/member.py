@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.groups.members import Client
+from barnabas.groups.group import Client
 from barnabas.groups.modern import JOINING, Assignment
 
 NO_EPOCH = -1
@@ -28,11 +28,6 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     member_epoch: int = JOINING
     previous_member_epoch: int = NO_EPOCH
     assigned: Assignment = {}
-
-    @property
-    def subscription(self) -> tuple[frozenset[str], str]:
-        """What the assignor goes by: members with the same one are assigned together."""
-        return self.subscribed_topic_names, ""
 
     @property
     def instance_id(self) -> str | None:

@@ -1,7 +1,7 @@
 """For which partitions a share group has state with the share coordinator.
 
 State is created before the first member gets a partition and deleted with the group or by an administrator. Both are
-noted before they are begun, so that whoever coordinates the group after a crash knows what may be half done.
+noted before they are begun, so that the coordinator after a crash knows what may be half done.
 """
 
 from __future__ import annotations

@@ -16,8 +16,12 @@ from dataclasses import dataclass
 
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 from barnabas.log_lines import limited_logger
+from barnabas.steps import Steps, finish, pieces, sort
 
 logger = limited_logger(__name__)
+
+FEW = 50
+"""Tasks that are assigned in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,15 @@ def assign(
     members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, Tasks]:
     """The target of each member. With no members there is nobody to give a task to."""
+    return finish(assign_steps(members, subtopologies, standby_replicas))
+
+
+def assign_steps(
+    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
+) -> Steps[dict[str, Tasks]]:
     if not members:
         return {}
-    return _Assignment(members, subtopologies, standby_replicas).run()
+    return (yield from _Assignment(members, subtopologies, standby_replicas).run())
 
 
 class _Member:
@@ -74,7 +84,7 @@ class _Process:
         return len(self.tasks) / len(self.members)
 
     def least_loaded(self) -> _Member:
-        """Counts only grow: whoever is on top of the heap with an old one is put back with the new."""
+        """Counts only grow: one on top of the heap with an old count is put back with the new."""
         heap = self._by_count
         if not heap:
             heap += [(member.count, member.member_id, member) for member in self.members]
@@ -117,8 +127,6 @@ class _Assignment:
         self._members: dict[str, _Member] = {}
         self._had_active: dict[Task, _Member] = {}
         self._had_standby: dict[Task, list[_Member]] = defaultdict(list)
-        for member_id in sorted(members):
-            self._add(member_id, members[member_id])
         active = sum(one.tasks for one in subtopologies.values())
         standby = sum(one.tasks * standby_replicas for one in subtopologies.values() if one.is_stateful)
         self._active_share = _Share(active, len(members))
@@ -134,35 +142,45 @@ class _Assignment:
         for task in spec.previous.standby:
             self._had_standby[task].append(member)
 
-    def run(self) -> dict[str, Tasks]:
-        self._assign_active(self._tasks(lambda one: True))
+    def run(self) -> Steps[dict[str, Tasks]]:
+        for member_id in (yield from sort(self._specs)):
+            self._add(member_id, self._specs[member_id])
+            yield
+        yield from self._assign_active((yield from self._tasks(lambda one: True)))
         if self._replicas:
-            self._assign_standby(self._tasks(lambda one: one.is_stateful))
-        return {
-            member_id: Tasks(frozenset(member.active), frozenset(member.standby))
-            for member_id, member in self._members.items()
-        }
+            yield from self._assign_standby((yield from self._tasks(lambda one: one.is_stateful)))
+        targets = {}
+        for member_id, member in self._members.items():
+            targets[member_id] = Tasks(frozenset(member.active), frozenset(member.standby))
+            yield
+        return targets
 
-    def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> list[Task]:
+    def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> Steps[list[Task]]:
         """All tasks of some subtopologies, those of one partition next to each other."""
-        tasks = [
-            Task(subtopology_id, index)
+        places = yield from sort(
+            (index, subtopology_id)
             for subtopology_id, one in self._subtopologies.items()
             if wanted(one)
             for index in range(one.tasks)
-        ]
-        return sorted(tasks, key=lambda task: (task.partition, task.subtopology_id))
+        )
+        tasks: list[Task] = []
+        for piece in pieces(places):
+            tasks += [Task(subtopology_id, index) for index, subtopology_id in piece]
+            yield
+        return tasks
 
     # -- active tasks -------------------------------------------------------------------------------
 
-    def _assign_active(self, tasks: list[Task]) -> None:
-        rest = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
-        rest = [task for task in rest if not self._keep_active(task, self._had_it_as_standby(task))]
+    def _assign_active(self, tasks: list[Task]) -> Steps[None]:
+        rest = yield from _all_but(tasks, lambda task: self._keep_active(task, self._had_active.get(task)))
+        rest = yield from _all_but(rest, lambda task: self._keep_active(task, self._had_it_as_standby(task)))
         heap = self._by_load()
-        for task in sorted(rest):
-            _, _, process = heapq.heappop(heap)
-            self._give_active(process.least_loaded(), task)
-            heapq.heappush(heap, (process.load, process.process_id, process))
+        for piece in pieces((yield from sort(rest)), FEW):
+            for task in piece:
+                _, _, process = heapq.heappop(heap)
+                self._give_active(process.least_loaded(), task)
+                heapq.heappush(heap, (process.load, process.process_id, process))
+            yield
 
     def _had_it_as_standby(self, task: Task) -> _Member | None:
         return min(self._had_standby.get(task, ()), key=lambda member: member.standing, default=None)
@@ -182,17 +200,24 @@ class _Assignment:
 
     # -- standbys -----------------------------------------------------------------------------------
 
-    def _assign_standby(self, tasks: list[Task]) -> None:
+    def _assign_standby(self, tasks: list[Task]) -> Steps[None]:
         """Backwards, so that standbys do not pile up where the first active tasks went."""
         rest: list[tuple[Task, int]] = []
-        for task in reversed(tasks):
-            left = self._replicas
-            while left and self._keep_standby(task):
-                left -= 1
-            rest.append((task, left))
+        for piece in pieces(reversed(tasks), FEW):
+            rest += [(task, self._missing_standbys(task)) for task in piece]
+            yield
         heap = self._by_load()
-        for task, left in sorted(rest, reverse=True):
-            self._spread(task, left, heap)
+        for some in pieces(reversed((yield from sort(rest))), FEW):
+            for task, left in some:
+                self._spread(task, left, heap)
+            yield
+
+    def _missing_standbys(self, task: Task) -> int:
+        """Once those who had the task have got it again."""
+        left = self._replicas
+        while left and self._keep_standby(task):
+            left -= 1
+        return left
 
     def _keep_standby(self, task: Task) -> bool:
         """A member that had the task in any role has its state."""
@@ -231,3 +256,12 @@ class _Assignment:
         heap = [(process.load, process.process_id, process) for process in self._processes.values()]
         heapq.heapify(heap)
         return heap
+
+
+def _all_but(tasks: list[Task], is_kept: Callable[[Task], bool]) -> Steps[list[Task]]:
+    """Those that were not kept."""
+    rest: list[Task] = []
+    for piece in pieces(tasks, FEW):
+        rest += [task for task in piece if not is_kept(task)]
+        yield
+    return rest

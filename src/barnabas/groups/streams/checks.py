@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.names import INTERNAL_TOPICS, why_name_is_illegal
+from barnabas.cluster.names import why_name_is_illegal
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS
 from barnabas.groups.streams.topology import check_topology
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatTopology
 
+FIRST_WITH_TASK_OFFSETS = 1
+"""Kafka 4.3, which has version 0 only, refuses them; clients of 4.4 send them with every join."""
 
-def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+
+def check_heartbeat(request: StreamsGroupHeartbeatRequest, version: int) -> None:
     if request.topology is not None:
         _check_topic_names(request.topology)
-    _check_features(request)
+    _check_features(request, version)
     _check_names(request)
     if request.member_epoch == JOINING:
         _check_join(request)
@@ -49,18 +53,23 @@ def _check_topic_names(topology: StreamsGroupHeartbeatTopology) -> None:
         )
 
 
-def _check_features(request: StreamsGroupHeartbeatRequest) -> None:
+def _check_features(request: StreamsGroupHeartbeatRequest, version: int) -> None:
     """What the protocol has room for, but no coordinator of Kafka 4.3 does."""
     if request.instance_id is not None:
         raise _invalid("Static membership is not yet supported.")
-    if request.task_offsets is not None:
-        raise _invalid("TaskOffsets are not supported yet.")
-    if request.task_end_offsets is not None:
-        raise _invalid("TaskEndOffsets are not supported yet.")
+    if version < FIRST_WITH_TASK_OFFSETS:
+        _check_no_offsets(request)
     if request.warmup_tasks:
         raise _invalid("WarmupTasks are not supported yet.")
     if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
         raise _invalid("Regular expressions for source topics are not supported yet.")
+
+
+def _check_no_offsets(request: StreamsGroupHeartbeatRequest) -> None:
+    if request.task_offsets is not None:
+        raise _invalid("TaskOffsets are not supported yet.")
+    if request.task_end_offsets is not None:
+        raise _invalid("TaskEndOffsets are not supported yet.")
 
 
 def _check_names(request: StreamsGroupHeartbeatRequest) -> None:

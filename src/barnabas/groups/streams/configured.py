@@ -15,7 +15,7 @@ from barnabas.groups.streams.sizing import (
     number_of_tasks,
 )
 from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
-from barnabas.protocol.messages.streams_group_records import Subtopology, TopicInfo
+from barnabas.protocol.messages.records.streams_group import Subtopology, TopicInfo
 
 MOST_TOPICS_NAMED = 3  # in a status; the rest is counted, as Kafka does
 BROKER_DEFAULT = -1  # in a request to create a topic: as many replicas as the broker's settings say

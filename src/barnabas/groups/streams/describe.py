@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.groups.streams.configured import BROKER_DEFAULT, ConfiguredTopology, InternalTopic
+from barnabas.groups.streams.description import Status
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology
 from barnabas.groups.streams.topology import UNDECIDED, Topology
+from barnabas.protocol.messages.records.streams_group import TopicInfo as WrittenTopic
 from barnabas.protocol.messages.streams import (
     Assignment,
     DescribedGroup,
@@ -20,18 +22,33 @@ from barnabas.protocol.messages.streams import (
     TaskIds,
     TopicInfo,
 )
-from barnabas.protocol.messages.streams_group_records import TopicInfo as WrittenTopic
+
+ASSIGNOR = "sticky"
 
 
-def described(group: StreamsGroup) -> DescribedGroup:
-    return DescribedGroup(
+def described(group: StreamsGroup, *, with_description: bool = False) -> DescribedGroup:
+    answer = DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=_topology(group),
         members=[_member(group, member) for member in group.members.values()],
+        assignor_name=ASSIGNOR,
     )
+    if with_description:
+        _describe_topology(group, answer)
+    return answer
+
+
+def _describe_topology(group: StreamsGroup, answer: DescribedGroup) -> None:
+    """One of another topology epoch is as good as none."""
+    stored, topology = group.description, group.topology
+    if stored is None or topology is None or stored.epoch != topology.epoch:
+        answer.topology_description_status = Status.NOT_STORED
+    else:
+        answer.topology_description_status = Status.AVAILABLE
+        answer.topology_description = stored.decoded()
 
 
 def _topology(group: StreamsGroup) -> StreamsGroupDescribeTopology | None:

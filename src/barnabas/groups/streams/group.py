@@ -10,6 +10,7 @@ from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
 from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import GroupState, ModernGroup
 from barnabas.groups.streams.configured import ConfiguredTopology
+from barnabas.groups.streams.description import StoredDescription, description_tombstone
 from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.records import group_tombstones
@@ -25,6 +26,8 @@ NOT_VALIDATED = -1
 
 FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
 
+TASK_BYTES = 150  # a task and a number in memory
+
 
 class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     group_type = GroupType.STREAMS
@@ -37,10 +40,13 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         self.validated_epoch = 0
         self.assignment_configs: Mapping[str, str] = {}
         self.owners = TaskOwners()
+        self.description: StoredDescription | None = None
         # What follows a restart may forget: it is computed again, or asked for again.
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
         self.shutdown_requested_by: str | None = None
+        self.description_wanted_at_ms = 0
+        self.refused_description_epoch = NOT_VALIDATED
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -55,7 +61,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     def weight(self) -> Weight:
         members, size = super().weight()
-        return Weight(members, size + (0 if self.topology is None else self.topology.size))
+        size += 0 if self.topology is None else self.topology.size
+        size += 0 if self.description is None else len(self.description.data)
+        size += TASK_BYTES * sum(len(member.local_state) for member in self.members.values())
+        return Weight(members, size)
 
     def consumes(self, topic: str) -> bool:
         """Offsets of an empty group may expire and be deleted."""
@@ -65,12 +74,13 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return self.targets.get(member_id, NOTHING)
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        return group_tombstones(self.group_id, self.members)
+        described = [] if self.description is None else [description_tombstone(self.group_id)]
+        return described + group_tombstones(self.group_id, self.members)
 
     # -- replays ------------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """A member that goes makes a new epoch without a look at the topics: whoever comes next still has to look."""
+        """A member that goes makes a new epoch without a look at the topics: the next heartbeat still has to look."""
         is_unseen = self.topics_may_have_changed and metadata_hash == self.metadata_hash
         super().set_epoch(epoch, metadata_hash)
         self.topics_may_have_changed = is_unseen

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Awaited, Deadline
-from barnabas.groups.members import Client
+from barnabas.groups.group import Client, Deadline, DeadlineType
 from barnabas.groups.modern import JOINING, check_member_epoch
 from barnabas.groups.step import Step
 from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
 from barnabas.groups.streams.describe import task_ids
+from barnabas.groups.streams.description import FIRST_HEARTBEAT_WITH_DESCRIPTIONS
 from barnabas.groups.streams.endpoints import partitions_by_endpoint
 from barnabas.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS, Endpoint, MemberState, StreamsMember
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 logger = limited_logger(__name__)
 
+NEVER_MS = 2**31 - 1
+"""How often members shall say how far their state is: it is looked at when they join only."""
+
 
 class Outcome(NamedTuple):
     """The answer, and the internal topics that the broker has to create for the group to get on."""
@@ -52,8 +56,10 @@ class Heartbeat:
         request: StreamsGroupHeartbeatRequest,
         client: Client,
         step: Step,
+        version: int,
     ) -> None:
         self._kind = kind
+        self._version = version
         self._group = group
         self._request = request
         self._client = client
@@ -66,7 +72,7 @@ class Heartbeat:
         updated = self._updated(member)
         change = self._change(member, updated)
         if change is not None:
-            self._step.records.append(member_record(self._group.group_id, updated))
+            self._step.records.append(self._member_record(updated))
         topology = self._agree_on_topology()
         self._note_stale(updated)
         configured = self._kind.configured(self._group, topology)
@@ -106,7 +112,22 @@ class Heartbeat:
             process_id=member.process_id if request.process_id is None else request.process_id,
             client_tags=member.client_tags if tags is None else {tag.key: tag.value for tag in tags},
             endpoint=member.endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+            local_state=self._local_state(member),
         )
+
+    def _local_state(self, member: StreamsMember) -> Mapping[Task, int]:
+        """What it says when it joins: later on it has what it was given."""
+        if self._request.member_epoch != JOINING:
+            return member.local_state
+        offsets = self._request.task_offsets or ()
+        return {Task(one.subtopology_id, one.partition): one.offset for one in offsets}
+
+    def _member_record(self, updated: StreamsMember) -> CoordinatorRecord:
+        """The record holds no state on a disk: where there is some, the effect stores it beside."""
+        record = member_record(self._group.group_id, updated)
+        if not updated.local_state:
+            return record
+        return record._replace(effect=lambda *_: self._kind.store(self._group.group_id, updated))
 
     def _change(self, member: StreamsMember, updated: StreamsMember) -> str | None:
         if updated == member:
@@ -119,7 +140,7 @@ class Heartbeat:
     def _agree_on_topology(self) -> Topology:
         known, sent = self._group.topology, self._request.topology
         if sent is None:
-            if known is None:  # its record was lost: whoever joins brings it again
+            if known is None:  # its record was lost: a member that joins brings it again
                 raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, "The group has no topology. Rejoin with it.")
             return known
         value = to_value(sent)
@@ -171,7 +192,7 @@ class Heartbeat:
         reasons = [change] if change is not None else []
         if group.topology is not None:
             reasons += self._news(configured, validated, configs)
-        elif not reasons:  # whoever makes a group is reason enough
+        elif not reasons:  # a new group is reason enough
             reasons = ["the group has a topology again"]
         if not reasons:
             return group.epoch
@@ -206,6 +227,10 @@ class Heartbeat:
                 Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
             )
             return Target(group.assignment_epoch, group.target(member.member_id))
+        if self._kind.is_large(group, configured):
+            self._note(Status.ASSIGNMENT_DELAYED, "Assignment delayed: it is being computed.")
+            self._kind.assigning.start(group.group_id)
+            return Target(group.assignment_epoch, group.target(member.member_id))
         members = {**group.members, member.member_id: member}
         targets = self._kind.assign(group, epoch, members, configured, self._step)
         return Target(epoch, targets[member.member_id])
@@ -220,7 +245,9 @@ class Heartbeat:
             if moved.state is MemberState.UNREVOKED_TASKS:
                 self._kind.expect_revocation(group_id, moved.member_id, moved.rebalance_timeout_ms)
             else:
-                self._kind.context.deadlines.cancel(Deadline(Awaited.REVOCATION, group_id, moved.member_id))
+                self._kind.context.deadlines.cancel(
+                    Deadline(DeadlineType.REVOCATION, group_id, moved.member_id)
+                )
         return moved
 
     # -- the answer ---------------------------------------------------------------------------------
@@ -231,6 +258,9 @@ class Heartbeat:
             member_epoch=now.member_epoch,
             heartbeat_interval_ms=self._kind.heartbeat_interval_ms(self._group.group_id),
         )
+        if self._version >= FIRST_HEARTBEAT_WITH_DESCRIPTIONS:
+            response.task_offset_interval_ms = NEVER_MS
+            response.topology_description_required = self._kind.descriptions.are_wanted_of(self._group, now)
         if self._request.member_epoch == JOINING or before.assigned != now.assigned:
             self._list_tasks(response, now)
         self._list_endpoints(response, now, configured)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.groups.awaited import Awaited, Deadline
-from barnabas.groups.group import Committer, GroupType, PlaceCheck
-from barnabas.groups.kind import GroupKind, Replay, check_room_for_all
-from barnabas.groups.members import Client
+from barnabas.groups.assigning import LARGE, Assigning, Targets
+from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PlaceCheck
+from barnabas.groups.kind import GroupKind, Replay, ShardContext, check_room_for_all
 from barnabas.groups.modern import JOINING, LEAVING, may_assign
 from barnabas.groups.step import Step
-from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign
+from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign_steps
 from barnabas.groups.streams.configured import ConfiguredTopology, configure
+from barnabas.groups.streams.description_updates import Descriptions
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.heartbeats import Heartbeat, Outcome
-from barnabas.groups.streams.members import MemberState, StreamsMember
+from barnabas.groups.streams.members import MemberState, StreamsMember, states_on_disk
 from barnabas.groups.streams.records import (
     assignment_epoch_record,
     epoch_record,
@@ -26,8 +26,12 @@ from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, Tasks
 from barnabas.groups.streams.topology import Topology
 from barnabas.log_lines import limited_logger
-from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from barnabas.protocol.messages.streams import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from barnabas.protocol.schema import Message
+from barnabas.steps import Steps, finish
 
 logger = limited_logger(__name__)
 
@@ -38,6 +42,12 @@ STANDBY_REPLICAS = "num.standby.replicas"
 class StreamsGroups(GroupKind[StreamsGroup]):
     group_type = GroupType.STREAMS
     group_class = StreamsGroup
+
+    def __init__(self, context: ShardContext) -> None:
+        super().__init__(context)
+        targets = Targets(StreamsGroup, self._compute_all, target_record, assignment_epoch_record)
+        self.assigning = Assigning(context, targets)
+        self.descriptions = Descriptions(context, self.find)
 
     def new_group(self, group_id: str) -> StreamsGroup:
         return StreamsGroup(group_id)
@@ -53,13 +63,15 @@ class StreamsGroups(GroupKind[StreamsGroup]):
 
     # -- heartbeats ---------------------------------------------------------------------------------
 
-    def heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, step: Step) -> Outcome:
+    def heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client: Client, step: Step, version: int = 0
+    ) -> Outcome:
         if request.member_epoch == LEAVING:
             return Outcome(self._leave(request, step))
         group = self._group_of(request, step)
         if group.is_empty:
             self._wait_for_more(group)
-        return Heartbeat(self, group, request, client, step).run()
+        return Heartbeat(self, group, request, client, step, version).run()
 
     def _group_of(self, request: StreamsGroupHeartbeatRequest, step: Step) -> StreamsGroup:
         """Who joins makes the group; an empty classic group of that name gives way."""
@@ -108,6 +120,12 @@ class StreamsGroups(GroupKind[StreamsGroup]):
             logger.info("%r asks all members of group %r to stop", member_id, group.group_id)
             group.shutdown_requested_by = member_id
 
+    def store(self, group_id: str, member: StreamsMember) -> None:
+        """The effect of a record that says less of the member than is known."""
+        group = self.for_replay(group_id, create=True)
+        assert group is not None
+        group.store(member)
+
     # -- topics -------------------------------------------------------------------------------------
 
     def partition_counts(self, topology: Topology) -> dict[str, int]:
@@ -132,13 +150,13 @@ class StreamsGroups(GroupKind[StreamsGroup]):
 
     def _wait_for_more(self, group: StreamsGroup) -> None:
         """Instances of an application start together: the first assignment shall not be for one of them."""
-        key = Deadline(Awaited.INITIAL_DELAY, group.group_id)
+        key = Deadline(DeadlineType.INITIAL_DELAY, group.group_id)
         delay_ms = self.context.configs.milliseconds(group.group_id, "streams.initial.rebalance.delay.ms")
         if delay_ms and key not in self.context.deadlines:
             self.context.deadlines.set(key, delay_ms)
 
     def waits_for_more(self, group: StreamsGroup) -> bool:
-        return Deadline(Awaited.INITIAL_DELAY, group.group_id) in self.context.deadlines
+        return Deadline(DeadlineType.INITIAL_DELAY, group.group_id) in self.context.deadlines
 
     def may_assign(self, group: StreamsGroup) -> bool:
         return may_assign(group, self.assignment_interval_ms(group.group_id), self.context.clock.now_ms())
@@ -155,42 +173,61 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         step: Step,
     ) -> dict[str, Tasks]:
         """Compute the targets of an epoch, and write those that are new."""
-        targets = self._compute(group, members, configured)
+        targets = finish(self._compute(members, group.targets, configured, self._standbys(group.group_id)))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 step.records.append(target_record(group.group_id, member_id, target))
         step.records.append(assignment_epoch_record(group.group_id, epoch, self.context.clock.now_ms()))
         return targets
 
+    def is_large(self, group: StreamsGroup, configured: ConfiguredTopology) -> bool:
+        """Would its target take longer than a heartbeat may?"""
+        tasks = sum(one.tasks for one in configured.subtopologies.values())
+        return len(group.members) + tasks * (1 + self._standbys(group.group_id)) > LARGE
+
+    def _standbys(self, group_id: str) -> int:
+        return int(self.assignment_configs(group_id)[STANDBY_REPLICAS])
+
+    def _compute_all(self, group: StreamsGroup) -> Steps[dict[str, Tasks]]:
+        """For the group as it is now."""
+        if group.topology is None:
+            return dict.fromkeys(group.members, NOTHING)
+        configured = self.configured(group, group.topology)
+        standbys = self._standbys(group.group_id)
+        return (yield from self._compute(dict(group.members), dict(group.targets), configured, standbys))
+
     def _compute(
-        self, group: StreamsGroup, members: Mapping[str, StreamsMember], configured: ConfiguredTopology
-    ) -> dict[str, Tasks]:
+        self,
+        members: Mapping[str, StreamsMember],
+        targets: Mapping[str, Tasks],
+        configured: ConfiguredTopology,
+        standbys: int,
+    ) -> Steps[dict[str, Tasks]]:
         if not configured.is_ready:
             return dict.fromkeys(members, NOTHING)
-        return assign(
-            {
-                member_id: MemberSpec(member.process_id, group.target(member_id))
-                for member_id, member in members.items()
-            },
-            {
-                subtopology_id: SubtopologySpec(one.tasks, one.is_stateful)
-                for subtopology_id, one in configured.subtopologies.items()
-            },
-            int(self.assignment_configs(group.group_id)[STANDBY_REPLICAS]),
-        )
+        found = states_on_disk(members)
+        specs = {
+            member_id: MemberSpec(member.process_id, targets.get(member_id) or found.get(member_id, NOTHING))
+            for member_id, member in members.items()
+        }
+        subtopologies = {
+            subtopology_id: SubtopologySpec(one.tasks, one.is_stateful)
+            for subtopology_id, one in configured.subtopologies.items()
+        }
+        return (yield from assign_steps(specs, subtopologies, standbys))
 
     # -- time ---------------------------------------------------------------------------------------
 
     def deadline_reached(self, group: StreamsGroup, deadline: Deadline, step: Step) -> None:
-        if deadline.awaited is Awaited.INITIAL_DELAY:
+        if deadline.type is DeadlineType.INITIAL_DELAY:
             self._end_initial_delay(group, step)
             return
         member = group.members.get(deadline.member_id)
         if member is None:
             return
-        if deadline.awaited is Awaited.HEARTBEAT:
+        if deadline.type is DeadlineType.HEARTBEAT:
             self._fence(group, member, "it sent no heartbeat within its session timeout", step)
-        elif deadline.awaited is Awaited.REVOCATION and member.state is MemberState.UNREVOKED_TASKS:
+        elif deadline.type is DeadlineType.REVOCATION and member.state is MemberState.UNREVOKED_TASKS:
             self._fence(group, member, "it kept tasks beyond its rebalance timeout", step)
 
     def _end_initial_delay(self, group: StreamsGroup, step: Step) -> None:
@@ -198,7 +235,10 @@ class StreamsGroups(GroupKind[StreamsGroup]):
             return
         if self.may_assign(group):
             configured = self.configured(group, group.topology)
-            self.assign(group, group.epoch, group.members, configured, step)
+            if self.is_large(group, configured):
+                self.assigning.start(group.group_id)
+            else:
+                self.assign(group, group.epoch, group.members, configured, step)
 
     def loaded(self, group: StreamsGroup) -> None:
         for member in group.members.values():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from barnabas.groups.modern import JOINING
-from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks
+from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks, Task, Tasks
 
 UNKNOWN_TIMEOUT_MS = -1
 NO_TOPOLOGY_EPOCH = -1
@@ -25,8 +25,11 @@ class MemberState(IntEnum):
     """A state that only a newer coordinator knows; this one was downgraded."""
 
 
+_STATES = {int(state): state for state in MemberState}
+
+
 def state_of(number: int) -> MemberState:
-    return MemberState(number) if number in set(MemberState) else MemberState.UNKNOWN
+    return _STATES.get(number, MemberState.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,11 @@ class StreamsMember:
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assigned: HeldTasks = NOTHING_HELD
     pending_revocation: HeldTasks = NOTHING_HELD
+    local_state: Mapping[Task, int] = field(default_factory=dict, compare=False)
+    """How far the state on its disk is, as it said when it joined; not in the log, and gone after a restart."""
 
     @property
-    def subscribed_topic_names(self) -> Set[str]:
+    def subscribed_topic_names(self) -> frozenset[str]:
         """Members subscribe to nothing: the topology of the group says what is read."""
         return frozenset()
 
@@ -80,3 +85,16 @@ class StreamsMember:
             assigned=assigned,
             pending_revocation=pending_revocation,
         )
+
+
+def states_on_disk(members: Mapping[str, StreamsMember]) -> dict[str, Tasks]:
+    """Of which tasks members have state on their disks: those that are furthest, as if they had been standbys."""
+    best: dict[Task, int] = {}
+    for member in members.values():
+        for task, offset in member.local_state.items():
+            best[task] = max(offset, best.get(task, offset))
+    return {
+        member_id: Tasks(standby=frozenset(task for task, offset in found.items() if offset == best[task]))
+        for member_id, member in members.items()
+        if (found := member.local_state)
+    }

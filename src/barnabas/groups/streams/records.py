@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.records import reason_headers
+from barnabas.groups.modern_records import MemberKeys, record, tombstone
 from barnabas.groups.streams.members import Endpoint, StreamsMember, state_of
 from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology, tasks_of
-from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.messages import streams_group_records as written
-from barnabas.protocol.messages.streams_group_records import (
+from barnabas.protocol.messages.records import streams_group as written
+from barnabas.protocol.messages.records.streams_group import (
     KeyValue,
     LastAssignmentConfig,
     StreamsGroupCurrentMemberAssignmentKey,
@@ -29,14 +28,12 @@ from barnabas.protocol.messages.streams_group_records import (
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
-from barnabas.protocol.schema import Message
 
-VERSION = 0
-"""All of these records have one version."""
-
-
-def _record(key: Message, value: Message | None) -> CoordinatorRecord:
-    return CoordinatorRecord(encode_key(key), None if value is None else encode_versioned(value, VERSION))
+member_tombstones = MemberKeys(
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupCurrentMemberAssignmentKey,
+).tombstones
 
 
 # -- the group --------------------------------------------------------------------------------------
@@ -58,17 +55,16 @@ def epoch_record(
         validated_topology_epoch=validated_epoch,
         last_assignment_configs=[LastAssignmentConfig(key, configs[key]) for key in sorted(configs)],
     )
-    key = encode_key(StreamsGroupMetadataKey(group_id=group_id))
-    return CoordinatorRecord(key, encode_versioned(value, VERSION), reason_headers(reason))
+    return record(StreamsGroupMetadataKey(group_id=group_id), value, reason)
 
 
 def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
-    return _record(StreamsGroupTopologyKey(group_id=group_id), value)
+    return record(StreamsGroupTopologyKey(group_id=group_id), value)
 
 
 def assignment_epoch_record(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
     value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
-    return _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 # -- members ----------------------------------------------------------------------------------------
@@ -87,7 +83,7 @@ def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
         user_endpoint=None if endpoint is None else written.Endpoint(endpoint.host, endpoint.port),
         client_tags=[KeyValue(key, member.client_tags[key]) for key in sorted(member.client_tags)],
     )
-    return _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def target_record(group_id: str, member_id: str, target: Tasks) -> CoordinatorRecord:
@@ -96,7 +92,7 @@ def target_record(group_id: str, member_id: str, target: Tasks) -> CoordinatorRe
         standby_tasks=_target_ids(target.standby),
         warmup_tasks=_target_ids(target.warmup),
     )
-    return _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def _target_ids(tasks: Iterable[Task]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
@@ -117,7 +113,7 @@ def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
         warmup_tasks_pending_revocation=_current_ids(revoked.warmup),
     )
     key = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return _record(key, value)
+    return record(key, value)
 
 
 def _current_ids(tasks: Iterable[Task]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
@@ -196,18 +192,10 @@ def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
 # -- tombstones -------------------------------------------------------------------------------------
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    return [
-        _record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        _record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        _record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
-    ]
-
-
 def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[CoordinatorRecord]:
     return [
-        *(tombstone for member_id in member_ids for tombstone in member_tombstones(group_id, member_id)),
-        _record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        _record(StreamsGroupMetadataKey(group_id=group_id), None),
-        _record(StreamsGroupTopologyKey(group_id=group_id), None),
+        *(record for member_id in member_ids for record in member_tombstones(group_id, member_id)),
+        tombstone(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        tombstone(StreamsGroupMetadataKey(group_id=group_id)),
+        tombstone(StreamsGroupTopologyKey(group_id=group_id)),
     ]

@@ -7,12 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from barnabas.groups.modern import LEAVING
+from barnabas.groups.streams.description import stored_description
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.records import target_of, with_assignment, with_metadata
 from barnabas.groups.streams.tasks import NOTHING_HELD
 from barnabas.groups.streams.topology import topology_of
-from barnabas.protocol.messages.streams_group_records import (
+from barnabas.protocol.messages.records.streams_description import (
+    StreamsGroupTopologyDescriptionKey,
+    StreamsGroupTopologyDescriptionValue,
+)
+from barnabas.protocol.messages.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataKey,
@@ -46,6 +51,7 @@ class StreamsReplays:
         return {
             StreamsGroupMetadataKey: self._epoch,
             StreamsGroupTopologyKey: self._topology,
+            StreamsGroupTopologyDescriptionKey: self._description,
             StreamsGroupMemberMetadataKey: self._member,
             StreamsGroupTargetAssignmentMetadataKey: self._assignment_epoch,
             StreamsGroupTargetAssignmentMemberKey: self._target,
@@ -64,6 +70,12 @@ class StreamsReplays:
     def _topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
         if group := self._find(key.group_id, value is not None):
             group.topology = None if value is None else topology_of(value)
+
+    def _description(
+        self, key: StreamsGroupTopologyDescriptionKey, value: StreamsGroupTopologyDescriptionValue | None
+    ) -> None:
+        if group := self._find(key.group_id, value is not None):
+            group.description = None if value is None else stored_description(value)
 
     def _member(
         self, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
-from barnabas.protocol.messages.streams_group_records import CopartitionGroup, Subtopology
+from barnabas.protocol.messages.records.streams_group import CopartitionGroup, Subtopology
 
 PartitionCounts = Mapping[str, int]
 
@@ -31,7 +31,7 @@ class Status(IntEnum):
 
 
 class Problem(NamedTuple):
-    """What is in the way: members are told, and wait until somebody mends it."""
+    """What is in the way: members are told, and wait until it is mended."""
 
     status: Status
     detail: str

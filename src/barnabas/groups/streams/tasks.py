@@ -22,7 +22,7 @@ NO_TASKS: TaskSet = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What somebody shall have, or says that it has: an active task processes, a standby keeps its state warm.
+    """What a member shall have, or says that it has: an active task processes, a standby keeps its state warm.
 
     Warm-ups are in the protocol, but the coordinator of Kafka 4.3 never assigns one; nor do we.
     """
@@ -31,8 +31,8 @@ class Tasks:
     standby: TaskSet = NO_TASKS
     warmup: TaskSet = NO_TASKS
 
-    def __bool__(self) -> bool:
-        return bool(self.active or self.standby or self.warmup)
+    def __len__(self) -> int:
+        return len(self.active) + len(self.standby) + len(self.warmup)
 
 
 NOTHING = Tasks()
@@ -41,7 +41,7 @@ NOTHING = Tasks()
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
     """What a member has been given. An active task comes with the epoch in which the member got it: a commit
-    that names an older one was sent by somebody who had the task before.
+    that names an older one was sent by a member that had the task before.
     """
 
     active: Mapping[Task, int] = field(default_factory=dict)

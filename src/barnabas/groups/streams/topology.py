@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.streams import StreamsGroupHeartbeatSubtopology, StreamsGroupHeartbeatTopology
-from barnabas.protocol.messages.streams import TopicInfo as RequestedTopic
-from barnabas.protocol.messages.streams_group_records import (
+from barnabas.protocol.messages.records.streams_group import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
     Subtopology,
     TopicConfig,
     TopicInfo,
 )
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatSubtopology, StreamsGroupHeartbeatTopology
+from barnabas.protocol.messages.streams import TopicInfo as RequestedTopic
 
 UNDECIDED = 0
 """In a topic of a topology: as many partitions, or replicas, as the broker decides."""

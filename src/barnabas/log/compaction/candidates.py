@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.log.compaction.plan import NO_DATA, CompactionPlan, ProducerEnd, Source
 from barnabas.log.log import Log
-from barnabas.log.segment import Segment
+from barnabas.log.segments.segment import Segment
 from barnabas.log_lines import safe_logger
 
 logger = safe_logger(__name__)
@@ -80,10 +80,10 @@ def _upper_bound(log: Log, first_dirty: int, now_ms: int) -> int:
     Above the recovery point recovery takes a gap for a loss, so what is not yet on the disk must wait.
     """
     limit = min(log.last_stable_offset, log.recovery_point, log.active.base_offset)
-    upper = log.segments[log.segment_number(limit)].base_offset
+    upper = log.segments[log.segments.number_of(limit)].base_offset
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
-        for segment in log.segments[log.segment_number(first_dirty) : -1]:
+        for segment in log.segments[log.segments.number_of(first_dirty) : -1]:
             if segment.base_offset >= upper:
                 break
             if segment.largest_timestamp[0] > now_ms - lag:

@@ -14,8 +14,8 @@ from barnabas.log.compaction.plan import NO_DATA, CleanedGroup, CompactionPlan, 
 from barnabas.log.compaction.rewriting import delete_horizon, empty_batch, rebuilt_batch
 from barnabas.log.compaction.transactions import Transactions
 from barnabas.log.compaction.writing import CleanedSegment
-from barnabas.log.scan import BadBatch, walk_batches
-from barnabas.log.transactions import AbortedTransaction, TransactionIndexError, decode_aborted
+from barnabas.log.segments.scan import BadBatch, walk_batches
+from barnabas.log.segments.transactions import AbortedTransaction, TransactionIndexError, decode_aborted
 from barnabas.records.batch import BatchHeader
 from barnabas.records.record import record_data
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from barnabas.log.segment import MAX_RELATIVE_OFFSET, MAX_SEGMENT_BYTES
-from barnabas.log.transactions import AbortedTransaction
+from barnabas.log.segments.segment import MAX_SEGMENT_BYTES
+from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
+from barnabas.log.segments.transactions import AbortedTransaction
 
 NO_DATA = -1
 

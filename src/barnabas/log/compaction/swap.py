@@ -1,6 +1,6 @@
 """The end of a compaction, on the loop: a new segment takes the place of some old ones.
 
-The steps, in an order that a crash may interrupt anywhere (log/leftovers.py finishes what was begun):
+The steps, in an order that a crash may interrupt anywhere (log/recovery/unfinished_files.py finishes what was begun):
 
     1.  .cleaned -> .swap       the .log first: from then on the new segment is valid, before it is not. A disk
                                 without room for the names gets the old ones back, the .log last
@@ -18,7 +18,7 @@ from barnabas.log import names
 from barnabas.log.compaction.plan import Source
 from barnabas.log.failures import DISK_FULL
 from barnabas.log.retention import retire
-from barnabas.log.segment import Segment
+from barnabas.log.segments.segment import Segment
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def find_sources(log: Log, sources: list[Source]) -> list[Segment] | None:
     """The segments that a plan speaks of, if the log still has them all, sealed and unchanged."""
-    first = log.segment_number(sources[0].base_offset)
+    first = log.segments.number_of(sources[0].base_offset)
     found = log.segments[first : first + len(sources)]
     same = [Source(segment.base_offset, segment.size) for segment in found] == sources
     return found if same and log.active not in found else None
@@ -37,9 +37,9 @@ def swap_in(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
 
     DiskFull when there was no room for that and nothing has changed; another KafkaError when the disk has failed.
     """
-    with log.disk():
+    with log.storage_errors():
         _make_valid(log, old[0].base_offset)
-    with log.disk(harmless=()):
+    with log.storage_errors(harmless=()):
         _replace(log, old, size, now_ms)
 
 
@@ -47,7 +47,7 @@ def _make_valid(log: Log, base_offset: int) -> None:
     try:
         _rename_all(log.fs, log.folder, base_offset, names.CLEANED, names.SWAP)
     except OSError:
-        with log.disk(harmless=()):  # the next start would end what goes on without it
+        with log.storage_errors(harmless=()):  # the next start would end what goes on without it
             _rename_all(
                 log.fs, log.folder, base_offset, names.SWAP, names.CLEANED, reversed(names.SEGMENT_SUFFIXES)
             )
@@ -56,7 +56,6 @@ def _make_valid(log: Log, base_offset: int) -> None:
 
 def _replace(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
     base_offset = old[0].base_offset
-    place = log.segments.index(old[0])
     for segment in old:
         retire(log, segment, now_ms)
     try:
@@ -66,17 +65,15 @@ def _replace(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
             raise
         _make_room(log)
         _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
-    log.segments.insert(place, old[0].replacement(size))
-    log.size_bytes += size
+    log.segments.insert(old[0].replacement(size))
     gone = {segment.base_offset for segment in old[1:]}
     log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset not in gone)
 
 
 def _make_room(log: Log) -> None:
     """There is no way back any more, and a full disk has no room for names: let go of what would go a little later."""
-    for _, path in log.garbage:
+    for _, path in log.take_garbage():
         log.fs.remove(path)
-    log.garbage.clear()
 
 
 def _rename_all(

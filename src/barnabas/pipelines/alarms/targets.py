@@ -1,4 +1,4 @@
-"""Where alarms go: to a webhook, to the log, to whoever listens, and to a topic.
+"""Where alarms go: to a webhook, to the log, to a listener, and to a topic.
 
 Each hears of an alarm at least once. What the webhook did not take is handed back, to be tried again with a later
 batch. A topic that does not take an alarm fails the batch, which Spark runs again: a pipeline without its broker cannot
@@ -16,15 +16,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from barnabas.client.backoff import Backoff, Deadline
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import KafkaError
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.definitions.settings import AlarmTargets
 from barnabas.pipelines.errors import PipelineError
+from barnabas.security.fetching import post
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ Target = Callable[[Sequence[AlarmEvent]], None]
 
 
 class Targets:
-    """All targets of a pipeline; `listener` is whoever shows alarms in the terminal."""
+    """All targets of a pipeline; `listener` shows alarms in the terminal."""
 
     def __init__(
         self,
@@ -108,13 +109,16 @@ async def _produce(
 
 
 def _post(url: str, body: bytes, deadline: Deadline) -> None:
-    """Again and again until the deadline, but once at least; not again what the server refuses for good."""
+    """Again and again until the deadline, but once at least; not again what the server refuses for good.
+
+    Redirects are not followed: they could lead to a server that only this machine can reach.
+    """
     backoff = Backoff()
     while True:
         try:
             request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
-            with urllib.request.urlopen(request, timeout=WEBHOOK_TIMEOUT):
-                return
+            post(request, WEBHOOK_TIMEOUT)
+            return
         except (OSError, http.client.HTTPException) as error:
             if deadline.passed or _is_refusal(error):
                 raise

@@ -2,7 +2,7 @@
 
 Rules over the same dataset, window and key are computed by one query. Only rows of closed windows come to the driver,
 one for each key. How every key stands is noted under the number of the batch, with the events of that batch: a batch
-that is run again after a crash sends the same events again, with the same ids, and decides nothing anew. What the
+that is run again after a crash sends the same events again, with the same ids, and decides nothing again. What the
 webhook did not take is noted too, and is sent with the next batch.
 """
 
@@ -20,9 +20,8 @@ from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.batch_log import BatchLog
-from barnabas.pipelines.definitions.settings import AlarmRule
+from barnabas.pipelines.definitions.settings import AlarmRule, interval_of
 from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.intervals import interval_of
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """What `foreachBatch` calls for one group of rules. Made anew for each start: only what is noted is remembered."""
+    """What `foreachBatch` calls for one group of rules. Made for each start: only what is noted is remembered."""
 
     def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, targets: Targets) -> None:
         self._log = log

@@ -16,6 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from barnabas.durations import seconds_of
 from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
 from barnabas.pipelines.errors import PipelineError
+from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SETTINGS_NAME = "barnabas.yml"
@@ -95,10 +96,9 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
         _check_alarm(rule, path)
     _check_alarm_names([rule.name for rule in settings.alarms], path)
     webhook = settings.alarm_targets.webhook
-    if webhook is not None and not webhook.startswith(("http://", "https://")):
-        raise PipelineError(
-            f"{path}: the webhook {webhook!r} is no address; it begins with http:// or https://."
-        )
+    problem = problem_with(webhook, WEBHOOKS_VARIABLE) if webhook is not None else None
+    if problem is not None:
+        raise PipelineError(f"{path}: the webhook {webhook!r} {problem}.")
     if settings.dead_letters is None and any(rule.action == "quarantine" for rule in settings.quality):
         raise PipelineError(
             f"{path}: a rule quarantines rows, but `dead_letters: topic:` does not say where to."

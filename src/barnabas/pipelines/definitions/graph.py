@@ -1,4 +1,4 @@
-"""What the decorators of `pyspark.pipelines` declare, gathered for our runner.
+"""What the decorators of `pyspark.pipelines` declare, collected for our runner.
 
 Spark's runner sends the same declarations to a server as soon as a file is loaded. Here they are kept, so that
 they can be run as Structured Streaming queries of this session.

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from barnabas.durations import seconds_of
+
 Action = Literal["expect", "drop", "fail", "quarantine"]
 Severity = Literal["info", "warning", "critical"]
 Mode = Literal["append", "update"]
@@ -103,3 +105,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     alarm_targets: AlarmTargets = AlarmTargets()
     lake: dict[str, Lake] = {}
     topics: list[TopicWanted] = []
+
+
+def interval_of(text: str) -> str:
+    """As Spark's SQL wants it: `"30s"` as `"30000 milliseconds"`; ValueError for what is no length of time."""
+    return f"{round(seconds_of(text) * 1000)} milliseconds"

@@ -74,7 +74,7 @@ class SqlDefinitions:
         graph.register_flow(Flow(name, name, {}, statement.place, query))
 
     def _query(self, statement: _Statement, query_of: Callable[[Any], Any]) -> QueryFunction:
-        """Parsed anew at each call: a plan that could not be resolved once is not resolved later either."""
+        """Parsed at each call: a plan that could not be resolved once is not resolved later either."""
 
         def analyse() -> DataFrame:
             from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame

@@ -5,7 +5,7 @@ number of the hour: this is the decision, and it is made once, even if two drive
 old files go and the new ones come. Without a table format no exchange of files is one step for readers: one that lists
 the folder in these milliseconds misses the hour, but never sees a record twice.
 
-Whoever comes next carries out the last decision of an hour before it looks at its files, whether the one who made it is
+The next run carries out the last decision of an hour before it looks at its files, whether the one who made it is
 dead, asleep or at work: each step of an exchange does no harm when it is repeated, or done by two at once. So decisions
 are carried out in their order, and nothing that one of them removes is merged again. And because files of an hour go by
 a decision only, who has found them all after the last one, and gets the next number, knows that they were there until
@@ -87,7 +87,7 @@ class Compactor:
         merged.write.parquet(self._folder.path_of(aside))
         written = [found.name for found in self._folder.below(aside).written_files()]
         if not written:
-            raise OSError(f"{self._folder.path_of(aside)} is empty: somebody has cleared it away")
+            raise OSError(f"{self._folder.path_of(aside)} is empty: its files were removed")
         unique = posixpath.basename(aside)
         add = {
             f"{aside}/{name}": f"{merge.partition}/merged-{unique}-{index:04d}{name[name.index('.') :]}"

@@ -46,11 +46,11 @@ class IcebergCompactor:
         files = {f"{_folder(file.hour)}/{index}": file for index, file in enumerate(self._table.files())}
         for merge in plan_merges(((name, file.size) for name, file in files.items()), self._rule):
             merged += self._merge([files[name] for name in merge.files], merge.pieces)
-        self.remove_leftovers()
+        self.remove_abandoned_files()
         self._table.expire(time.time() - seconds_of(self._rule.keep), SNAPSHOTS_KEPT)
         return merged
 
-    def remove_leftovers(self) -> None:
+    def remove_abandoned_files(self) -> None:
         """Files of merges that were killed before their commit, once nobody can commit them any more."""
         notes = {name: json.loads(self._notes.read_text(name) or "[]") for name in self._notes.names()}
         there = {file.path for file in self._table.files()} if notes else set()
@@ -68,7 +68,7 @@ class IcebergCompactor:
         frame = self._session.read.parquet(*(file.path for file in old))
         frame.coalesce(pieces).write.parquet(self._data.path_of(folder))
         new = self._data.below(name).written_files_by_url()
-        done = bool(new) and self._table.replace(old, new, name)  # nothing: somebody has cleared it away
+        done = bool(new) and self._table.replace(old, new, name)  # nothing: it was cleared away
         if done:
             logger.info("merged %d files of one hour into %d", len(old), len(new))
         else:

@@ -1,11 +1,11 @@
 """An Iceberg table by its URL, through Iceberg's own Java library in Spark's JVM.
 
-Iceberg's part for Spark is built for one version of Spark each, and there is none for 4.2 yet. The library below it
-knows nothing of Spark: files that Spark has written become part of a table by one commit of the library's. Any engine
-that reads Iceberg reads the table.
+Iceberg's part for Spark is built for one version of Spark each, and there is none for 4.2 or 4.3 yet. The library below
+it knows nothing of Spark: files that Spark has written become part of a table by one commit of the library's. Any
+engine that reads Iceberg reads the table.
 
-Which batch of which stream a snapshot has brought stands in its summary, and a commit is refused if anybody has added
-data since the summaries were read. So a batch is in the table once, even if two drivers believe that it is theirs.
+Which batch of which stream a snapshot has brought stands in its summary, and a commit is refused if data were
+added since the summaries were read. So a batch is in the table once, even if two drivers believe that it is theirs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.pipelines.lake.iceberg_schema import columns_of, iceberg_schema
 LIBRARY = "org.apache.iceberg:iceberg-parquet"
 QUERY, BATCH, MERGE = "barnabas.query-id", "barnabas.batch-id", "barnabas.merge-id"
 PROPERTIES = {
-    # A commit writes the list of all snapshots anew; older copies of the list serve nobody.
+    # A commit writes the whole list of snapshots; older copies of the list are of no use.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
@@ -183,7 +183,7 @@ def iceberg_of(session: SparkSession) -> Any:
 
 
 def _committed(change: Any) -> bool:
-    """False when somebody else was faster, and what the change relies on no longer holds."""
+    """False when another writer was faster, and what the change relies on no longer holds."""
     try:
         change.commit()
     except Py4JJavaError as error:

@@ -43,7 +43,7 @@ class IcebergWriter:
         folder = f"{self._name(batch)}{uuid.uuid4().hex[:8]}"
         files = self.write_files(frame, table, folder)
         if files and table.append(files, self._query, batch):
-            self._remove_leftovers(batch, folder)
+            self._remove_abandoned_files(batch, folder)
         else:
             self._data.delete(folder)
         if self._compactor is not None and batch % COMPACT_EVERY == COMPACT_EVERY - 1:
@@ -63,11 +63,11 @@ class IcebergWriter:
         table = IcebergTable(self._session, self._lake.path, frame.schema, str(self._lake.hours))
         if self._lake.compaction is not None:
             self._compactor = IcebergCompactor(self._session, table, self._data, self._lake.compaction)
-            self._compactor.remove_leftovers()
+            self._compactor.remove_abandoned_files()
         self._table = table
         return table
 
-    def _remove_leftovers(self, batch: int, kept: str) -> None:
+    def _remove_abandoned_files(self, batch: int, kept: str) -> None:
         """The batch is in the table with the files of one folder: those of other attempts are nobody's."""
         for name in self._data.names():
             if name.startswith(self._name(batch)) and name != kept:

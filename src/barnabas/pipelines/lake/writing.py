@@ -7,10 +7,10 @@ is not written again: what was left of its renames is done, and nothing else. Re
 record twice; within a batch files appear one by one.
 
 A driver that finds its batch decided by another one, or later batches, stops: it was replaced while it was asleep, or
-somebody has started the pipeline twice.
+the pipeline was started twice.
 
 Spark's own file sink keeps a list of valid files beside the data instead, which only Spark reads: others see the
-leftovers of killed tasks, and nobody may merge small files.
+files of killed tasks, and nobody may merge small files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLUMNS = "columns.json"
 
 
 class LakeWriter:
-    """What `foreachBatch` calls for one table. `query` names the stream: a new checkpoint counts its batches anew."""
+    """What `foreachBatch` calls for one table. `query` names the stream: a new checkpoint counts its batches from 0."""
 
     def __init__(self, session: SparkSession, lake: Lake, partitions: Sequence[str], query: str) -> None:
         self._lake = lake

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from barnabas.pipelines.definitions.settings import QualityRule
 from barnabas.pipelines.quality.letters import letters_of
-from barnabas.pipelines.quality.observation import OBSERVATION
+from barnabas.pipelines.running.progress import OBSERVATION
 
 REASONS = "reasons"
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import CannotConnectError, SecurityError
-from barnabas.client.security.settings import PLAINTEXT, Security, SecuritySettingError
+from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
 from barnabas.pipelines.errors import PipelineError
+from barnabas.security.secret import SecuritySettingError
 
 PATIENCE = 15.0  # seconds for one question with all its attempts, before anything is started
 
@@ -81,5 +82,5 @@ async def _make_missing(client: Client, wanted: list[TopicWanted]) -> None:
                 client, topic.name, partitions=topic.partitions, configs=dict(topic.settings)
             )
         except KafkaError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody was faster
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 raise

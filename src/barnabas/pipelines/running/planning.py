@@ -16,12 +16,11 @@ from barnabas.pipelines.alarms.watching import WatchedGroup, grouped, windowed
 from barnabas.pipelines.connection import connection_options
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
-from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode
+from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode, Settings
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
-from barnabas.pipelines.running.name_checks import check_names
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"
@@ -70,7 +69,7 @@ def place_of(target: Target) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One query: a stream, or a view that is computed anew. `level` is one more than that of the tables it reads."""
+    """One query: a stream, or a view that is computed again. `level` is one more than that of the tables it reads."""
 
     name: str
     frame: DataFrame
@@ -193,7 +192,7 @@ class Planner:
             raise PipelineError(f"A quality rule of {dataset} does not fit its columns.", error) from error
         if checked.rejected is not None and not frame.isStreaming:
             raise PipelineError(
-                f"A quality rule quarantines rows of {dataset}, which is computed anew each time: the same rows would "
+                f"A quality rule quarantines rows of {dataset}, which is computed again each time: the same rows would "
                 "be sent again and again; quarantine them in the streaming table that it reads, or use `drop`."
             )
         if checked.rejected is not None and self._files.settings.dead_letters is not None:
@@ -269,7 +268,7 @@ class Planner:
         source = self._frames[dataset]
         if not source.isStreaming:
             raise PipelineError(
-                f"The alarm {group.rules[0].name!r} watches {dataset}, which is computed anew each time; "
+                f"The alarm {group.rules[0].name!r} watches {dataset}, which is computed again each time; "
                 "let it watch the streaming table or view from which that is computed."
             )
         if dataset in self._plan.tables:
@@ -303,3 +302,36 @@ def _definition_failed(flow: Flow, error: Exception) -> PipelineError:
 
 def _quoted(name: str) -> str:
     return ".".join(f"`{part}`" for part in name.split("."))
+
+
+# -- names in barnabas.yml -------------------------------------------------------------------------------
+
+
+def check_names(settings: Settings, graph: Graph) -> None:
+    """Those of `barnabas.yml` against the definitions: a rule about a dataset that is not there guards nothing."""
+    named = [("quality rule", rule.dataset) for rule in settings.quality]
+    named += [("alarm", rule.dataset) for rule in settings.alarms]
+    named += [("lake", name) for name in settings.lake]
+    for what, name in named:
+        if name not in graph.outputs:
+            known = ", ".join(sorted(graph.outputs))
+            raise PipelineError(f"The {what} for {name} has no dataset of that name; there are {known}.")
+    for name in settings.flows:
+        if name not in graph.flows:
+            known = ", ".join(sorted(graph.flows))
+            raise PipelineError(f"`flows` names {name}, which is none; there are {known}.")
+    for name in settings.lake:
+        _check_lake(graph.outputs[name])
+
+
+def _check_lake(output: Output) -> None:
+    """Files of a lake are only ever added to."""
+    if isinstance(output, MaterializedView):
+        raise PipelineError(
+            f"The lake {output.name} is a materialized view, which is computed again each time; a lake wants a table "
+            f"that a stream fills: make {output.name} a streaming table, or take it out of `lake`."
+        )
+    if not isinstance(output, Table):
+        raise PipelineError(
+            f"The lake {output.name} is no table; make {output.name} one, or take it out of `lake`."
+        )

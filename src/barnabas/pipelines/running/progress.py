@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
-from barnabas.pipelines.quality.observation import OBSERVATION
 from barnabas.types import TopicPartition
+
+OBSERVATION = "quality:"
+"""What the names of our observed metrics begin with: counts of quality rules; the dataset's name follows."""
 
 
 class FlowProgress(msgspec.Struct):

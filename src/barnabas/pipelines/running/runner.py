@@ -1,7 +1,7 @@
 """Runs one pipeline in a Spark session: once, again and again, or all the time.
 
 A run of ours and a run of Spark's own runner keep their state apart, so that a folder can be tried with both; to switch
-from one to the other in earnest is to start anew.
+from one to the other in earnest is to start from the beginning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.broker_checks import BrokerChecks
-from barnabas.pipelines.running.checkpoints import offsets_noted
 from barnabas.pipelines.running.flow_sessions import FlowSession
 from barnabas.pipelines.running.planning import (
     Plan,
@@ -35,11 +34,12 @@ from barnabas.pipelines.running.planning import (
     ToSink,
     storage_of,
 )
-from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.topic_sources import topics_read
+from barnabas.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,9 @@ LOOK_SECONDS = 0.5  # between two looks at the queries: a person does not see mo
 START_ATTEMPTS = 5  # on a machine on which Python does not start in Spark's ten seconds
 START_SECONDS = 15.0
 STOP_SECONDS = 10.0
+CHECKPOINT_HEADER = (
+    2  # lines of an entry before those of its sources: the version, and what holds for all of them
+)
 Watcher = Callable[[list[FlowProgress]], None]
 
 
@@ -292,3 +295,14 @@ def _stop_between_batches(query: StreamingQuery) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.01)
     query.stop()
+
+
+def offsets_noted(checkpoint: HadoopFolder) -> dict[TopicPartition, int]:
+    """The end of the last micro-batch that is done, by Spark's checkpoint; nothing before the first."""
+    done = [int(name) for name in checkpoint.below("commits").names() if name.isdigit()]
+    if not done:
+        return {}
+    entry = checkpoint.below("offsets").read_text(str(max(done))) or ""
+    return offsets_reached(
+        {"sources": [{"endOffset": line} for line in entry.splitlines()[CHECKPOINT_HEADER:]]}
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from barnabas.client.security.references import VARIABLE as REFERENCES
+from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
+from barnabas.pipelines.java import prepare_java
 from barnabas.pipelines.session import session_builder
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
@@ -55,3 +59,19 @@ def pipeline_session(
 
 def _for_session(name: str) -> bool:
     return name.startswith("spark.") and not name.startswith(CATALOG_SETTINGS)
+
+
+def run_with_spark(files: PipelineFiles, command: str) -> int:
+    """Spark's own runner, `spark-pipelines`, in the pipeline's folder; its exit code. It does not get `--set`."""
+    prepare_java()
+    spec = next(name for name in SPEC_NAMES if (files.folder / name).exists())
+    environment = {
+        REFERENCES: "env,file",
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    program = os.path.join(os.path.dirname(sys.executable), "spark-pipelines")
+    return subprocess.run(
+        [program, command, "--spec", spec], cwd=files.folder, env=environment, check=False
+    ).returncode

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.alarms.watching import Watch
 from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.definitions.settings import interval_of
 from barnabas.pipelines.hadoop_files import HadoopFolder
-from barnabas.pipelines.intervals import interval_of
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToTable
@@ -31,7 +31,7 @@ class Starter:
         return f"{self._storage}/checkpoints/{query.name.replace(' ', '-')}"
 
     def watch(self, query: Planned, target: ToAlarms) -> Watch:
-        """Notes lie in the checkpoint: who deletes it starts anew, and batches of an earlier life are forgotten."""
+        """Notes are in the checkpoint: without it, batches of an earlier life are forgotten."""
         log = BatchLog(HadoopFolder(self._session, f"{self.checkpoint_of(query)}/alarms"))
         self._watches[query.name] = Watch(target.rules, log, self._alarms)
         return self._watches[query.name]
@@ -70,7 +70,7 @@ class Starter:
 
 
 def refresh_view(query: Planned) -> None:
-    """Compute a materialized view anew."""
+    """Compute a materialized view again."""
     target = query.target
     assert isinstance(target, ToTable)
     frame = query.evaluate()

@@ -26,7 +26,6 @@ class Upserts:
         self._flow = flow
         self._topic = checked.text("topic")
         self._connection = checked.client_settings().link
-        self._link: BrokerLink | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         rows = frame.collect()
@@ -35,10 +34,11 @@ class Upserts:
         missing = {"key", "value"} - set(frame.columns)
         if missing:
             raise PipelineError(f"{self._flow} is written by key: it wants the columns key and value.")
-        if self._link is None:
-            # The thread of this query calls for as long as it runs, so the link is this thread's alone.
-            self._link = BrokerLink(**self._connection)
-        self._link.run(self._write(self._link, rows))
+        link = BrokerLink(**self._connection)  # for each batch: nobody says when the query has ended
+        try:
+            link.run(self._write(link, rows))
+        finally:
+            link.close()
 
     async def _write(self, link: BrokerLink, rows: Sequence[Row]) -> None:
         async with Producer(link.client) as producer:

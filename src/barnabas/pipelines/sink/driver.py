@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.cluster import Client
-from barnabas.client.lane import Identity
-from barnabas.client.shipping import TransactionalShipper
-from barnabas.client.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, Transactions
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer
+from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, Transactions
 from barnabas.client.transactions import SHORTEST_TIMEOUT_MS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.sink import protocol
@@ -47,7 +47,7 @@ class SinkDriver:
         self._sink = sink
         self._transactions = Transactions(client)
         self._ledger = Ledger(client, sink)
-        self._shipper: TransactionalShipper | None = None  # the claim
+        self._producer: TransactionalBatchProducer | None = None  # the claim
         self._longest_timeout: int | None = None
         self._written: SinkState | None = None  # by this claim: nobody else can have written since
 
@@ -72,7 +72,7 @@ class SinkDriver:
                 await self._claim(fresh)
             case protocol.Read():
                 return await self._read()
-            case protocol.Look():
+            case protocol.ReadUnclaimed():
                 await self._ledger.catch_up()
                 return self._ledger.state, self._ledger.settled
             case protocol.Write(state, rows):
@@ -99,12 +99,12 @@ class SinkDriver:
     # -- the state ----------------------------------------------------------------------------------------
 
     async def _claim(self, fresh: bool) -> None:
-        if self._shipper is not None and not fresh:
+        if self._producer is not None and not fresh:
             return
-        self._shipper, self._written = None, None
+        self._producer, self._written = None, None
         name = driver_id(self._sink)
         identity = await self._transactions.initialize(name, DRIVER_TIMEOUT_MS)
-        self._shipper = TransactionalShipper(self._transactions, identity, name)
+        self._producer = TransactionalBatchProducer(self._transactions, identity, name)
 
     async def _read(self) -> SinkState:
         if self._written is None:
@@ -113,22 +113,22 @@ class SinkDriver:
         return self._written
 
     async def _write(self, state: SinkState | None, rows: tuple[Any, ...]) -> None:
-        assert self._shipper is not None
-        shipper, self._shipper, self._written = (
-            self._shipper,
+        assert self._producer is not None
+        producer, self._producer, self._written = (
+            self._producer,
             None,
             None,
         )  # until it is known to have gone well
         value = None if state is None else encode_state(state)
         record = Record(0, time.time_ns() // 1_000_000, self._sink.encode(), value)
         try:
-            await shipper.send([block_of(PLACE, record), *rows])
-            await shipper.end(committed=True)
+            await producer.send([block_of(PLACE, record), *rows])
+            await producer.end(committed=True)
         except KafkaError as error:
             if error.code in FENCED:
                 raise FencedError(str(error)) from error
             raise
-        self._shipper, self._written = shipper, state or SinkState()
+        self._producer, self._written = producer, state or SinkState()
 
     # -- the tasks' transactions --------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class SinkDriver:
         return [_outcome(part, known.get(part.transactional_id)) for part in parts]
 
     async def _end(self, part: Part) -> Outcome:
-        identity = Identity(part.producer_id, part.epoch)
+        identity = ProducerIdAndEpoch(part.producer_id, part.epoch)
         try:
             await self._transactions.end(part.transactional_id, identity, committed=True)
         except KafkaError as error:
@@ -152,8 +152,8 @@ class SinkDriver:
         identity = await self._transactions.initialize(
             name, await self.longest_timeout(), without_timeout=True
         )
-        shipper = TransactionalShipper(self._transactions, identity, name)
-        await shipper.send(batch.rows)
+        producer = TransactionalBatchProducer(self._transactions, identity, name)
+        await producer.send(batch.rows)
         own_names().keep(name, *place)
         return Part(name, identity.producer_id, identity.epoch)
 

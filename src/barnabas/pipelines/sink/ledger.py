@@ -1,7 +1,7 @@
 """Reads the state of a sink: the one partition of `__barnabas_sinks`, from where it was read last to its end.
 
-All sinks of a cluster share the partition, so a reader that stopped at the last stable offset would wait for whatever
-transaction some other driver has open, or has died with. This one reads everything and keeps the books itself: what a
+All sinks of a cluster share the partition, so a reader that stopped at the last stable offset would wait for any
+transaction that another driver has open, or has died with. This one reads everything and keeps the books itself: what a
 producer wrote counts when its marker says so. A driver's own writes are settled once its id is claimed; before, a write
 whose marker is missing makes the state unsettled.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.client.admin import create_topic
-from barnabas.client.backoff import Backoff, Deadline
-from barnabas.client.cluster import Client, is_retriable
+from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
+from barnabas.client.retry import Patience, retry
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipelines.sink.state import SinkState, decode_state
 from barnabas.records.batch import BatchHeader, iterate_headers
@@ -60,18 +60,12 @@ class Ledger:
         return _decoded(values[-1]) if values else self._state
 
     async def catch_up(self) -> None:
-        deadline, backoff = Deadline(self._client.total_timeout), Backoff()
-        while True:
-            try:
-                await self._read_to_end()
-                return
-            except Exception as error:
-                if deadline.passed or not is_retriable(error):
-                    raise
-                if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    await self._create()
-            await backoff.wait(deadline)
+        async def recover(error: Exception) -> None:
+            if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                await self._create()
             await self._client.refresh_quietly([SINKS_TOPIC])
+
+        await retry(self._read_to_end, Patience(self._client.total_timeout), recover)
 
     async def _create(self) -> None:
         try:
@@ -103,7 +97,7 @@ class Ledger:
                 raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{PLACE} cannot be read to its end, {end}")
 
     async def _start_over(self) -> None:
-        """The topic was deleted and made anew."""
+        """The topic was deleted and created again."""
         found = await list_offsets(self._client, {PLACE: EARLIEST})
         self._position, self._state, self._unsettled = found[PLACE].offset, SinkState(), {}
 

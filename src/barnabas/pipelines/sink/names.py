@@ -1,7 +1,7 @@
 """The transactional ids that one process writes under: nobody else ever takes them, but to end what is open there.
 
 InitProducerId aborts what is open under an id. Spark may run several attempts of a task at once: one on an executor
-that it has given up, one of a stage that it has begun anew, a speculative one. If they had an id in common, an attempt
+that it has given up, one of a stage that it has begun again, a speculative one. If they had an id in common, an attempt
 that comes late would abort the transaction of another one, even after that had become a part of a decided batch. So an
 id carries the name of the worker process, which runs one task after the other.
 

@@ -1,8 +1,8 @@
 """Exactly once, as programs without I/O: they yield what is to be done and are sent what came of it.
 
-    Claim    InitProducerId of the driver's id: whoever claimed before cannot write any more
+    Claim    InitProducerId of the driver's id: an earlier claimer cannot write any more
     Read     the sink's state, after a claim: nobody can change it unseen
-    Look     the same without a claim; whether a write of somebody is still under way
+    ReadUnclaimed     the same without a claim; whether a write of somebody is still under way
     Write    the state, and the rows that tasks handed over, in one transaction of the driver; Fenced if another claimed
     Check    what became of transactions
     Commit   EndTxn, until the coordinators have said yes; may be repeated
@@ -17,7 +17,7 @@ safety rests on it. A batch is in the topics once, because
 2. who finds a decision finishes it before anything else, and a decided batch is not written again;
 3. only decided transactions are committed, and nobody could abort them but the process that wrote them, which has
    ended its task (`names.py`), and later batches and runs, which finish first;
-4. whoever tidies up ends transactions only of runs in which nothing can be decided any more.
+4. tidying up ends transactions only of runs in which nothing can be decided any more.
 
 A program may be killed between any two steps. `tests/pipelines/sink/test_protocol.py` does so at all of them.
 """
@@ -42,7 +42,7 @@ class Outcome(Enum):
 
     OPEN = auto()
     COMMITTED = auto()
-    LOST = auto()  # aborted: it timed out, or somebody ended it
+    LOST = auto()  # aborted: it timed out, or another process ended it
     UNKNOWN = auto()  # the coordinator has forgotten the id
 
 
@@ -70,7 +70,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadUnclaimed:
     """-> (SinkState, whether it is settled)"""
 
 
@@ -115,7 +115,7 @@ class Store:
     batch: Batch
 
 
-Step = Claim | Read | Look | Write | Check | Commit | Abort | Open | Store
+Step = Claim | Read | ReadUnclaimed | Write | Check | Commit | Abort | Open | Store
 
 
 class FencedError(Exception):
@@ -167,7 +167,7 @@ class Batch:
 
 def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
     """Before the tasks of a batch start: finish what was decided, end what was left open."""
-    state, settled = yield Look()
+    state, settled = yield ReadUnclaimed()
     if settled and state.owner == owner and not state.pending:
         return _ticket(state)
     for _ in range(CLAIMS):
@@ -242,7 +242,7 @@ def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[No
 
     `parts` are those of tasks that have ended well, and `start` what they say; unknown if none has.
     """
-    state, settled = yield Look()
+    state, settled = yield ReadUnclaimed()
     if settled and state.owner == owner and start in state.replaced:
         yield from _abandon(parts, state)  # what else is open may be of the query that came after
     elif settled and state.owner == owner:
@@ -251,14 +251,14 @@ def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[No
 
 def tidy(run: int) -> Steps[None]:
     """No task of this run is needed any more: end what those have left open that Spark has given up."""
-    state, settled = yield Look()
+    state, settled = yield ReadUnclaimed()
     if settled and state.run == run:
         yield from _tidy_up(state)
 
 
 def give_up(run: int) -> Steps[None]:
     """A job has failed that may be asked for again: what it has decided by then is carried out by who asks."""
-    state, settled = yield Look()
+    state, settled = yield ReadUnclaimed()
     if settled:
         yield from sweep(run, state.pending)
 
@@ -328,7 +328,7 @@ def _stop(state: SinkState, outcomes: list[Outcome]) -> Steps[None]:
 
 
 def _withdraw(state: SinkState) -> Steps[SinkState]:
-    # First the decision: whoever comes next must not find one whose transactions are half gone.
+    # First the decision: the next driver must not find one whose transactions are half gone.
     back = state.withdrawn()
     yield Write(back)
     yield Abort(tuple(part.transactional_id for part in state.pending))
@@ -363,7 +363,7 @@ def _lost(batch: int) -> LostBatchError:
     return LostBatchError(
         f"transactions of batch {batch} were aborted before they could be committed (they timed out, or an "
         "administrator ended them). Nothing of the batch is in the topics: start the query again, and it is "
-        "written anew"
+        "written again"
     )
 
 

@@ -1,4 +1,4 @@
-"""Arrow batches from Spark -> encoded blocks: gathered until they are worth a request, split by topic."""
+"""Arrow batches from Spark -> encoded blocks: collected until they are worth a request, split by topic."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from barnabas.client.admin import TOPIC, describe_configs
 from barnabas.client.cluster import Client
 from barnabas.client.metadata import Topic
-from barnabas.client.transactional import patiently
+from barnabas.client.retry import Patience, retry
 from barnabas.errors import KafkaError
 from barnabas.pipelines.sink.protocol import SinkError
 from barnabas.pipelines.sink.settings import LARGEST_REQUEST, SinkSettings
 from barnabas.records.columnar.blocks import Block
 from barnabas.records.columnar.encode import BadRowError, Encoder, Target
 
-GATHERED_BYTES = 4 * 1024 * 1024
+COLLECTED_BYTES = 4 * 1024 * 1024
 """Rows that are encoded together: enough that each of many partitions gets a batch worth its header."""
 
 
@@ -41,7 +41,7 @@ class RowEncoder:
 
     async def next_blocks(self) -> list[Block] | None:
         """The next rows as batches; None when there are no more."""
-        table = await asyncio.to_thread(self._gather)
+        table = await asyncio.to_thread(self._collect)
         if table is None:
             return None
         blocks: list[Block] = []
@@ -50,14 +50,14 @@ class RowEncoder:
             blocks += await asyncio.to_thread(lambda: list(self._encoder.encode(rows, target)))  # noqa: B023
         return blocks
 
-    def _gather(self) -> pa.RecordBatch | None:
+    def _collect(self) -> pa.RecordBatch | None:
         found: list[pa.RecordBatch] = []
         size = 0
         for batch in self._rows:
             if batch.num_rows:
                 found.append(batch.select(list(self._settings.columns)))
                 size += found[-1].nbytes
-            if size >= GATHERED_BYTES:
+            if size >= COLLECTED_BYTES:
                 break
         if len(found) <= 1:
             return found[0] if found else None
@@ -78,7 +78,7 @@ class RowEncoder:
 
     async def _target(self, topic: str) -> Target:
         if topic not in self._targets:
-            found = await patiently(self._client, lambda: self._find(topic))
+            found = await retry(lambda: self._find(topic), Patience(self._client.total_timeout))
             limit = await _largest_batch(self._client, topic)
             self._targets[topic] = _target_of(found, limit, self._settings.largest_request)
         return self._targets[topic]
@@ -92,7 +92,7 @@ class RowEncoder:
 
 
 def _target_of(topic: Topic, limit: int, largest_request: int | None) -> Target:
-    """Whoever sets no largest request leaves it to the topic how large a record may be."""
+    """Without a largest request, the topic says how large a record may be."""
     batch = min(limit, LARGEST_REQUEST if largest_request is None else largest_request)
     return Target(topic.name, len(topic.partitions), batch, limit if largest_request is None else batch)
 

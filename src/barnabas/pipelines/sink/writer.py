@@ -19,22 +19,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from barnabas.client.cluster import raise_for
 from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.lane import Identity
-from barnabas.client.shipping import Shipper, TransactionalShipper
-from barnabas.client.transactional import FENCED, Transactions
+from barnabas.client.producing.batch_producer import BatchProducer, TransactionalBatchProducer
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
+from barnabas.client.producing.transactional import FENCED, Transactions
 from barnabas.errors import KafkaError
 from barnabas.pipelines.broker_link import BrokerLink, link_to
-from barnabas.pipelines.quiet_workers import leave_quietly
 from barnabas.pipelines.sink import protocol
 from barnabas.pipelines.sink.driver import SinkDriver, owner_of_this_process
 from barnabas.pipelines.sink.names import Place, own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
 from barnabas.pipelines.sink.settings import SinkSettings, digest
 from barnabas.pipelines.sink.state import Part
-from barnabas.pipelines.worker_memory import keep_freed_memory, set_modules_aside
-from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.pipelines.worker_process import begin_task, set_modules_aside
 from barnabas.records.columnar.blocks import Block
 
 SWEEP_SECONDS = 10.0
@@ -74,7 +71,9 @@ def _context() -> TaskContext:
     return context
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class _PlannedWhenPickled:
+    """Spark pickles a writer for its tasks before any of them can start."""
+
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._task: Task | None = None
@@ -85,6 +84,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self._task = self._plan()
         return self.__dict__
 
+    def _plan(self) -> Task:
+        raise NotImplementedError
+
+
+class StreamWriter(_PlannedWhenPickled, DataSourceStreamArrowWriter):
     @property
     def _owner(self) -> str:
         """Two queries of one Spark that share a sinkId have different checkpoints."""
@@ -120,19 +124,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
             link.run(driver.run(protocol.abort(self._owner, start, parts)))
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):
     """One job: all of its rows or none. Its state is forgotten with it, unless a `sinkId` says who asks again."""
 
     def __init__(self, settings: SinkSettings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._job = uuid.uuid4().hex
-        self._task: Task | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._task is None:
-            set_modules_aside()
-            self._task = self._plan()
-        return self.__dict__
 
     @property
     def _sink(self) -> str:
@@ -216,9 +213,7 @@ class Task:
             for _ in rows:
                 pass
             return written
-        keep_freed_memory()
-        set_modules_aside()
-        leave_quietly()
+        begin_task()
         link = link_to(**self.settings.client.link)
         return link.run(self._write(link, rows, written, batch))
 
@@ -238,11 +233,11 @@ class Task:
             written.blocks = blocks
             return written
         place = (self.sink, self.ticket.run, written.start, batch)
-        shipper = await self._shipper(link, place)
+        producer = await self._producer(link, place)
         while blocks is not None:
             ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
             try:
-                await shipper.send(blocks)
+                await producer.send(blocks)
             except KafkaError as error:
                 if self.settings.is_exactly_once and error.code in FENCED:
                     raise protocol.ended_elsewhere() from error
@@ -251,8 +246,8 @@ class Task:
                 # The thread that reads Spark's rows must have ended before this task does.
                 upcoming = await ahead if ahead is not None else None
             blocks, following = following, upcoming
-        if isinstance(shipper, TransactionalShipper):
-            identity, name = shipper.identity, shipper.transactional_id or ""
+        if isinstance(producer, TransactionalBatchProducer):
+            identity, name = producer.identity, producer.transactional_id or ""
             own_names().keep(name, *place)
             written.part = Part(name, identity.producer_id, identity.epoch)
         return written
@@ -261,9 +256,11 @@ class Task:
         size = sum(len(block.data) for block in blocks)
         return self.settings.is_exactly_once and size <= self.settings.handed_over
 
-    async def _shipper(self, link: BrokerLink, place: Place) -> Shipper:
+    async def _producer(self, link: BrokerLink, place: Place) -> BatchProducer:
         if not self.settings.is_exactly_once:
-            return Shipper(link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks)
+            return BatchProducer(
+                link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks
+            )
         name = own_names().take(*place)
         transactions = Transactions(link.client)
         try:
@@ -274,22 +271,15 @@ class Task:
             raise SinkError(
                 f"{error}: this broker has no transactions; set 'delivery' to 'at-least-once'"
             ) from error
-        return TransactionalShipper(transactions, identity, name)
+        return TransactionalBatchProducer(transactions, identity, name)
 
 
-async def _idempotent(link: BrokerLink, acks: int) -> Identity:
+async def _idempotent(link: BrokerLink, acks: int) -> ProducerIdAndEpoch:
     """Retries leave no duplicates where the broker can tell; that is no promise about tasks that run again."""
     if acks != -1:
-        return Identity()
-
-    async def attempt() -> Identity:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-        response = await link.client.send_to_any(request)
-        raise_for(response.error_code, "no producer id was given out")
-        return Identity(response.producer_id, response.producer_epoch)
+        return NO_PRODUCER_ID
 
     try:
-        identity: Identity = await link.client.retry(attempt)
+        return await init_producer_id(link.client)
     except UnsupportedApiError:
-        return Identity()
-    return identity
+        return NO_PRODUCER_ID

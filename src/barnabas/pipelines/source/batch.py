@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from barnabas.pipelines.source.cluster import ClusterView
+from barnabas.pipelines.errors import SourceError
 from barnabas.pipelines.source.columns import RowShape
-from barnabas.pipelines.source.errors import SourceError
+from barnabas.pipelines.source.offset_resolver import OffsetResolver
 from barnabas.pipelines.source.ranges import ranges_between
 from barnabas.pipelines.source.settings import SourceSettings
 from barnabas.pipelines.source.tasks import read_task, tasks_for
@@ -26,7 +26,7 @@ class BatchReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
-        view = ClusterView(self._settings)
+        view = OffsetResolver(self._settings)
         assigned = view.assigned()
         start = view.resolve(self._settings.starting, assigned, starting=True)
         end = view.resolve(self._settings.ending, assigned, starting=False)

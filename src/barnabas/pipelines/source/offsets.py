@@ -2,8 +2,8 @@
 
 In a checkpoint: `{"orders": {"0": 23, "1": 7}, "#ids": {"orders": "<topic id>"}}`. The first part is what Spark's own
 connector writes. Keys with a `#`, which no topic's name can have, are ours: the ids tell a topic that was deleted and
-made anew; `#start` stands in the first offsets of a query and says where it began, because Spark asks a source anew
-where to start when a query is restarted before its first batch was done.
+created again; `#start` stands in the first offsets of a query and says where it began, because Spark asks a source
+again where to start when a query is restarted before its first batch was done.
 """
 
 from __future__ import annotations

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from barnabas.client.offsets import OffsetRange
 from barnabas.pipelines.source.offsets import Offsets
-from barnabas.types import TopicPartition
 
 ENOUGH_TASKS, LARGER = 16, 5  # 64 partitions of 80,000 records: 2.5 M records/s in 16 tasks, 1.7 M/s in 64
-
-
-class OffsetRange(NamedTuple):
-    """Offsets of one partition: from `first` up to, without, `until`. Compaction may have left fewer records."""
-
-    place: TopicPartition
-    first: int
-    until: int
-
-    @property
-    def size(self) -> int:
-        return self.until - self.first
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from barnabas.pipelines.errors import SourceError
 from barnabas.pipelines.source.columns import RowShape, ValueFormat
-from barnabas.pipelines.source.errors import SourceError
 from barnabas.pipelines.source.typed import Parsed, value_parser
 from barnabas.records.columnar.decode import BITS, Columns
 from barnabas.types import TopicPartition

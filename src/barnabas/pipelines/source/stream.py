@@ -22,11 +22,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from barnabas.pipelines.source.cluster import Assigned, ClusterView
+from barnabas.client.errors import ClientError
+from barnabas.client.groups import commit_offsets
+from barnabas.errors import KafkaError
+from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.errors import DataLossError
 from barnabas.pipelines.source.columns import RowShape
-from barnabas.pipelines.source.errors import DataLossError
+from barnabas.pipelines.source.offset_resolver import Assigned, OffsetResolver
 from barnabas.pipelines.source.offsets import Offsets, Position, partitions_text, share_out, size_between
-from barnabas.pipelines.source.progress import commit_progress
 from barnabas.pipelines.source.ranges import ranges_between
 from barnabas.pipelines.source.settings import SourceSettings
 from barnabas.pipelines.source.tasks import read_task, tasks_for
@@ -47,7 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        view = ClusterView(self._settings)
+        view = OffsetResolver(self._settings)
         assigned = view.assigned()
         offsets = view.resolve(self._settings.starting, assigned, starting=True)
         self._initial = Position(offsets, assigned.ids)
@@ -89,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = Position.from_json(start), Position.from_json(end)
         if after.start is not None:
-            # The first batch, perhaps run again after a restart: Spark asked for the start anew, but this is the one.
+            # The first batch, perhaps run again after a restart: Spark asked for the start again, but this is the one.
             before = Position(after.start, before.ids)
         known = self._with_new_partitions(before, after)
         self._check_losses(before.offsets, after.offsets)
@@ -102,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has done with everything up to here: tell those who watch the lag."""
         if self._settings.group is not None:
-            view = ClusterView(self._settings)
+            view = OffsetResolver(self._settings)
             commit_progress(view.link, self._settings.group, Position.from_json(end).offsets)
 
     def stop(self) -> None:
@@ -115,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             os._exit(0)
 
     def _ends(self, known: Offsets) -> Position:
-        view = ClusterView(self._settings)
+        view = OffsetResolver(self._settings)
         assigned: Assigned = view.assigned()
         return Position(view.latest(assigned.places, known), assigned.ids)
 
@@ -123,12 +126,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where each partition of `end` begins: those that are new, or of a topic that is, from their first record."""
         renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
         if renewed:
-            self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created anew")
+            self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created again")
         new = [place for place in end.offsets if place not in begin.offsets or place.topic in renewed]
         if not new:
             return begin.offsets
         log.info("new partitions: %s", partitions_text(new))
-        return {**begin.offsets, **ClusterView(self._settings).earliest(new)}
+        return {**begin.offsets, **OffsetResolver(self._settings).earliest(new)}
 
     def _check_losses(self, start: Offsets, end: Offsets) -> None:
         gone = set(start) - set(end)
@@ -160,3 +163,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._settings.fail_on_data_loss:
             raise DataLossError(what)
         log.warning("%s; going on with what is there (failOnDataLoss is false)", what)
+
+
+def commit_progress(link: BrokerLink, group: str, offsets: Offsets) -> None:
+    """Commit how far a query is as a consumer group, so that every tool that shows lag shows it.
+
+    Never a reason for a query to fail: a restart goes by Spark's checkpoint alone.
+    """
+    try:
+        link.run(commit_offsets(link.client, group, offsets))
+    except (ClientError, KafkaError) as error:
+        log.warning("the progress of group %s could not be committed: %s", group, error)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from barnabas.client.offsets import OffsetRange
 from barnabas.pipelines.broker_link import link_to
-from barnabas.pipelines.quiet_workers import leave_quietly
+from barnabas.pipelines.errors import DataLossError, SourceError
 from barnabas.pipelines.source.columns import RowShape
-from barnabas.pipelines.source.ranges import OffsetRange, plan_tasks
+from barnabas.pipelines.source.ranges import plan_tasks
 from barnabas.pipelines.source.settings import SourceSettings
-from barnabas.pipelines.worker_memory import keep_freed_memory, set_modules_aside
+from barnabas.pipelines.worker_process import begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from barnabas.client.range_fetcher import FetchedRange
+
+log = logging.getLogger(__name__)
 
 
 class ReadTask(InputPartition):
@@ -43,15 +49,30 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     """The rows of a task. Numba and Arrow are loaded here, in the workers; the driver does without."""
     if not isinstance(task, ReadTask):
         return  # Spark makes one task without anything where there is nothing to read
-    from barnabas.pipelines.source.fetching import FetchingSettings, RangeFetcher
     from barnabas.pipelines.source.rows import RowBuilder
     from barnabas.records.columnar.decode import decode
 
-    keep_freed_memory()
-    set_modules_aside()
-    leave_quietly()
+    begin_task()
     builder = RowBuilder(shape)
-    fetching = FetchingSettings(settings.client.fetch, settings.poll_timeout, settings.fail_on_data_loss)
-    for found in RangeFetcher(link_to(**settings.client.link), task.ranges, fetching):
+    for found in _fetch(task.ranges, settings):
         for columns in decode(found.planned, builder.wanted, found.first, found.until):
             yield builder.batch(columns, found.place)
+
+
+def _fetch(ranges: list[OffsetRange], settings: SourceSettings) -> Iterator[FetchedRange]:
+    from barnabas.client.range_fetcher import RangeFetcher, StalledError
+
+    def lose(what: str) -> None:
+        if settings.fail_on_data_loss:
+            raise DataLossError(what)
+        log.warning("%s; going on without it (failOnDataLoss is false)", what)
+
+    link = link_to(**settings.client.link)
+    fetcher = RangeFetcher(link.client, ranges, settings.client.fetch, settings.poll_timeout, lose)
+    try:
+        while not fetcher.is_done:
+            yield from link.run(fetcher.next())
+    except StalledError as error:
+        raise SourceError(f"{error}; see the option 'kafkaConsumer.pollTimeoutMs'") from error
+    finally:
+        link.run(fetcher.close())

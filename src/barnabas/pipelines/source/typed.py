@@ -1,6 +1,6 @@
 """Values to typed columns: whole blocks by Arrow's own parsers, and smaller ones where a block holds a bad value.
 
-A parser refuses a block because of one row. The block is then halved, and each half parsed anew, down to single rows: a
+A parser refuses a block because of one row. The block is halved, and each half parsed again, down to single rows: a
 good row gets the same columns whatever stands beside it, and a bad one is found in about as many steps as the block's
 length has digits in binary. A few values of JSON are not halved but read one by one, by a reader that takes more.
 """
@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from barnabas.pipelines.source.columns import ValueFormat
 from barnabas.pipelines.source.json_rows import Row, RowReader
-from barnabas.records.columnar.lines import lines_of
+from barnabas.records.columnar.line_kernels import lines_of
 
 FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
 

@@ -16,6 +16,9 @@ from barnabas.protocol.schema import (
     uuid,
 )
 
+CONSUMER_PROTOCOL = "consumer"
+"""The protocol type of consumers; Connect's workers and others have their own."""
+
 
 class ConsumerGroupHeartbeatTopicPartitions(Struct):
     topic_id: bytes = uuid()

@@ -158,7 +158,7 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
     groups: list[ListedGroup] = array(ListedGroup)
 
 
-class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, api_key=42, versions="0-3", flexible="2+"):
     """Deletes groups that have no members."""
 
     groups_names: list[str] = array(string)
@@ -167,8 +167,9 @@ class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
 class DeletableGroupResult(Struct):
     group_id: str = string()
     error_code: int = int16()
+    error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
-class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, api_key=42, versions="0-3", flexible="2+"):
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

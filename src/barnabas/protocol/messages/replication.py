@@ -12,6 +12,7 @@ from barnabas.protocol.schema import (
     int16,
     int32,
     int64,
+    string,
     uuid,
 )
 
@@ -70,6 +71,14 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
     request_data: bytes = byte_string()
     request_principal: bytes | None = byte_string(nullable="0+")
     client_host_address: bytes = byte_string()
+
+
+class DefaultPrincipalData(Message, versions="0", flexible="0+"):
+    """The principal in an Envelope, behind its version; no request of its own."""
+
+    type: str = string()
+    name: str = string()
+    token_authenticated: bool = boolean()
 
 
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):

@@ -66,7 +66,7 @@ class TaskOffset(Struct):
     offset: int = int64()
 
 
-class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0-1", flexible="0+"):
     """Joins, keeps alive and leaves a streams group, and describes its topology."""
 
     group_id: str = string()
@@ -106,30 +106,59 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition] = array(TopicPartition)
 
 
-class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     member_id: str = string()
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
-    acceptable_recovery_lag: int = int32()
+    acceptable_recovery_lag_legacy: int = int32("0")
     task_offset_interval_ms: int = int32()
+    acceptable_recovery_lag: int = int64("1+", default=-1, ignorable=True)
     status: list[Status] | None = array(Status, nullable="0+")
     active_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
+    topology_description_required: bool = boolean("1+")
     endpoint_information_epoch: int = int32()
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, nullable="0+", default=None
     )
 
 
-class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Message, api_key=89, versions="0-1", flexible="0+"):
     """Asks for state, topology and members of streams groups."""
 
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
+    include_topology_description: bool = boolean("1+")
+
+
+class TopologyDescriptionNode(Struct):
+    name: str = string()
+    node_type: int = int8()
+    source_topics: list[str] = array(string)
+    sink_topic: str | None = string(nullable="0+", default=None)
+    stores: list[str] = array(string)
+    successors: list[str] = array(string)
+
+
+class TopologyDescriptionSubtopology(Struct):
+    subtopology_id: str = string()
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode)
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    source: TopologyDescriptionNode = structure(TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = structure(TopologyDescriptionNode)
+
+
+class TopologyDescription(Struct):
+    """All nodes of a topology, for people (KIP-1331)."""
+
+    subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
+    global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
 
 
 class StreamsGroupDescribeSubtopology(Struct):
@@ -183,8 +212,28 @@ class DescribedGroup(Struct):
     )
     members: list[Member] = array(Member)
     authorized_operations: int = int32(default=-0x80000000)
+    topology_description: TopologyDescription | None = structure(
+        TopologyDescription, "1+", nullable="1+", default=None
+    )
+    topology_description_status: int = int8("1+")
+    assignor_name: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
 
-class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Message, api_key=89, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Message, api_key=93, versions="0", flexible="0+"):
+    """Tells the coordinator what a group's topology looks like (KIP-1331)."""
+
+    group_id: str = string()
+    member_id: str = string()
+    topology_epoch: int = int32()
+    topology_description: TopologyDescription = structure(TopologyDescription)
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Message, api_key=93, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)

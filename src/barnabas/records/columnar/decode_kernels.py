@@ -1,4 +1,4 @@
-"""The compiled loop that takes records apart, for bytes that a stranger may have written.
+"""The compiled loop that takes records apart, for bytes that any client may have written.
 
 Everything is read with a bound, and everything is written into arrays that the bytes themselves limit: a record takes
 at least seven bytes, a header two. A position is BAD once something was wrong, and stays so; the caller then asks the

@@ -2,7 +2,7 @@
 
 Rows are given to partitions as Kafka's producer does it (an explicit partition, else murmur2 of the key, else one
 partition after the other), and the rows of a partition are encoded into as few batches as the size limit allows.
-Who produces a batch is not known here, so it is made as a `Block`, and sealed by whoever sends it.
+Who produces a batch is not known here, so it is made as a `Block`, and sealed by its sender.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ TRIPLE = types.UniTuple(types.int64, 3)  # type: ignore[no-untyped-call]
 
 @njit(types.uint32(BYTES, types.int64, types.int64), cache=True, nogil=True)
 def murmur2(data: np.ndarray, start: Integer, end: Integer) -> Integer:
-    """`records.murmur2`, compiled."""
+    """`client.producing.partitioner.murmur2`, compiled."""
     multiplier = np.uint32(0x5BD1E995)
     length = end - start
     state = np.uint32(0x9747B28C) ^ np.uint32(length)
@@ -69,7 +69,7 @@ def assign_partitions(
     sticky_filled: Integer,
     sticky_bytes: Integer,
 ) -> tuple[Integer, Integer]:
-    """Fill in the rows that name no partition (-1): by key, or with whoever is the sticky partition's turn.
+    """Fill in the rows that name no partition (-1): by key, or with the sticky partition.
 
     A partition is sticky until it has got `sticky_bytes` of values without a key (KIP-480), then comes the next
     one. Returns where that has come to: the partition, and how much of it is filled.

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import Bytes
-from barnabas.records.aborted import AbortedTransactions
 from barnabas.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_right, iterate_headers
 from barnabas.records.columnar.decode_kernels import COUNT, PLAN_WIDTH, SMALLEST_RECORD
+from barnabas.records.control import AbortedTransactions
 from barnabas.records.record import InvalidRecords, record_data
 
 PIECE_BYTES = 2 * 1024 * 1024

@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 
-from barnabas.testing.simulation.telling import StoryFailed, tell
+from barnabas.testing.simulation.runner import ScenarioFailed, run
 
 PROGRESS_SECONDS = 10.0
 
@@ -21,40 +21,40 @@ def main() -> int:
     first, _, last = asked.seeds.partition("-")
     rate = _Rate()
     try:
-        told = tell(
+        done = run(
             int(first),
             int(last or first),
             processes=asked.processes,
             seconds=asked.seconds,
-            progress=rate.tell,
+            progress=rate.report,
         )
-    except StoryFailed as failure:
+    except ScenarioFailed as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
     sys.stdout.write(
-        f"{rate.of(told)}, each {_processor_ms(told):.0f} ms of a processor, and nothing was lost\n"
+        f"{rate.of(done)}, each {_processor_ms(done):.0f} ms of a processor, and nothing was lost\n"
     )
     return 0
 
 
 class _Rate:
     def __init__(self) -> None:
-        self._began = self._told_at = time.monotonic()
+        self._began = self._reported_at = time.monotonic()
 
-    def of(self, told: int) -> str:
-        per_minute = told / (time.monotonic() - self._began) * 60
-        return f"{told:,} stories ({per_minute:,.0f} a minute)"
+    def of(self, done: int) -> str:
+        per_minute = done / (time.monotonic() - self._began) * 60
+        return f"{done:,} scenarios ({per_minute:,.0f} a minute)"
 
-    def tell(self, told: int) -> None:
-        if time.monotonic() - self._told_at >= PROGRESS_SECONDS:
-            self._told_at = time.monotonic()
-            sys.stderr.write(f"{self.of(told)} so far\n")
+    def report(self, done: int) -> None:
+        if time.monotonic() - self._reported_at >= PROGRESS_SECONDS:
+            self._reported_at = time.monotonic()
+            sys.stderr.write(f"{self.of(done)} so far\n")
 
 
-def _processor_ms(told: int) -> float:
-    """For a story, by all processes that have ended: unlike the rate, it says little about who else is busy here."""
+def _processor_ms(done: int) -> float:
+    """For a scenario, by all processes that have ended: unlike the rate, it depends little on what else runs here."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (used.ru_utime + used.ru_stime) * 1000 / max(told, 1)
+    return (used.ru_utime + used.ru_stime) * 1000 / max(done, 1)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from barnabas.broker.broker import Broker
+from barnabas.broker.monitoring import Monitored
+from barnabas.broker.platform import Platform
+from barnabas.client.security.settings import Security
 from barnabas.clock import Clock, TurnLimit
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.memory import MemoryCluster, MemorySession
-from barnabas.cluster.peers import Peers
+from barnabas.cluster.peers import Answer, Locate, Peers
 from barnabas.config.broker import BrokerConfig
-from barnabas.server.broker import Broker
-from barnabas.server.memory import MemoryPool
+from barnabas.log import names
+from barnabas.network.memory_pool import MemoryPool
+from barnabas.network.tls_listeners import TlsListeners
 from barnabas.testing.files import FaultyFileSystem
+from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
 from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
 from barnabas.types import TopicPartition
@@ -25,6 +31,7 @@ T = TypeVar("T")
 
 SESSION_TIMEOUT = 0.8
 LOG_DIRS = ("/data/one", "/data/two")
+SLOWER = 20  # a slow disk than the network
 SETTINGS = {
     "barnabas.acks.all.fsync": "auto",
     "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
@@ -39,7 +46,7 @@ SETTINGS = {
 
 
 class KnownConfig(BrokerConfig):
-    """The brokers of all stories are configured in a few ways, and each of them is made once."""
+    """The brokers of all scenarios have a few different configurations, and each of them is made once."""
 
     __slots__ = ("_known",)
 
@@ -83,6 +90,13 @@ class _NoThreads:
         """Nothing runs."""
 
 
+class _SlowThread(_NoThreads):
+    """Does it later: what a slow disk is given is lost when the process dies meanwhile."""
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        asyncio.get_running_loop().call_later(self._delay() * SLOWER, super().run, work, done)
+
+
 class _NoSockets:
     """Stands where the socket server is: requests come through the simulated network."""
 
@@ -90,16 +104,20 @@ class _NoSockets:
         self.listeners: list[Any] = []
         self.connections: list[Any] = []
         self.memory = MemoryPool(0)
+        self.tls = TlsListeners()
 
     def open(self) -> None: ...
     def close(self) -> None: ...
     async def start(self) -> None: ...
+    async def turn_away(self, patience: float) -> None: ...
     async def stop(self, patience: float = 0.0) -> None: ...
     def use_limits(self, limits: Any) -> None: ...
+    def use_address_quotas(self, quotas: Any) -> None: ...
+    def log_truncated(self, folder: str) -> None: ...
 
 
 class _NoMonitoring:
-    """Nobody looks, and the time that a real processor takes means nothing here."""
+    """Metrics are not read here, and the time that a real processor takes means nothing."""
 
     is_serving = False
 
@@ -108,34 +126,40 @@ class _NoMonitoring:
     def follow(self, before: MetadataImage, deltas: list[Delta]) -> None: ...
 
 
-class SimulatedBroker(Broker):
+class SimulatedPlatform(Platform):
     applied_at_once = 1  # as many chances for something to come in between as there can be
     turn_limit = TurnLimit(steps=1, piece_bytes=1)
 
-    def __init__(
-        self,
-        number: int,
-        network: Network,
-        files: FaultyFileSystem,
-        clock: Clock,
-        session: MemorySession,
-        process: Process,
-    ) -> None:
-        self.process = process
-        super().__init__(config_of(number), files=files, clock=clock, coordination=session.coordination)
+    def __init__(self, files: FaultyFileSystem, clock: Clock, network: Network, boot_id: str) -> None:
+        super().__init__(files, clock)
         self._network = network
+        self._boot_id = boot_id
 
-    def _socket_server(self) -> Any:
+    def boot_id(self) -> str:
+        return self._boot_id
+
+    def threads(self, count: int, name: str) -> Any:
+        kind = _SlowThread if name.startswith("barnabas-write") else _NoThreads
+        return kind(self._network.delay)
+
+    def sockets(self, *arguments: Any, **named: Any) -> Any:
         return _NoSockets()
 
-    def _monitoring(self) -> Any:
+    def peers(
+        self, node_id: int, answer: Answer, locate: Locate, security: Security, *, is_alone: bool
+    ) -> Peers:
+        return SimulatedPeers(self._network, node_id, answer)
+
+    def monitoring(self, broker: Monitored) -> Any:
         return _NoMonitoring()
 
-    def _threads(self, count: int, name: str) -> Any:
-        return _NoThreads(self._network.delay)
 
-    def _connect_peers(self) -> Peers:
-        return SimulatedPeers(self._network, self)
+class SimulatedBroker(Broker):
+    def __init__(
+        self, number: int, platform: SimulatedPlatform, session: MemorySession, process: Process
+    ) -> None:
+        self.process = process
+        super().__init__(config_of(number), platform=platform, cluster=session.connection)
 
 
 class Machine:
@@ -174,9 +198,8 @@ class Machine:
 
     def _start_as(self, process: Process) -> None:
         session = self.session = self._cluster.connect(self.number)
-        broker = SimulatedBroker(self.number, self._network, self.disk, self._clock, session, process)
-        boot = f"boot {self._boot}"
-        broker.logs._boot_id = lambda: boot
+        platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}")
+        broker = SimulatedBroker(self.number, platform, session, process)
         broker.logs.closing_threads = 1  # the order in which threads come is not ours
         self.broker = broker
         self._starting = asyncio.ensure_future(self._start(broker))
@@ -207,6 +230,15 @@ class Machine:
         assert self.broker is not None
         self.broker.process.run(self.broker.moves.move, partition, folder)
 
+    def slow_down(self, folder: str, failing_append: int) -> None:
+        """One of its disks is slow for a while, and has no room for one of the next appends (0: room for all)."""
+        assert self.broker is not None
+        for log_dir in self.broker.logs.dirs:
+            if log_dir.folder == folder:
+                self.broker.process.run(log_dir.disk.write_in_thread)
+        if failing_append:
+            self.disk.fail_at(failing_append, OSError(errno.ENOSPC, "no room"), "append", suffix=names.LOG)
+
     @property
     def moves_replicas(self) -> bool:
         return self.broker is not None and any(self.broker.logs.moves)
@@ -218,18 +250,18 @@ class Machine:
         self._network.disconnect(self.number)
         if session is not None:
             session.vanish()
-        # Whatever the dead still does goes to a disk that nobody reads any more.
+        # What the dead process still does goes to a disk that is not read any more.
         self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
         if power:
             self._boot += 1
             self.lost_power = True
-        if self._starting is not None:
-            self._starting.cancel()
         if broker is not None:
             self.is_stopped = False
             self._loop.continue_process(broker.process)
-            if hasattr(broker, "coordinators"):
-                await broker.abort()
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()  # it aborts by itself
+        elif broker is not None:
+            await broker.abort()
 
     async def stop(self) -> None:
         """An orderly stop, as SIGTERM asks for."""

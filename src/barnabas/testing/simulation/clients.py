@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.names import CONSUMER_OFFSETS
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -63,7 +63,7 @@ class Client:
         self._image = image
         self._chance = chance
 
-    def _somebody(self) -> int:
+    def _any_broker(self) -> int:
         """The leader, as a broker that may be behind knows it; or just any broker, as from an old cache."""
         servers = self._network.servers
         known = self._chance.choice(list(servers.values())).image if servers else self._image()
@@ -74,7 +74,7 @@ class Client:
 
 
 class Acknowledging(Protocol):
-    """Whoever remembers how far a partition was acknowledged."""
+    """A client that remembers how far a partition was acknowledged."""
 
     index: int
     last_acknowledged: int
@@ -118,7 +118,7 @@ class Writer(Client):
             await asyncio.sleep(self._chance.choice((0.02, 0.1, 0.2)))
 
     async def _send(self, request: ProduceRequest, value: int) -> bool:
-        target = self._somebody()
+        target = self._any_broker()
         try:
             response = await self._network.send(CLIENT, target, request)
         except KafkaError:
@@ -202,16 +202,16 @@ class Reader(Client):
 
     async def run(self) -> None:
         while True:
-            await self.read_once(self._somebody())
+            await self.read_once(self._any_broker())
             await asyncio.sleep(0.1)
 
-    def _somebody(self) -> int:
+    def _any_broker(self) -> int:
         """As real consumers do, it believes the newest leader epoch that it has heard of (KIP-320)."""
         for server in self._network.servers.values():
             state = server.image.partition(TOPIC, self.index)
             if state is not None:
                 self.epoch = max(self.epoch, state.leader_epoch)
-        return super()._somebody()
+        return super()._any_broker()
 
     async def read_once(self, leader: int) -> bool:
         """Whether the leader had anything to say."""

@@ -1,127 +1,127 @@
-"""The end of a story: everything is mended, then what brokers hold is compared with what clients were told."""
+"""The end of a scenario: all faults are healed, then what brokers hold is compared with what clients were answered."""
 
 from __future__ import annotations
 
 from barnabas.log.log import Log
-from barnabas.testing.simulation.cast import PARTITIONS, Cast
 from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violation, Writer
-from barnabas.testing.simulation.happenings import Happenings
+from barnabas.testing.simulation.faults import Faults
 from barnabas.testing.simulation.invariants import contents, memory
 from barnabas.testing.simulation.operator import SCRATCH
-from barnabas.testing.simulation.stage import Stage
 from barnabas.testing.simulation.trader import MARK, CommittedReader
 from barnabas.testing.simulation.watch import Watch
+from barnabas.testing.simulation.workload import PARTITIONS, Workload
+from barnabas.testing.simulation.world import World
 
 
 class Mending:
-    def __init__(self, stage: Stage, cast: Cast, watch: Watch) -> None:
-        self._stage = stage
-        self._cast = cast
+    def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
+        self._world = world
+        self._workload = workload
         self._watch = watch
 
-    async def run(self, happenings: Happenings) -> None:
-        stage, until = self._stage, self._watch.until
-        stage.note("everything is mended")
-        stage.network.mend()
-        for machine in stage.machines:
+    async def run(self, faults: Faults) -> None:
+        world, until = self._world, self._watch.until
+        world.note("everything is mended")
+        world.network.mend()
+        for machine in world.machines:
             machine.resume()
-        await happenings.heal_sessions()
-        for machine in stage.machines:
+        await faults.heal_sessions()
+        for machine in world.machines:
             if not machine.is_up:
                 machine.start()
-        await until(lambda: all(machine.serves for machine in stage.machines), "all brokers serve")
+        await until(lambda: all(machine.serves for machine in world.machines), "all brokers serve")
         await until(self._all_in_sync, "all replicas are in sync")
         await until(
-            lambda: stage.image().topics[SCRATCH].partitions[0].leader >= 0, "every partition has a leader"
+            lambda: world.image().topics[SCRATCH].partitions[0].leader >= 0, "every partition has a leader"
         )
-        self._cast.ask_to_finish()
-        await until(self._cast.has_finished, "all is written")
+        self._workload.ask_to_finish()
+        await until(self._workload.has_finished, "all is written")
         await until(self._all_ends_equal, "all replicas have the same end")
         await until(
-            lambda: not any(machine.moves_replicas for machine in stage.machines), "all replicas have moved"
+            lambda: not any(machine.moves_replicas for machine in world.machines), "all replicas have moved"
         )
 
     def _all_in_sync(self) -> bool:
         return all(
             set(state.isr) == set(state.replicas) and state.leader >= 0 and not state.being_reassigned
-            for state in self._stage.image().topics[TOPIC].partitions
+            for state in self._world.image().topics[TOPIC].partitions
         )
 
     def _all_ends_equal(self) -> bool:
         return all(
             len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
             and logs[0].last_stable_offset == logs[0].log_end_offset
-            for logs in (logs_of(self._stage, index) for index in range(PARTITIONS))
+            for logs in (logs_of(self._world, index) for index in range(PARTITIONS))
         )
 
 
 class Comparison:
-    def __init__(self, stage: Stage, cast: Cast, watch: Watch) -> None:
-        self._stage = stage
-        self._cast = cast
+    def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
+        self._world = world
+        self._workload = workload
         self._watch = watch
 
     async def run(self) -> None:
         """Violation when anything differs that must be alike."""
-        cast = self._cast
+        workload = self._workload
         self._watch.look_at_everything()
-        for writer, reader in zip(cast.writers, cast.readers, strict=True):
+        for writer, reader in zip(workload.writers, workload.readers, strict=True):
             self._compare_replicas(writer.index)
             await self._read_again(reader)
             _compare_values(writer, reader)
-        if cast.has_transactions:
+        if workload.has_transactions:
             await self._compare_transactions()
         else:
-            for committer in cast.committers:
+            for committer in workload.committers:
                 await self._compare_commits(committer)
         await self._compare_images()
 
     def _compare_replicas(self, index: int) -> None:
-        logs = logs_of(self._stage, index)
+        logs = logs_of(self._world, index)
         if any(contents(log) != contents(logs[0]) for log in logs):
             raise Violation(f"the replicas of partition {index} differ in the end")
         if any(memory(log) != memory(logs[0]) for log in logs):
             raise Violation(f"the replicas of partition {index} remember different things")
 
     async def _compare_images(self) -> None:
-        image = self._stage.image
-        brokers = [machine.broker for machine in self._stage.machines if machine.broker is not None]
+        image = self._world.image
+        brokers = [machine.broker for machine in self._world.machines if machine.broker is not None]
         await self._watch.until(
             lambda: all(broker.image.offset == image().offset for broker in brokers), "all know all"
         )
-        for machine in self._stage.machines:
+        for machine in self._world.machines:
             if machine.broker is not None and machine.broker.image != image():
                 raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
 
     async def _read_again(self, reader: Reader) -> None:
-        """From the beginning to the end, from whoever leads: leadership may still go back to where it belongs."""
-        end = logs_of(self._stage, reader.index)[0].log_end_offset
+        """From the beginning to the end, from the leader: leadership may still go back to where it belongs."""
+        end = logs_of(self._world, reader.index)[0].log_end_offset
         deadline = self._watch.mending_ends()
         reader.position = 0
         while reader.position < end:
-            state = self._stage.image().topics[TOPIC].partitions[reader.index]
+            state = self._world.image().topics[TOPIC].partitions[reader.index]
             reader.epoch = state.leader_epoch
             if not await reader.read_once(state.leader):
                 await self._watch.wait(0.05)
-            if self._stage.loop.time() > deadline:
+            if self._world.loop.time() > deadline:
                 raise Violation(f"partition {reader.index} cannot be read from {reader.position} to {end}")
 
     async def _compare_transactions(self) -> None:
-        stage, readers = self._stage, self._cast.committed_readers
+        world, readers = self._world, self._workload.committed_readers
         for index, reader in enumerate(readers):
-            again = CommittedReader(stage.network, index, stage.image, stage.chance)
+            again = CommittedReader(world.network, index, world.image, world.chance)
             await self._read_again(reader)
             await self._read_again(again)
             if taken_back := reader.seen.keys() - again.seen.keys():
                 raise Violation(
                     f"offsets {sorted(taken_back)} of partition {index} were seen as committed, and are not"
                 )
-        self._cast.trader.compare([reader.seen for reader in readers])
+        self._workload.trader.compare([reader.seen for reader in readers])
 
     async def _compare_commits(self, committer: Committer) -> None:
         end = self._watch.mending_ends()
         while (found := await committer.committed()) is None:
-            if self._stage.loop.time() > end:
+            if self._world.loop.time() > end:
                 raise Violation("the coordinator does not answer")
             await self._watch.wait(0.1)
         if found < committer.acknowledged:
@@ -130,10 +130,10 @@ class Comparison:
             )
 
 
-def logs_of(stage: Stage, index: int) -> list[Log]:
+def logs_of(world: World, index: int) -> list[Log]:
     """The log of every replica of a partition, as far as its broker runs and has it."""
-    replicas = stage.image().topics[TOPIC].partitions[index].replicas
-    brokers = [machine.broker for machine in stage.machines if machine.number in replicas]
+    replicas = world.image().topics[TOPIC].partitions[index].replicas
+    brokers = [machine.broker for machine in world.machines if machine.number in replicas]
     found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
     return [partition.log for partition in found if partition is not None]
 

@@ -21,8 +21,8 @@ whatever matters, one after the other. Two equal looks have the same outcome."""
 
 
 class Invariants:
-    """Looked at after every step, so a look must cost next to nothing when nothing has changed. Whoever does not trust
-    this lets it be `thorough`."""
+    """Looked at after every step, so a look must cost next to nothing when nothing has changed. `thorough`
+    looks at everything each time."""
 
     def __init__(
         self, machines: list[Machine], writers: Sequence[Acknowledging], *, thorough: bool = False
@@ -77,7 +77,7 @@ class Invariants:
                     )
 
     def _acknowledged_is_held(self, writer: Acknowledging, state: PartitionState, replicas: Replicas) -> None:
-        """Whoever may be elected, now or once those in sync are gone, has every record that was acknowledged."""
+        """A replica that may be elected, now or once those in sync are gone, has every acknowledged record."""
         last = writer.last_acknowledged
         electable = (*state.isr, *state.elr)
         for number, partition in replicas:

@@ -1,10 +1,10 @@
 """An event loop with virtual time: it never waits, it moves its clock to the next thing that is due.
 
 Several processes live on it, and each of them can be stopped for a while, as SIGSTOP does. What a process does is known
-by the context it runs in: tasks and callbacks inherit it from whoever creates them. While a process is stopped, what it
+by the context it runs in: tasks and callbacks inherit it from their creator. While a process is stopped, what it
 would do is put aside; then all of that happens, in its order, and late.
 
-A story is some three thousand callbacks, so what asyncio's own loop does around each of them is left out here: debug
+A scenario is some three thousand callbacks, so what asyncio's own loop does around each of them is left out here: debug
 mode, the selector, other threads.
 """
 
@@ -24,7 +24,7 @@ _PROCESS: ContextVar[object | None] = ContextVar("the process that runs", defaul
 
 
 class NothingLeftToDo(Exception):  # noqa: N818 - not an error of the program under test
-    """Everybody waits for somebody: a deadlock."""
+    """Every task waits for another: a deadlock."""
 
 
 class Process:
@@ -39,7 +39,7 @@ class Process:
 
 
 class VirtualHandle:
-    """Something that is to be done, in the context of whoever asked for it."""
+    """Something that is to be done, in the context in which it was asked for."""
 
     __slots__ = ("arguments", "callback", "context", "due")
 
@@ -63,7 +63,7 @@ class VirtualHandle:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Callbacks run in the order in which they were asked for or are due, which makes a story repeatable."""
+    """Callbacks run in the order in which they were asked for or are due, which makes a scenario repeatable."""
 
     get_debug = staticmethod(bool)  # False, which every new future asks for, without a line of Python
 
@@ -120,8 +120,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # -- doing it -----------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Everything until somebody calls `stop`; asyncio's own loop calls this for every turn. An exception that
-        nobody else has caught ends the story."""
+        """Everything until `stop` is called; asyncio's own loop calls this for every turn. An exception that
+        is not caught ends the scenario."""
         self._is_to_stop = False
         due, stopped = self._due, self._stopped
         while not self._is_to_stop:

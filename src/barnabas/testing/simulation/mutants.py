@@ -11,6 +11,7 @@ from barnabas.cluster.image import PartitionState
 from barnabas.cluster.membership import BrokerInfo
 from barnabas.log.log import Log
 from barnabas.protocol.messages.fetch import EpochEndOffset
+from barnabas.replication.followed import Followed
 from barnabas.replication.partition import Partition
 
 
@@ -36,7 +37,7 @@ def divergence_goes_unnoticed() -> Iterator[None]:
     def nothing(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
         return None
 
-    with patch("barnabas.server.handlers.fetch.divergence", nothing):
+    with patch("barnabas.handlers.fetch.reading.divergence", nothing):
         yield
 
 
@@ -77,7 +78,7 @@ def every_stop_counts_as_clean() -> Iterator[None]:
     def clean(*arguments: Any, **named: Any) -> BrokerInfo:
         return BrokerInfo(*arguments, **{**named, "clean": True})
 
-    with patch("barnabas.server.registration.BrokerInfo", clean):
+    with patch("barnabas.broker.lifecycle.BrokerInfo", clean):
         yield
 
 
@@ -85,6 +86,14 @@ def every_stop_counts_as_clean() -> Iterator[None]:
 def open_transactions_can_be_read() -> Iterator[None]:
     """Readers of committed records get everything below the high watermark, decided or not."""
     with patch.object(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield
+
+
+@contextmanager
+def followers_claim_what_waits_for_a_slow_disk() -> Iterator[None]:
+    """A follower fetches on before it has written what it fetched, and the leader counts that. If it dies then, it does
+    not have it, is in sync all the same, and may be elected."""
+    with patch.object(Followed, "is_written", True):
         yield
 
 
@@ -97,5 +106,6 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         too_few_in_sync_are_enough,
         every_stop_counts_as_clean,
         open_transactions_can_be_read,
+        followers_claim_what_waits_for_a_slow_disk,
     )
 }

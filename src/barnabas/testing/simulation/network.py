@@ -12,18 +12,20 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.broker import Broker
+from barnabas.cluster.peers import Answer
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import RESPONSES, ApiKey
 from barnabas.protocol.codec import decode_whole, encoder
 from barnabas.protocol.schema import Message
-from barnabas.server.broker import Broker
-from barnabas.server.local_requests import answer
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import ANONYMOUS
 from barnabas.testing.simulation.loop import VirtualHandle, VirtualLoop
 
 if TYPE_CHECKING:
     from barnabas.testing.simulation.brokers import SimulatedBroker
 
-CLIENT = 0  # the number of whoever is no broker
+CLIENT = 0  # the number of all clients
 REPEATED = frozenset({ApiKey.PRODUCE, ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
 """What must not do harm when it arrives twice; a commit of an offset, for one, is as late as it comes."""
 
@@ -31,6 +33,9 @@ PATIENCE = 1.0  # seconds until a request that was lost is given up
 LONGEST_SERVICE = 5 * PATIENCE  # and one that arrived
 DELAYS = (0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.1)
 """Mostly a millisecond, now and then much longer."""
+
+# All come to the one listener that a simulated cluster has.
+OF_SIMULATED = RequestContext(ANONYMOUS, "SIMULATED", "simulated", client_id="simulated", is_privileged=True)
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +85,7 @@ class Network:
         if server is None:
             served(None)
             return
-        # What a server does with a request's bytes must not be seen by whoever sends it again.
+        # What a server does with a request's bytes must not be seen when it is sent again.
         copy = decode_whole(type(request), version, _bytes(request, version))
         services = self._services.setdefault(target, {})
         service = _Service(server, copy, version, services, served)
@@ -146,16 +151,15 @@ class _Exchange:
 
 
 class _Service:
-    """A request that has arrived, as handlers see it. They are called as the dispatcher calls them: their first stage
+    """A request that has arrived, as handlers see it. They are called as the dispatcher calls them: their first world
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "client_id", "connection",
+        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection", "context",
         "is_large", "patience", "version", "within",
     )  # fmt: skip
 
     is_abandoned = False
-    is_from_broker = True  # all come to the one listener that a simulated cluster has
 
     def __init__(
         self,
@@ -173,10 +177,14 @@ class _Service:
         self._task: asyncio.Task[None] | None = None
         self.api_key = message.api_key
         self.version = version
-        self.client_id = "simulated"
+        self.context = OF_SIMULATED
         self.connection = None
         self.patience = self.within = 0.0
         self.is_large = False
+
+    @property
+    def client_id(self) -> str | None:
+        return self.context.client_id
 
     def begin(self) -> None:
         if self._is_over:
@@ -223,18 +231,25 @@ class _Service:
 
 
 class SimulatedPeers:
-    def __init__(self, network: Network, broker: Broker) -> None:
+    def __init__(self, network: Network, node_id: int, answer: Answer) -> None:
         self._network = network
-        self._broker = broker
+        self._node_id = node_id
+        self._answer = answer
 
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
-        if broker_id == self._broker.node_id:
-            return await answer(self._broker, request)
-        return await self._network.send(self._broker.node_id, broker_id, request, version)
+        if broker_id == self._node_id:
+            return await self._answer(request)
+        return await self._network.send(self._node_id, broker_id, request, version)
+
+    async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
+        return True  # all simulated brokers are of this version
+
+    def close(self) -> None:
+        """What is on its way arrives, or is lost."""
 
 
 def _forget(data: bytearray | None) -> None:
-    """Nobody waits for the answer to a request that came twice."""
+    """The answer to a request that came twice is not awaited."""
 
 
 def _bytes(message: Message, version: int) -> bytearray:

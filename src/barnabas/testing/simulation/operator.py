@@ -1,19 +1,19 @@
-"""An operator who changes settings in the middle of it all."""
+"""An operator who changes settings while faults happen."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
 
+from barnabas.broker.broker import Broker
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.controller.configs import ConfigOperation, Operation, Results, incremental_alter_configs
 from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, UNCLEAN_ELECTION
-from barnabas.server.broker import Broker
-from barnabas.server.config_resources import rules
+from barnabas.handlers.config_resources import rules
 
 SCRATCH = "scratch"
-"""A topic that nobody writes to: there an election may be unclean."""
+"""A topic without records: there an election may be unclean."""
 
 
 class Operator:

@@ -1,31 +1,32 @@
-"""One story from a seed: brokers and links fail and come back while clients write and read; then all is mended."""
+"""One scenario from a seed: brokers and links fail and come back while clients write and read; then all is healed."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import traceback
 
-from barnabas.cluster.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.testing.simulation.cast import PARTITIONS, Cast
+from barnabas.log_lines import line_limit
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.testing.simulation.clients import TOPIC, Violation
-from barnabas.testing.simulation.complaints import Complaints
 from barnabas.testing.simulation.ending import Comparison, Mending
-from barnabas.testing.simulation.happenings import REPLICAS, Happenings
+from barnabas.testing.simulation.faults import REPLICAS, Faults
 from barnabas.testing.simulation.invariants import Invariants
 from barnabas.testing.simulation.loop import NothingLeftToDo
 from barnabas.testing.simulation.operator import SCRATCH
-from barnabas.testing.simulation.stage import Stage
 from barnabas.testing.simulation.watch import Watch
+from barnabas.testing.simulation.workload import PARTITIONS, Workload
+from barnabas.testing.simulation.world import World
 
 ENDING_ROUNDS = 3
-STORY_SECONDS = 3.0
-PACES = (3.0, 5.0, 9.0)
-"""Events a second: in calm stories clients get on, in wild ones failures meet each other."""
+SCENARIO_SECONDS = 3.0
+FAULTS_PER_SECOND = (3.0, 5.0, 9.0)
+"""With few of them clients make progress, with many of them failures coincide."""
 
 
-class StoryFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
+class ScenarioFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
     def __init__(self, seed: int, reason: str, events: list[str]) -> None:
         super().__init__(seed, reason, events)  # as given, so that it travels between processes
         self.seed = seed
@@ -36,38 +37,63 @@ class StoryFailed(Exception):  # noqa: N818 - a finding, not an error of the sim
         return "\n".join((f"seed {self.seed}: {self.reason}", *self.events))
 
 
-class Story:
+class LoggedErrors(logging.Handler):
+    """What brokers log while a scenario runs: nothing is printed, but an exception is a finding. `first` is the first
+    exception that was logged, and its message."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: str | None = None
+        self._logger = logging.getLogger("barnabas")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and self.first is None:
+            formatter = logging.Formatter()
+            self.first = f"{record.getMessage()}\n{formatter.formatException(record.exc_info)}"
+
+    def __enter__(self) -> None:
+        line_limit.forget()  # lines of another scenario do not count
+        self._before = self._logger.propagate
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = self._before
+
+
+class Scenario:
     def __init__(self, seed: int, *, thorough: bool = False) -> None:
         self.seed = seed
-        self.stage = Stage(seed)
-        self.cast = Cast(self.stage)
-        self._happenings = Happenings(self.stage)
-        invariants = Invariants(self.stage.machines, self.cast.writers, thorough=thorough)
-        self._watch = Watch(self.stage, self.cast, invariants)
+        self.world = World(seed)
+        self.workload = Workload(self.world)
+        self._faults = Faults(self.world)
+        invariants = Invariants(self.world.machines, self.workload.writers, thorough=thorough)
+        self._watch = Watch(self.world, self.workload, invariants)
 
     @property
     def events(self) -> list[str]:
-        return self.stage.events
+        return self.world.events
 
     def run(self) -> None:
-        """StoryFailed when something was true that must never be."""
-        complaints = Complaints()
+        """ScenarioFailed when something was true that must never be."""
+        logged = LoggedErrors()
         random.seed(self.seed)
         try:
-            with complaints:
-                asyncio.set_event_loop(self.stage.loop)
-                self.stage.loop.run_until_complete(self._tell())
-                if complaints.first is not None:
-                    raise Violation(complaints.first)
+            with logged:
+                asyncio.set_event_loop(self.world.loop)
+                self.world.loop.run_until_complete(self._play())
+                if logged.first is not None:
+                    raise Violation(logged.first)
         except Exception as error:
-            raise StoryFailed(self.seed, _reason(error), self.events) from error
+            raise ScenarioFailed(self.seed, _reason(error), self.events) from error
         finally:
             self._end()
 
     def _end(self) -> None:
         """Every task takes the step that ends it: those of stopped processes, and those that the end of others begins
         (a controller is elected when the session of the last one ends)."""
-        loop = self.stage.loop
+        loop = self.world.loop
         loop.continue_all()
         for _ in range(ENDING_ROUNDS):
             for task in asyncio.all_tasks(loop):
@@ -77,24 +103,24 @@ class Story:
         asyncio.set_event_loop(None)
         loop.close()
 
-    async def _tell(self) -> None:
-        stage, watch = self.stage, self._watch
+    async def _play(self) -> None:
+        world, watch = self.world, self._watch
         await self._begin()
-        end = stage.loop.time() + STORY_SECONDS
-        pace = stage.chance.choice(PACES)
-        while stage.loop.time() < end:
-            await watch.wait(stage.chance.expovariate(pace))
-            await self._happenings.next()
-        await Mending(stage, self.cast, watch).run(self._happenings)
-        await Comparison(stage, self.cast, watch).run()
+        end = world.loop.time() + SCENARIO_SECONDS
+        rate = world.chance.choice(FAULTS_PER_SECOND)
+        while world.loop.time() < end:
+            await watch.wait(world.chance.expovariate(rate))
+            await self._faults.next()
+        await Mending(world, self.workload, watch).run(self._faults)
+        await Comparison(world, self.workload, watch).run()
 
     async def _begin(self) -> None:
         """Start the brokers, make the topics, let the clients in."""
-        machines = self.stage.machines
+        machines = self.world.machines
         for machine in machines:
             machine.start()
         await self._watch.until(lambda: all(machine.serves for machine in machines), "the brokers start")
-        controller = self.stage.controller()
+        controller = self.world.controller()
         assert controller is not None
         wanted = [
             NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"}),
@@ -104,12 +130,12 @@ class Story:
         await controller.controller.submit(
             lambda image: create_topics(image, wanted, controller.policy, new_id=lambda: next(ids))
         )
-        internal = TRANSACTION_STATE if self.cast.has_transactions else CONSUMER_OFFSETS
+        internal = TRANSACTION_STATE if self.workload.has_transactions else CONSUMER_OFFSETS
         await controller.coordinators.create_topic(internal)
-        self.cast.start()
+        self.workload.start()
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, Violation | NothingLeftToDo):
         return f"{type(error).__name__}: {error}"
-    return "".join(traceback.format_exception(error))  # whoever raised it is what one wants to know
+    return "".join(traceback.format_exception(error))  # where it was raised is what one wants to know

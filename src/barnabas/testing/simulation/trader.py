@@ -1,7 +1,7 @@
 """A transactional producer of the simulated cluster, and a reader who sees only what was committed.
 
 Every transaction writes its number to both partitions, and is committed or aborted. As real producers do (KIP-890), it
-tries again until it knows how a transaction ended; if it is fenced, it begins anew and does not know.
+tries again until it knows how a transaction ended; if it is fenced, it begins again and does not know.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.names import TRANSACTION_STATE
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
@@ -55,16 +55,16 @@ class Trader(Client):
     async def run(self) -> None:
         while not self.is_to_stop:
             if self._identity is None:
-                await self._begin_anew()
+                await self._begin_again()
             else:
                 await self._trade(self._identity, self.begun)
             await asyncio.sleep(self._chance.choice((0.0, 0.02, 0.1)))
         # Whatever is still open would hold up readers of what is committed.
         while self._identity is None:
-            await self._begin_anew()
+            await self._begin_again()
             await asyncio.sleep(0.05)
 
-    async def _begin_anew(self) -> None:
+    async def _begin_again(self) -> None:
         request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000)
         answer = await self._ask(self._coordinator(), request)
         if answer is not None and not answer.error_code:
@@ -92,7 +92,7 @@ class Trader(Client):
             request = ProduceRequest(
                 transactional_id=TRANSACTIONAL_ID, acks=-1, timeout_ms=1500, topic_data=[topic]
             )
-            answer = await self._ask(self._somebody(), request)
+            answer = await self._ask(self._any_broker(), request)
             if answer is not None and self._is_done(answer.responses[0].partition_responses[0].error_code):
                 return self._identity is not None
             await asyncio.sleep(self._chance.choice((0.02, 0.1)))

@@ -1,4 +1,4 @@
-"""Time passes in small steps, and after each of them somebody looks whether all is still as it must be."""
+"""Lets time pass in small steps, and checks the invariants after each of them."""
 
 from __future__ import annotations
 
@@ -6,56 +6,56 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.testing.simulation.cast import Cast
 from barnabas.testing.simulation.clients import TOPIC, Violation
 from barnabas.testing.simulation.invariants import Invariants
-from barnabas.testing.simulation.stage import Stage
+from barnabas.testing.simulation.workload import Workload
+from barnabas.testing.simulation.world import World
 
 CHECK_SECONDS = 0.02
-MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched anew
+MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched again
 
 
 class Watch:
-    def __init__(self, stage: Stage, cast: Cast, invariants: Invariants) -> None:
-        self._stage = stage
-        self._cast = cast
+    def __init__(self, world: World, workload: Workload, invariants: Invariants) -> None:
+        self._world = world
+        self._workload = workload
         self._invariants = invariants
 
     async def wait(self, seconds: float) -> None:
         """Let time pass, and look again and again."""
-        over = self._stage.loop.create_future()
-        self._look_until(self._stage.loop.now + seconds, over)
+        over = self._world.loop.create_future()
+        self._look_until(self._world.loop.now + seconds, over)
         if not over.done():
             await over
 
     def _look_until(self, end: float, over: asyncio.Future[None]) -> None:
-        """Called by the loop itself: what is wrong ends the story, without anybody having to wait for it."""
+        """Called by the loop itself: what is wrong ends the scenario, even if no task waits for it."""
         self._look()
-        left = end - self._stage.loop.now
+        left = end - self._world.loop.now
         if left > 0:
-            self._stage.loop.call_later(min(left, CHECK_SECONDS), self._look_until, end, over)
-        elif not over.done():  # cancelled, when the story has ended meanwhile
+            self._world.loop.call_later(min(left, CHECK_SECONDS), self._look_until, end, over)
+        elif not over.done():  # cancelled, when the scenario has ended meanwhile
             over.set_result(None)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         end = self.mending_ends()
         while not condition():
-            if self._stage.loop.time() > end:
+            if self._world.loop.time() > end:
                 raise Violation(f"this never came true: {what}")
             await self.wait(CHECK_SECONDS)
 
     def mending_ends(self) -> float:
         """When whatever is to come right must have, if nothing more happens."""
-        return self._stage.loop.time() + MENDING_SECONDS
+        return self._world.loop.time() + MENDING_SECONDS
 
     def look_at_everything(self) -> None:
-        self._invariants.check(self._stage.image(), thorough=True)
+        self._invariants.check(self._world.image(), thorough=True)
 
     def _look(self) -> None:
-        self._cast.raise_what_failed()
-        image = self._stage.image()
+        self._workload.raise_what_failed()
+        image = self._world.image()
         self._invariants.check(image)
-        for machine in self._stage.machines:
+        for machine in self._world.machines:
             if machine.lost_power and machine.serves and _is_in_sync(image, machine.number):
                 machine.lost_power = False
 

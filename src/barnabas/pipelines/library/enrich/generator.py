@@ -11,7 +11,7 @@ from barnabas.pipelines.library.records import Generated, as_json
 ORDERS = "enrich.orders"
 CUSTOMERS = "enrich.customers"
 COUNT = 200
-STRANGERS = 5  # customers that no table knows
+UNKNOWN_CUSTOMERS = 5  # customers that no table knows
 CITIES = ("Athens", "Lyon", "Utrecht", "Graz", "Turin", "Bremen")
 CHANGE_SHARE = 0.02
 LEAVING_SHARE = 0.1
@@ -29,7 +29,7 @@ def records(seed: int, start: int, per_second: float) -> Iterator[Generated]:
             yield _change(chance, int(moment))
         facts = {
             "order": order,
-            "customer": f"c{chance.randrange(COUNT + STRANGERS)}",
+            "customer": f"c{chance.randrange(COUNT + UNKNOWN_CUSTOMERS)}",
             "amount": round(chance.uniform(5, 250), 2),
             "time": int(moment),
         }

@@ -1,7 +1,7 @@
 """Log files of a few applications, line by line, from a seed: with stack traces, personal data and broken lines.
 
 Everything happens that the template has to do with: times and levels in several forms, files without a name, lines of
-somebody else in the middle of a trace, bytes that are no text, tombstones, times that cannot be.
+another process in the middle of a trace, bytes that are no text, tombstones, times that cannot be.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def traffic() -> DataFrame:
 
 @dp.append_flow(name="searches", target="activity_searches_topic")
 def searches() -> DataFrame:
-    """Searches per term; whoever reads the topic sorts them, because an order over a stream has no end."""
+    """Searches per term; readers of the topic sort them, because an order over a stream has no end."""
     asked = spark.readStream.table("events").where("kind = 'search'").withColumn("term", F.lower("query"))
     counted = asked.groupBy(F.window("time", "1 hour"), "term").count()
     return keyed(counted.select(F.col("window.start").alias("hour"), "term", "count"), "hour", "term")

@@ -37,7 +37,7 @@ def orders() -> DataFrame:
 
 @dp.temporary_view
 def customers() -> DataFrame:
-    """The last row of each key; a null value has taken a key out. Read anew for each micro-batch, so that changes
+    """The last row of each key; a null value has taken a key out. Read again for each micro-batch, so that changes
     count from the next one on; a table of more than some hundred thousand rows wants a stream-stream join instead.
     A value that is too large for facts of a customer counts as none."""
     raw = (

@@ -1,0 +1,193 @@
+"""What the controller does without being asked while this broker is elected: it follows which brokers are alive.
+
+A broker that has joined is registered, one that is gone is fenced; leadership goes back to preferred replicas
+from time to time. Requests of clients and of other brokers reach the controller through their handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.features import Levels, initial_features
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.membership import BrokerInfo, Brokers, Membership
+from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
+from barnabas.controller.controller import Controller
+from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.elections import balance_leaders, uncleanly_led
+from barnabas.controller.settings import settle_min_isr
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
+
+logger = safe_logger(__name__)
+
+RETRY_SECONDS = 0.5  # after a decision that could not be stored
+MOST_FAILURES = 20  # in a row
+BEGIN_SECONDS = 60.0  # for catching up with the log of a large cluster, and the first entry
+
+
+class ClusterControl:
+    """One task while elected: register and fence, then wait for the next change or the next time to balance."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        membership: Membership,
+        policy: Callable[[], Policy],
+        found_cluster: Callable[[], tuple[str, list[Delta]]],
+        balance_seconds: Callable[[], float | None],
+        supported_features: Levels,
+        *,
+        is_alone: bool,
+    ) -> None:
+        self._controller = controller
+        self._membership = membership
+        self._policy = policy
+        self._found_cluster = found_cluster
+        self._balance_seconds = balance_seconds
+        self._supported_features = supported_features
+        self._is_alone = is_alone
+        self._brokers: Brokers | None = None
+        self._changed = asyncio.Event()
+        self._balanced_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._controller.on_commit.append(self._tell_unclean_elections)
+        self._membership.on_brokers_changed(self._brokers_changed)
+        self._membership.campaign(self._elected, self._resigned)
+
+    def stop(self) -> None:
+        self._resigned()
+
+    def _elected(self, epoch: int) -> None:
+        self._resigned()
+        logger.info("this broker is the controller, epoch %d", epoch)
+        self._task = asyncio.ensure_future(self._control(epoch))
+
+    def _resigned(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        self._controller.resign()
+
+    def _brokers_changed(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._changed.set()
+
+    def _tell_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
+        """Records may be lost by one. It is held only where a setting or a request allows it, or where only a leader
+        that lost records is left, and never in silence."""
+        if self._controller.is_active:
+            for partition, state in uncleanly_led(image, deltas):
+                logger.error(
+                    "%s: broker %d was elected leader although it was not in sync; records may be lost",
+                    partition,
+                    state.leader,
+                )
+
+    # -- while elected ------------------------------------------------------------------------------
+
+    async def _control(self, epoch: int) -> None:
+        """Until it has failed too often: who cannot do the work must not keep others from it."""
+        failures = 0
+        while failures < MOST_FAILURES:
+            try:
+                if not await self._has_begun(epoch):
+                    break
+                while True:
+                    await self._one_round()
+                    failures = 0
+            except KafkaError as error:
+                logger.warning("the controller cannot go on and tries again: %s", error)
+            except Exception:
+                logger.exception("the controller failed and tries again")
+            failures += 1
+            self._controller.resign()
+            await asyncio.sleep(RETRY_SECONDS)
+        logger.error("this broker cannot be the controller: it gives others the chance")
+        self._membership.step_down()
+
+    async def _has_begun(self, epoch: int) -> bool:
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await self._begin(epoch)
+        except TimeoutError:
+            logger.exception("the controller could not begin within %g s", BEGIN_SECONDS)
+            return False
+        return True
+
+    async def _begin(self, epoch: int) -> None:
+        await self._controller.take_over(epoch)
+        if not self._controller.image.cluster_id:
+            await self._controller.submit(self._founding)
+        # Before any broker is registered, so that none leads with a minimum of its own.
+        await self._controller.submit(
+            lambda image: settle_min_isr(image, self._policy(), is_alone=self._is_alone)
+        )
+        self._balanced_at = asyncio.get_running_loop().time()
+        self._changed.set()
+
+    def _founding(self, image: MetadataImage) -> Decided[None]:
+        """One entry: a broker that sees the cluster must see what was adopted, or it takes that for strays."""
+        cluster_id, adopted = self._found_cluster()
+        created, _ = create_cluster(image, cluster_id, initial_features(self._supported_features))
+        return [*created, *adopted], None
+
+    async def _one_round(self) -> None:
+        if not await self._wait_for_change():
+            self._balanced_at = asyncio.get_running_loop().time()
+            await self._controller.submit(lambda image: balance_leaders(image, self._policy()))
+            return
+        self._changed.clear()
+        if self._brokers is not None:
+            await self._follow(self._brokers)
+
+    async def _wait_for_change(self) -> bool:
+        """True when brokers came or went, False when it is time to balance: that time comes however often they do."""
+        seconds = self._balance_seconds()
+        at = None if seconds is None else self._balanced_at + seconds
+        if at is not None and at <= asyncio.get_running_loop().time():
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(at):
+                await self._changed.wait()
+        return self._changed.is_set()
+
+    async def _follow(self, alive: Brokers) -> None:
+        policy = self._policy()
+        for broker_id, known in list(self._controller.image.brokers.items()):
+            if not known.fenced and broker_id not in alive:
+                logger.warning("broker %d is gone: others take over what it led", broker_id)
+                await self._controller.submit(_fencing(broker_id, policy))
+        for info in alive.values():
+            try:
+                await self._controller.submit(_registering(info, policy))
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                logger.error("broker %d is not registered: %s", info.id, error)
+
+
+def _fencing(broker_id: int, policy: Policy) -> Callable[[MetadataImage], Decided[None]]:
+    return lambda image: fence(image, broker_id, policy)
+
+
+def _registering(info: BrokerInfo, policy: Policy) -> Callable[[MetadataImage], Decided[int]]:
+    registration = Registration(
+        info.id, info.host, info.rack, info.endpoints, info.features, info.clean, info.epoch
+    )
+
+    def decide(image: MetadataImage) -> Decided[int]:
+        known = image.brokers.get(info.id)
+        if known is None or known.epoch < info.epoch:
+            return register(image, registration, policy)
+        if known.fenced and known.epoch == info.epoch:
+            # A new controller had heard of this life in the log, and not yet of the broker being alive.
+            return unfence(image, info.id, policy)[0], known.epoch
+        return [], known.epoch
+
+    return decide

@@ -1,0 +1,83 @@
+"""Controlled shutdown: before a broker stops, others are elected for what it leads, so clients meet no errors."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from barnabas.cluster.membership import Membership
+from barnabas.config.broker import BrokerConfig
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.forwarding import ForwardingNeeds, to_controller
+from barnabas.log_lines import safe_logger
+from barnabas.network.socket_server import SocketServer
+from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+logger = safe_logger(__name__)
+
+# A controller may be elected, and ZooKeeper restarted, while we wait. A broker that is cut off waits only a moment.
+CUT_OFF_SECONDS = 2.0
+PATIENCE_SECONDS = 8.0
+RETRY_SECONDS = 0.2
+IN_FLIGHT_SECONDS = 10.0  # how long a stopping broker waits for requests in flight
+LEFT_ALONE_SECONDS = 1.0  # if other leaders could not be elected: what needs other replicas may wait in vain
+TURN_AWAY_SECONDS = 1.0  # how long clients that go on asking are told who leads now
+
+
+class _Host(ForwardingNeeds, Protocol):
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def sockets(self) -> SocketServer: ...
+
+
+async def controlled_shutdown(broker: _Host, membership: Membership) -> float:
+    """Have other brokers elected for what we lead; how long to wait then for requests in flight."""
+    if not broker.config["controlled.shutdown.enable"]:
+        return IN_FLIGHT_SECONDS
+    if not await _hand_over(broker, membership):
+        return LEFT_ALONE_SECONDS
+    await broker.sockets.turn_away(TURN_AWAY_SECONDS)
+    return IN_FLIGHT_SECONDS
+
+
+async def _hand_over(broker: _Host, membership: Membership) -> bool:
+    """Return when we lead nothing that another broker could lead, or, with False, when there is no point in waiting."""
+    for seconds in (CUT_OFF_SECONDS, PATIENCE_SECONDS):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _until_others_lead(broker)
+            return True
+        if not membership.is_connected:
+            break
+    logger.warning("stopping though other leaders could not be elected")
+    return False
+
+
+async def _until_others_lead(broker: _Host) -> None:
+    while not await _ask(broker):  # noqa: ASYNC110 - it asks another broker, which gives no signal
+        await asyncio.sleep(RETRY_SECONDS)
+    await broker.metadata.until(lambda image: image.brokers[broker.node_id].shutting_down)
+
+
+async def _ask(broker: _Host) -> bool:
+    request = BrokerHeartbeatRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker.broker_epoch,
+        current_metadata_offset=broker.image.offset,
+        want_shut_down=True,
+    )
+    try:
+        response: BrokerHeartbeatResponse = await to_controller(broker, request)
+    except KafkaError as error:
+        logger.info("the controller does not answer: %s", error)
+        return False
+    if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        return True
+    # Partitions that no other broker can lead are served until the end; waiting longer would not change that.
+    return not response.error_code

@@ -1,0 +1,181 @@
+"""The coordinators of this broker, kept in step with which partitions of the internal topics it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.difference import changed_topics, deleted_topics
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.controller.internal_topics import internal_topic
+from barnabas.controller.topics import NewTopic
+from barnabas.coordination.channel import Channel
+from barnabas.coordination.runtime import CoordinatorRuntime
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.settings import group_settings
+from barnabas.groups.share.state_lifecycle import ShareStates
+from barnabas.groups.streams.configured import InternalTopic
+from barnabas.groups.streams.topic_creation import StreamsTopics
+from barnabas.groups.topics import Topics
+from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
+from barnabas.handlers.needs import IsMember
+from barnabas.log_lines import safe_logger
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from barnabas.queues import coordinator as shares
+from barnabas.queues import partition_manager as share_partitions
+from barnabas.queues.coordinator import ShareCoordinator
+from barnabas.queues.dead_letter_writer import DeadLetterWriter
+from barnabas.queues.partition_manager import SharePartitionManager
+from barnabas.queues.persister import SharePersister
+from barnabas.replication.partition import Partition
+from barnabas.security.context import RequestContext
+from barnabas.transactions import coordinator as transactions
+from barnabas.transactions.admission import AddPartitionsToTxnManager
+from barnabas.transactions.coordinator import TransactionCoordinator
+from barnabas.transactions.markers import MarkerWriter
+
+logger = safe_logger(__name__)
+
+
+class _Led(NamedTuple):
+    partition: Partition
+    leader_epoch: int
+    undone_appends: int
+    """A shard is loaded again when records that it has replayed could not be written."""
+
+
+class Host(
+    ForwardingNeeds,
+    IsMember,
+    transactions.Host,
+    shares.Host,
+    share_partitions.Host,
+    Protocol,
+):
+    """What the coordinators need of the broker."""
+
+
+class Coordinators:
+    def __init__(self, broker: Host) -> None:
+        self._broker = broker
+        self.groups: GroupCoordinator = GroupCoordinator(
+            group_settings(broker.config),
+            broker,
+            lambda: self._partition_count(CONSUMER_OFFSETS),
+            Topics(lambda: broker.image),
+            GroupConfigs(
+                lambda group_id: broker.image.configs.get(Resource(ResourceType.GROUP, group_id), {}),
+                lambda name: broker.config[name],
+            ),
+        )
+        self.channel = Channel(broker)
+        self.markers = MarkerWriter(broker, self.groups.complete_transaction)
+        self.transactions: TransactionCoordinator = TransactionCoordinator(broker, self.channel, self.markers)
+        self.admission = AddPartitionsToTxnManager(broker, self.channel, self.transactions)
+        self.streams_topics = StreamsTopics(broker.clock, self._create_streams_topics)
+        self.shares = ShareCoordinator(broker)
+        self.share_persister = SharePersister(
+            self.channel, self.shares, lambda: self.create_topic(SHARE_GROUP_STATE)
+        )
+        dead_letters = DeadLetterWriter(
+            broker, self.channel, self.groups.configs, self._create_dead_letter_topic
+        )
+        self.share_partitions: SharePartitionManager = SharePartitionManager(
+            broker, self.share_persister, self.groups.configs, dead_letters
+        )
+        self.share_states = ShareStates(self.groups, self.share_persister)
+        self._by_topic: dict[str, CoordinatorRuntime[Any]] = {
+            CONSUMER_OFFSETS: self.groups.runtime,
+            TRANSACTION_STATE: self.transactions.runtime,
+            SHARE_GROUP_STATE: self.shares.runtime,
+        }
+        self._led: dict[tuple[str, int], _Led] = {}
+        self.is_behind = False  # something did not move as the partitions did: `follow` once more
+
+    def start(self) -> None:
+        self.follow()
+        self.groups.start()
+        self.transactions.start()
+        self.shares.start()
+
+    def stop(self) -> None:
+        self.streams_topics.stop()
+        self.share_partitions.stop()
+        self.shares.stop()
+        self.transactions.stop()
+        self.groups.stop()
+        self.channel.stop()
+
+    def applied(self, before: MetadataImage, deltas: Sequence[Delta]) -> None:
+        """The metadata have changed, and the partitions with them."""
+        self.follow()
+        changed = changed_topics(before, deltas)
+        deleted = deleted_topics(before, deltas)
+        if changed or deleted:
+            self.groups.topics_changed(changed, deleted)
+        if deleted:
+            self.shares.topics_deleted({before.topics[name].topic_id for name in deleted})
+
+    def follow(self) -> None:
+        """Take over the shards of partitions that we lead now, and let go of the others."""
+        led = {
+            (topic, index): _Led(partition, partition.leader_epoch, partition.undone_appends)
+            for topic in self._by_topic
+            for index, partition in self._broker.replicas.by_name.get(topic, {}).items()
+            if partition.is_leader and not self._broker.is_fenced
+        }
+        self.is_behind = False
+        for place in self._led.keys() - led.keys():
+            self._move(place, None)
+        for place, now in led.items():
+            if self._led.get(place) != now:
+                self._move(place, now)
+
+    def _move(self, place: tuple[str, int], now: _Led | None) -> None:
+        """What we lead is known only when its shard has moved: one that fails half way moves again (KAFKA-9307), and
+        holds up no others."""
+        topic, index = place
+        try:
+            if now is None:
+                self._by_topic[topic].resigned(index)
+                del self._led[place]
+            else:
+                self._by_topic[topic].elected(now.partition)
+                self._led[place] = now
+        except Exception:
+            logger.exception("the coordinator of %s-%d cannot move; it is tried again", topic, index)
+            self.is_behind = True
+
+    def _partition_count(self, topic: str) -> int:
+        state = self._broker.image.topics.get(topic)
+        return len(state.partitions) if state is not None else 0
+
+    async def create_topic(self, name: str) -> None:
+        """Create an internal topic when it is needed for the first time; KafkaError if that fails."""
+        broker = self._broker
+        wanted = internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone)
+        assert wanted is not None, name
+        await self._create(wanted)
+
+    async def _create_dead_letter_topic(self, name: str, configs: Mapping[str, str]) -> None:
+        await self._create(NewTopic(name, configs=configs))
+
+    async def _create(self, wanted: NewTopic) -> None:
+        failure = (await create_topics(self._broker, [wanted]))[wanted.name]
+        if failure is not None and failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise failure
+
+    async def _create_streams_topics(
+        self, wanted: Sequence[InternalTopic], context: RequestContext
+    ) -> dict[str, KafkaError | None]:
+        return await create_topics(
+            self._broker,
+            [
+                NewTopic(topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.configs))
+                for topic in wanted
+            ],
+            context,
+        )

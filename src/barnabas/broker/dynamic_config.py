@@ -1,0 +1,41 @@
+"""The configuration in force: a broker's properties, and above them what is set in the cluster's metadata (KIP-226)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.config.broker import BrokerConfig
+from barnabas.log_lines import safe_logger
+
+logger = safe_logger(__name__)
+
+
+class DynamicConfig:
+    def __init__(self, static: BrokerConfig) -> None:
+        self.static = static
+        self.current = static
+        self.without_defaults = static
+        """Without what is set for all brokers: the controller looks for that in the image it decides on."""
+        self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+
+    def update(self, image: MetadataImage) -> bool:
+        """Take over the settings in an image. True if they have changed; those of topics are not looked at."""
+        dynamic = (
+            image.configs.get(Resource(ResourceType.BROKER, str(self.static.node_id)), {}),
+            image.configs.get(Resource(ResourceType.BROKER, ""), {}),
+        )
+        if dynamic == self._dynamic:
+            return False
+        self._dynamic = dynamic
+        self.current = self.static.with_dynamic(*dynamic)
+        self.without_defaults = self.static.with_dynamic(dynamic[0], {})
+        return True
+
+    def warn_of_overruled(self) -> None:
+        for name, (ours, the_clusters) in self.current.overruled.items():
+            logger.warning(
+                "%s=%s of this broker's properties has no effect: the cluster has %s. To change that for all brokers: "
+                "barnabas configs set broker default %s=%s",
+                *(name, ours, the_clusters, name, ours),
+            )

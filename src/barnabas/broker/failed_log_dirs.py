@@ -1,0 +1,119 @@
+"""Log dirs that fail: what lies in them is served no more, and the controller hears which replicas that were."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.replication import LOST_DIR
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log.log import Log
+from barnabas.log_lines import safe_logger
+from barnabas.protocol.messages.replication import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
+from barnabas.replication.manager import ReplicaManager
+from barnabas.types import Uuid
+
+logger = safe_logger(__name__)
+
+RETRY_SECONDS = 0.5
+
+
+class _Broker(Protocol):
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def broker_epoch(self) -> int: ...
+    @property
+    def is_alone(self) -> bool: ...
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class FailedLogDirs:
+    """`ask_controller` sends it a request; `on_replicas_lost` is called when partitions have gone offline."""
+
+    def __init__(
+        self,
+        broker: _Broker,
+        ask_controller: Callable[[Any], Awaitable[Any]],
+        on_replicas_lost: Callable[[], None],
+    ) -> None:
+        self._broker = broker
+        self._ask_controller = ask_controller
+        self._on_replicas_lost = on_replicas_lost
+        self._left: set[str] = set()
+        self._reporting: asyncio.Task[None] | None = None
+        self.on_all_failed: Callable[[], None] = lambda: None
+        """Called when no log dir is left. Kafka ends its process then, so that others take over."""
+
+    def flush_failed(self, log: Log, error: Exception) -> None:
+        """A flush is never repeated: the log dir goes offline."""
+        self._broker.logs.take_offline(log, error if isinstance(error, OSError) else OSError(str(error)))
+        self.leave()
+
+    def leave(self) -> None:
+        """Serve nothing any more that lies in a log dir which failed; the other dirs go on."""
+        broker = self._broker
+        failed = broker.logs.offline_dirs
+        for folder in failed.keys() - self._left:
+            self._left.add(folder)
+            broker.replicas.take_offline(partial(_lies_in, folder), failed[folder])
+            self._on_replicas_lost()
+            self.report()
+            if len(failed) == len(broker.logs.dirs):
+                logger.critical("no log dir is left: this broker cannot go on")
+                self.on_all_failed()
+
+    def report(self) -> None:
+        """Tell the controller which replicas are offline, until it knows."""
+        if self._broker.replicas.offline and self._reporting is None and not self._broker.is_alone:
+            self._reporting = asyncio.ensure_future(self._report())
+
+    def stop(self) -> None:
+        if self._reporting is not None:
+            self._reporting.cancel()
+
+    async def _report(self) -> None:
+        known: set[tuple[str, int]] = set()
+        while offline := set(self._broker.replicas.offline) - known:
+            try:
+                response = await self._ask_controller(self._request())
+                if response.error_code:
+                    raise KafkaError(ErrorCode(response.error_code))
+                known |= offline
+            except KafkaError as error:
+                logger.info("the controller does not know yet what a failed disk took: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+        self._reporting = None
+
+    def _request(self) -> AssignReplicasToDirsRequest:
+        broker = self._broker
+        topics: dict[Uuid, AssignReplicasToDirsRequestTopicData] = {}
+        for name, index in broker.replicas.offline:
+            if (topic := broker.image.topics.get(name)) is not None:
+                place = topics.setdefault(
+                    topic.topic_id, AssignReplicasToDirsRequestTopicData(topic.topic_id, partitions=[])
+                )
+                place.partitions.append(AssignReplicasToDirsRequestPartitionData(index))
+        lost = AssignReplicasToDirsRequestDirectoryData(LOST_DIR, list(topics.values()))
+        return AssignReplicasToDirsRequest(
+            broker_id=broker.node_id, broker_epoch=broker.broker_epoch, directories=[lost]
+        )
+
+
+def _lies_in(folder: str, log: Log) -> bool:
+    return log.folder.startswith(folder + os.sep)

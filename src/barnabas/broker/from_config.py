@@ -1,0 +1,122 @@
+"""What a broker makes of its configuration."""
+
+from __future__ import annotations
+
+from barnabas.broker.security.tls import secured
+from barnabas.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.validation import check_topic_configs
+from barnabas.controller.decision import Policy
+from barnabas.handlers.table import HANDLERS
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.listener import Listener
+from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests.heavy_requests import budget_from
+from barnabas.network.requests.stages import Security
+from barnabas.network.tls_listeners import TlsListeners
+from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.replication.fetcher import FetchSettings
+from barnabas.security.audit import AuditLog
+from barnabas.security.authorizer import ALLOW_ALL, Authorizer
+from barnabas.security.quotas.client_quotas import QuotaLimits
+from barnabas.security.quotas.rates import Windows
+from barnabas.security.standard_authorizer import Policy as AuthorizationPolicy
+from barnabas.security.standard_authorizer import StandardAuthorizer
+from barnabas.telemetry.manager import ClientTelemetry, TelemetryLimits
+
+
+def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -> list[Listener]:
+    """A node alone has no peers, and serves no requests of brokers."""
+    for_brokers = frozenset() if is_alone else config.listeners_for_brokers
+    advertised = {spec.name: (spec.host, spec.port) for spec in config.advertised_listeners}
+    return [
+        Listener(
+            spec.name,
+            spec.host,
+            spec.port,
+            advertised=advertised.get(spec.name),
+            security_protocol=spec.security_protocol,
+            backlog=config["socket.listen.backlog.size"],
+            receive_buffer=config["socket.receive.buffer.bytes"],
+            send_buffer=config["socket.send.buffer.bytes"],
+            serves_brokers=spec.name in for_brokers,
+            **secured(tls, spec.name),
+        )
+        for spec in config.listeners
+    ]
+
+
+def policy_from(config: BrokerConfig, own: BrokerConfig) -> Policy:
+    """`own` is without what was set for all brokers: decisions look for that in the image they are taken on."""
+    return Policy(
+        num_partitions=config["num.partitions"],
+        default_replication_factor=config["default.replication.factor"],
+        min_insync_replicas=own["min.insync.replicas"],
+        unclean_leader_election=own["unclean.leader.election.enable"],
+        check_topic_configs=check_topic_configs,
+    )
+
+
+def replica_fetches_from(config: BrokerConfig) -> FetchSettings:
+    return FetchSettings(
+        config["replica.fetch.wait.max.ms"],
+        config["replica.fetch.min.bytes"],
+        config["replica.fetch.response.max.bytes"],
+        config["replica.fetch.max.bytes"],
+        config["replica.fetch.backoff.ms"] / 1000,
+    )
+
+
+def authorizer_from(config: BrokerConfig, brokers: frozenset[str]) -> StandardAuthorizer | None:
+    """None where everybody may do everything. `brokers`: the principals of the cluster's brokers."""
+    if not config["authorizer.class.name"]:
+        return None
+    named = (name.strip() for name in config["super.users"].split(";"))
+    is_open = config["allow.everyone.if.no.acl.found"]
+    return StandardAuthorizer(AuthorizationPolicy(frozenset(filter(None, named)), is_open, brokers))
+
+
+def dispatcher_from(
+    config: BrokerConfig,
+    broker: object,
+    metrics: Registry,
+    authorizer: Authorizer | None,
+    audit: AuditLog | None,
+) -> Dispatcher:
+    """`broker` is what handlers get: it has what the protocols of all of them ask for."""
+    return Dispatcher(
+        broker,
+        HANDLERS,
+        RequestMetrics(metrics),
+        slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
+        budget=budget_from(config),
+        security=Security(authorizer or ALLOW_ALL, audit=audit),
+    )
+
+
+def fetch_sessions_from(config: BrokerConfig, clock: Clock) -> FetchSessions:
+    return FetchSessions(
+        config["max.incremental.fetch.session.cache.slots"],
+        clock,
+        config["barnabas.fetch.session.max.partitions"],
+    )
+
+
+def quota_limits_from(config: BrokerConfig) -> QuotaLimits:
+    return QuotaLimits(
+        Windows(config["quota.window.num"], config["quota.window.size.seconds"]),
+        Windows(config["controller.quota.window.num"], config["controller.quota.window.size.seconds"]),
+        config["barnabas.quotas.max.clients"],
+        config["barnabas.quotas.max.series"],
+    )
+
+
+def telemetry_from(config: BrokerConfig, clock: Clock) -> ClientTelemetry:
+    limits = TelemetryLimits(
+        config["telemetry.max.bytes"],
+        config["barnabas.telemetry.max.decompressed.bytes"],
+        config["barnabas.telemetry.max.clients"],
+        config["barnabas.telemetry.max.series"],
+    )
+    return ClientTelemetry(clock, limits)

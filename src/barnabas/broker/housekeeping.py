@@ -1,0 +1,99 @@
+"""Work that would hold the loop up, done in turns: a few milliseconds, then others, then the next few.
+
+The work is a generator of steps, none of which takes long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.failed_log_dirs import FailedLogDirs
+from barnabas.broker.security.delegation_tokens import DelegationTokens
+from barnabas.clock import Clock, Turn, TurnLimit
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log_lines import line_limit
+from barnabas.replication.flusher import Flusher
+from barnabas.replication.inspections import Inspections
+from barnabas.replication.manager import ReplicaManager
+
+
+class Rounds:
+    """One round of steps after the other, each begun `interval` seconds after the one before was over."""
+
+    def __init__(
+        self,
+        steps: Callable[[], Iterator[None]],
+        interval: float,
+        monotonic: Callable[[], float],
+        limit: TurnLimit,
+    ) -> None:
+        self._steps = steps
+        self._interval = interval
+        self._current = Turn(limit, monotonic)
+        self._round: Iterator[None] = iter(())
+        self._next: asyncio.Handle | None = None
+
+    def start(self) -> None:
+        self._round = self._steps()
+        self._turn()
+
+    def stop(self) -> None:
+        """Not even the rest of the round."""
+        self._round = iter(())
+        if self._next is not None:
+            self._next.cancel()
+
+    def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next = loop.call_later(self._interval, self.start)  # also when a step fails
+        if not self._is_over():
+            self._next.cancel()
+            self._next = loop.call_soon(self._turn)
+
+    def _is_over(self) -> bool:
+        """Take steps for one turn; True when there are no more."""
+        turn = self._current
+        turn.begin()
+        while next(self._round, self) is not self:
+            if turn.is_over():
+                return False
+        return True
+
+
+class _Host(Protocol):
+    """The parts of a broker that have something to do by the clock."""
+
+    clock: Clock
+    config: BrokerConfig
+    image: MetadataImage
+    is_alone: bool
+    logs: LogManager
+    flusher: Flusher
+    failed_dirs: FailedLogDirs
+    inspections: Inspections
+    replicas: ReplicaManager
+    coordinators: Coordinators
+    delegation_tokens: DelegationTokens
+
+
+def keep_house(broker: _Host) -> Iterator[None]:
+    """One round of what a broker does by the clock, in short steps."""
+    for wanted in broker.logs.housekeeping_steps(broker.clock.now_ms()):
+        yield
+        for log in wanted:
+            broker.flusher.flush(log)
+            yield
+    line_limit.tell()
+    broker.failed_dirs.leave()
+    broker.delegation_tokens.check()
+    broker.inspections.load_if_wanted()
+    is_settled = yield from broker.replicas.try_again(lambda: broker.image)
+    if is_settled or broker.coordinators.is_behind:
+        broker.coordinators.follow()
+    if not broker.is_alone:
+        yield from broker.replicas.review_isr(broker.config["replica.lag.time.max.ms"] / 1000)

@@ -1,0 +1,60 @@
+"""Requests that a broker sends to itself: handled like a client's, without a socket and without encoding."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.protocol.schema import Message
+from barnabas.security.context import OURSELVES
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Dispatcher, Handler
+
+
+class LocalRequest:
+    """What handlers need of a `Request`."""
+
+    __slots__ = ("_answer", "api_key", "connection", "context", "is_large", "patience", "version", "within")
+
+    is_abandoned = False
+
+    def __init__(self, handler: Handler) -> None:
+        self.api_key = handler.request_class.api_key
+        self.version = handler.max_version
+        self.context = OURSELVES
+        self.connection = None
+        self.patience = self.within = 0.0
+        self.is_large = False
+        self._answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    @property
+    def client_id(self) -> str | None:
+        return self.context.client_id
+
+    def respond(self, response: Message) -> None:
+        if not self._answer.done():
+            self._answer.set_result(response)
+
+    async def answer(self) -> Message:
+        return await self._answer
+
+
+class _Serving(Protocol):
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+
+async def answer(broker: _Serving, message: Message) -> Message:
+    """Have the handler of a message serve it, in its newest version."""
+    handler = broker.dispatcher.handlers[message.api_key]
+    request: Any = LocalRequest(handler)
+    response = handler.function(broker, request, message)
+    if isinstance(response, Message):
+        return response
+    if response is not None:
+        result = await response
+        if result is not None:
+            return result
+    answered: Message = await request.answer()
+    return answered

@@ -1,0 +1,54 @@
+"""Running a broker as a process: start, say so, wait for a signal, stop in an orderly way."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+from barnabas.broker import garbage_collector as collector
+from barnabas.broker.broker import Broker
+from barnabas.config.broker import BrokerConfig
+from barnabas.descriptors import raise_limit, room_for_connections
+from barnabas.log_lines import safe_logger
+
+logger = safe_logger(__name__)
+
+FEW_CONNECTIONS = 1000  # below this, the default of max.connections is worth a warning too
+
+
+def run(config: BrokerConfig, announce: Callable[[Broker], Awaitable[None]]) -> None:
+    """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
+    raise_limit()
+    _warn_of_few_descriptors(config)
+    asyncio.run(_serve(config, announce))
+
+
+def _warn_of_few_descriptors(config: BrokerConfig) -> None:
+    room, wanted = room_for_connections(), config["max.connections"]
+    if room < wanted and (room < FEW_CONNECTIONS or "max.connections" in config.static):
+        logger.warning(
+            "max.connections is %d, but at most %d fit into the files that this process may open: raise the "
+            "limit (ulimit -n, or LimitNOFILE of systemd) if you need more",
+            wanted,
+            room,
+        )
+
+
+async def _serve(config: BrokerConfig, announce: Callable[[Broker], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(config)
+    broker.on_all_dirs_failed = stop.set
+    collector.collect_rarely()
+    await broker.start()
+    collector.keep_all()
+    broker.metadata.on_commit.append(collector.keep_many)
+    await announce(broker)
+    await stop.wait()
+    logger.info("stopping: finishing requests, flushing logs")
+    await broker.stop()
+    if len(broker.logs.offline_dirs) == len(broker.logs.dirs):
+        raise SystemExit("every log dir has failed; what the disks said is in the log above")

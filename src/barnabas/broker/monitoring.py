@@ -1,0 +1,360 @@
+"""What monitoring sees of a broker besides requests and topics: replicas, cluster, network, process, health.
+
+All of it is read from the broker when it is asked for; nothing is kept up to date meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+import barnabas
+from barnabas import patterns
+from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.security.authentication import Authentication
+from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
+from barnabas.clock import Clock
+from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
+from barnabas.cluster.image import MetadataImage, PartitionState, effective_min_isr
+from barnabas.config.setting import ConfigError
+from barnabas.groups.metrics import declare_group_metrics
+from barnabas.log_lines import line_limit, plain_lines
+from barnabas.metrics import catalogue
+from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.topics import TopicMetrics
+from barnabas.network.exposure import warn_if_metrics_exposed
+from barnabas.network.http import MonitoringServer, monitoring_limits_from
+from barnabas.network.http_credentials import credentials_from
+from barnabas.network.listener import Listener
+from barnabas.network.loop_metrics import LoopMonitor
+from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.socket_server import SocketServer
+from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.partition import Partition
+from barnabas.security.audit import AuditLog
+from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas.series import declare_quota_metrics
+from barnabas.transactions.coordinator import declare_transaction_metrics
+
+_KILOBYTES_IN_MAXRSS = sys.platform != "darwin"  # macOS counts bytes
+
+
+class Monitored(Bounded, Protocol):
+    """A broker, as far as monitoring looks at it."""
+
+    @property
+    def audit(self) -> AuditLog | None: ...
+    @property
+    def authentication(self) -> Authentication: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+    @property
+    def is_fenced(self) -> bool: ...
+    @property
+    def listeners(self) -> list[Listener]: ...
+    @property
+    def metrics(self) -> Registry: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
+    @property
+    def refusal(self) -> str | None: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    @property
+    def sockets(self) -> SocketServer: ...
+    @property
+    def topic_metrics(self) -> TopicMetrics: ...
+
+
+class Monitoring:
+    """Declares a broker's metrics, watches its loop, and serves both over HTTP if an address is given."""
+
+    def __init__(self, broker: Monitored) -> None:
+        self._broker = broker
+        self._loop_monitor = LoopMonitor(broker.metrics, broker.logs.loop_was_late)
+        self.http = MonitoringServer(broker.metrics, self.health, monitoring_limits_from(broker.config))
+        self.is_serving = False
+        registry = broker.metrics
+        declare_cluster_metrics(registry, broker)
+        declare_replica_metrics(registry, broker)
+        declare_group_metrics(registry, broker.clock, broker.coordinators.groups)
+        declare_transaction_metrics(registry, broker.clock, broker.coordinators.transactions)
+        declare_bounds_metrics(registry, broker)
+        declare_network_metrics(registry, broker)
+        declare_quota_metrics(registry, broker.quotas, broker.clock.monotonic)
+        declare_audit_metrics(registry, broker.audit)
+        declare_process_metrics(registry, broker)
+        registry.add_source(broker.telemetry.families)
+        self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
+
+    async def start(self, address: str = "") -> None:
+        """Begin to watch; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty for no port."""
+        self._loop_monitor.start()
+        if address:
+            self._secure(address)
+            host, _, port = address.rpartition(":")
+            try:
+                await self.http.start(host.strip("[]"), int(port))
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+                raise OSError(error.errno, f"barnabas.metrics.listen={address}: {reason}") from error
+        self.is_serving = True
+
+    def _secure(self, address: str) -> None:
+        config, name = self._broker.config, self._broker.config["barnabas.metrics.tls.listener"].upper()
+        credentials = credentials_from(config)
+        tls = self._broker.sockets.tls
+        if name and name not in tls:
+            raise ConfigError(
+                f"barnabas.metrics.tls.listener={name} is not the name of a listener with TLS (listeners)"
+            )
+        self.http.secure(credentials, (lambda: tls[name].context) if name else None)
+        warn_if_metrics_exposed(address, is_authenticated=bool(credentials), is_encrypted=bool(name))
+
+    async def stop(self) -> None:
+        self.is_serving = False
+        self._loop_monitor.stop()
+        await self.http.stop()
+
+    def follow(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:
+        """Count what has just happened to the cluster, and show nothing more of topics that are gone."""
+        for delta in deltas:
+            if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
+                self._broker.topic_metrics.remove(topic.name)
+            elif isinstance(delta, PartitionChanged) and before.controller_id == self._broker.node_id:
+                self._unclean_elections.value += delta.unclean
+
+    def health(self) -> tuple[bool, Mapping[str, object]]:
+        """A broker is healthy when it serves clients and can write to at least one log dir. One that has lost its
+        session is, for it comes back by itself and a restart would not help; one that is refused is not."""
+        broker = self._broker
+        offline, refusal = sorted(broker.logs.offline_dirs), broker.refusal
+        healthy = self.is_serving and len(offline) < len(broker.config.log_dirs) and refusal is None
+        details = {
+            "status": "up" if healthy else "down",
+            "version": barnabas.__version__,
+            "node_id": broker.node_id,
+            "cluster_id": broker.cluster_id,
+            "controller_id": broker.image.controller_id,
+            "listeners": [repr(listener) for listener in broker.listeners],
+            "connections": len(broker.sockets.connections),
+            "offline_log_dirs": offline,
+            "fenced": broker.is_fenced,
+        }
+        if refusal is not None:
+            details["refused"] = refusal
+        return healthy, details
+
+
+# The cluster
+
+
+def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
+    def states() -> Iterator[PartitionState]:
+        return (state for _, _, state in broker.image.partitions())
+
+    numbers: dict[Metric, Callable[[], int]] = {
+        catalogue.ACTIVE_CONTROLLER: lambda: int(broker.image.controller_id == broker.node_id),
+        catalogue.TOPIC_COUNT: lambda: len(broker.image.topics),
+        catalogue.ALL_PARTITIONS: lambda: sum(1 for _ in states()),
+        catalogue.OFFLINE_PARTITIONS: lambda: (
+            sum(state.leader < 0 for state in states()) + len(broker.replicas.offline)
+        ),
+        catalogue.PREFERRED_IMBALANCE: lambda: sum(
+            state.leader != state.preferred_leader for state in states()
+        ),
+        catalogue.BROKERS: lambda: len(broker.image.brokers),
+        catalogue.ACTIVE_BROKERS: lambda: sum(not other.fenced for other in broker.image.brokers.values()),
+        catalogue.FENCED_BROKERS: lambda: sum(other.fenced for other in broker.image.brokers.values()),
+    }
+    for metric, read in numbers.items():
+        registry.read_by(metric, read)
+    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partitions_by_topic(broker))
+    _declare_state_metrics(registry, broker)
+
+
+def _partitions_by_topic(broker: Monitored) -> Iterator[Sample]:
+    for name, topic in broker.image.topics.items():
+        yield Sample("", (("topic", name),), len(topic.partitions))
+
+
+def _declare_state_metrics(registry: Registry, broker: Monitored) -> None:
+    """What the image says about each partition of the cluster, as kafka_exporter tells it."""
+    readers: dict[Metric, Callable[[PartitionState], int]] = {
+        catalogue.PARTITION_LEADER: lambda state: state.leader,
+        catalogue.PARTITION_LEADER_PREFERRED: lambda state: state.leader == state.preferred_leader,
+        catalogue.PARTITION_REPLICAS: lambda state: len(state.replicas),
+        catalogue.PARTITION_ISR: lambda state: len(state.isr),
+        catalogue.PARTITION_UNDER: lambda state: len(state.isr) < len(state.replicas),
+    }
+    for metric, read in readers.items():
+        registry.computed(metric, _each_state(broker, read))
+
+
+def _each_state(broker: Monitored, read: Callable[[PartitionState], int]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for topic, index, state in broker.image.partitions():
+            yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
+
+    return samples
+
+
+# Replicas of this broker
+
+
+def declare_replica_metrics(registry: Registry, broker: Monitored) -> None:
+    def led() -> list[Partition]:
+        return [partition for partition in broker.replicas if partition.is_leader]
+
+    registry.read_by(catalogue.PARTITION_COUNT, lambda: len(broker.replicas))
+    registry.read_by(catalogue.LEADER_COUNT, lambda: len(led()))
+    registry.read_by(catalogue.UNDER_REPLICATED, lambda: sum(map(_is_under_replicated, led())))
+    registry.read_by(catalogue.UNDER_MIN_ISR, lambda: sum(_spare_replicas(each) < 0 for each in led()))
+    registry.read_by(catalogue.AT_MIN_ISR, lambda: sum(_spare_replicas(each) == 0 for each in led()))
+    registry.read_by(catalogue.OFFLINE_DIRS, lambda: len(broker.logs.offline_dirs))
+    of_led: dict[Metric, Callable[[Partition], int]] = {
+        catalogue.PARTITION_UNDER_REPLICATED: _is_under_replicated,
+        catalogue.PARTITION_UNDER_MIN_ISR: lambda partition: _spare_replicas(partition) < 0,
+        catalogue.PARTITION_AT_MIN_ISR: lambda partition: _spare_replicas(partition) == 0,
+        catalogue.CURRENT_OFFSET: lambda partition: partition.log.high_watermark,
+        catalogue.OLDEST_OFFSET: lambda partition: partition.log.log_start_offset,
+    }
+    of_all: dict[Metric, Callable[[Partition], int]] = {
+        catalogue.LOG_SIZE: lambda partition: partition.log.size_bytes,
+        catalogue.LOG_START: lambda partition: partition.log.log_start_offset,
+        catalogue.LOG_END: lambda partition: partition.log.log_end_offset,
+        catalogue.LOG_SEGMENTS: lambda partition: len(partition.log.segments),
+    }
+    for metric, read in of_led.items():
+        registry.computed(metric, _each_partition(led, read))
+    for metric, read in of_all.items():
+        registry.computed(metric, _each_partition(lambda: list(broker.replicas), read))
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    state = partition.state
+    return state is not None and len(state.isr) < len(state.replicas)
+
+
+def _spare_replicas(partition: Partition) -> int:
+    """Return how many members the ISR has above the minimum that acks=all needs."""
+    state = partition.state
+    if state is None:
+        return 0
+    return len(state.isr) - effective_min_isr(partition.log.config.min_insync_replicas, len(state.replicas))
+
+
+def _each_partition(
+    partitions: Callable[[], list[Partition]], read: Callable[[Partition], int]
+) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for partition in partitions():
+            labels = (("topic", partition.topic), ("partition", str(partition.index)))
+            yield Sample("", labels, int(read(partition)))
+
+    return samples
+
+
+# Network and process
+
+
+def declare_network_metrics(registry: Registry, broker: Monitored) -> None:
+    sockets = broker.sockets
+
+    def by_listener(read: Callable[[str], int]) -> Callable[[], Iterator[Sample]]:
+        def samples() -> Iterator[Sample]:
+            for listener in sockets.listeners:
+                yield Sample("", (("listener", listener.name),), read(listener.name))
+
+        return samples
+
+    connections = sockets.connections
+    registry.computed(catalogue.CONNECTIONS, by_listener(connections.count_on))
+    registry.computed(catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name]))
+    registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
+    counts = broker.authentication.counts
+    registry.computed(catalogue.AUTHENTICATED, by_listener(counts[True, False].__getitem__))
+    registry.computed(catalogue.NOT_AUTHENTICATED, by_listener(counts[False, False].__getitem__))
+    registry.computed(catalogue.AUTHENTICATED_AGAIN, by_listener(counts[True, True].__getitem__))
+    registry.computed(catalogue.NOT_AUTHENTICATED_AGAIN, by_listener(counts[False, True].__getitem__))
+    registry.computed(catalogue.CONNECTIONS_CLOSED, lambda: _by("reason", connections.closed))
+    registry.computed(catalogue.TLS_HANDSHAKES, lambda: _by("outcome", sockets.tls.handshakes.ended))
+    registry.computed(
+        catalogue.TLS_EXPIRY,
+        lambda: (
+            Sample("", (("listener", each.wanted.listener),), each.certificate.expires)
+            for each in sockets.tls
+        ),
+    )
+    registry.computed(catalogue.CONNECTIONS_THROTTLED, lambda: _throttled(sockets.listeners))
+    registry.read_by(catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
+    refused = broker.dispatcher.refused_as_broker
+    registry.computed(
+        catalogue.REFUSED_AS_BROKER,
+        lambda: (Sample("", (("request", name),), count) for name, count in refused.items()),
+    )
+    registry.read_by(catalogue.LOG_LINES_LEFT_OUT, lambda: line_limit.total_left_out)
+    registry.read_by(catalogue.LOG_LINES_CUT, lambda: plain_lines.total_cut)
+    registry.read_by(catalogue.PATTERNS_REFUSED, lambda: patterns.limits.refused)
+    registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
+    registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
+
+
+def _by(label: str, counts: Mapping[str, int]) -> Iterator[Sample]:
+    for value, count in sorted(counts.items()):
+        yield Sample("", ((label, value),), count)
+
+
+def _throttled(listeners: Iterable[Listener]) -> Iterator[Sample]:
+    for listener in listeners:
+        for limit, count in sorted(listener.throttled.items()):
+            yield Sample("", (("listener", listener.name), ("limit", limit)), count)
+
+
+def declare_audit_metrics(registry: Registry, audit: AuditLog | None) -> None:
+    registry.read_by(catalogue.AUDIT_EVENTS, lambda: audit.written if audit is not None else 0)
+    registry.read_by(catalogue.AUDIT_LOST, lambda: audit.lost if audit is not None else 0)
+
+
+def declare_process_metrics(registry: Registry, broker: Monitored) -> None:
+    started = time.time()
+
+    def info() -> Iterator[Sample]:
+        labels = {
+            "version": barnabas.__version__,
+            "node_id": str(broker.node_id),
+            "cluster_id": broker.cluster_id,
+        }
+        yield Sample("", tuple(labels.items()), 1)
+
+    registry.computed(catalogue.INFO, info)
+    registry.read_by(catalogue.START_TIME, lambda: started)
+    registry.read_by(catalogue.CPU_SECONDS, time.process_time)
+    registry.read_by(catalogue.RESIDENT_MEMORY, resident_memory)
+    registry.read_by(catalogue.OPEN_FILES, open_files)
+
+
+def resident_memory() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:  # no /proc: the highest so far must do
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak * 1024 if _KILOBYTES_IN_MAXRSS else peak
+
+
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))

@@ -1,0 +1,78 @@
+"""What a broker runs on: files, clock, threads, sockets, the network to its peers. The simulator has another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.from_config import listeners_from, quota_limits_from
+from barnabas.broker.monitoring import Monitored, Monitoring
+from barnabas.broker.security.tls import tls_from
+from barnabas.broker.security.tls_reload import TlsReload
+from barnabas.client.security.guard import Guard
+from barnabas.client.security.settings import Security
+from barnabas.clock import Clock, SystemClock, TurnLimit
+from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
+from barnabas.config.broker import BrokerConfig
+from barnabas.files import FileSystem, LocalFileSystem
+from barnabas.log.dirs.properties import kernel_boot_id
+from barnabas.network.broker_addresses import BrokerAddresses
+from barnabas.network.limits import limits_from
+from barnabas.network.socket_server import SocketServer
+from barnabas.security.quotas.address_quotas import AddressQuotas
+from barnabas.threads import ThreadBackground
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Dispatcher
+
+
+class Platform:
+    turn_limit = TurnLimit()  # of housekeeping, and of what leaders send
+    applied_at_once = (
+        32  # partitions that apply a change of the metadata before the loop serves requests again
+    )
+
+    def __init__(self, files: FileSystem | None = None, clock: Clock | None = None) -> None:
+        self.files = files or LocalFileSystem()
+        self.clock = clock or SystemClock()
+
+    def boot_id(self) -> str | None:
+        """Changes when the machine restarts: what was not flushed before that may be lost."""
+        return kernel_boot_id()
+
+    def threads(self, count: int, name: str) -> ThreadBackground:
+        """Threads whose results come to the loop that runs now."""
+        return ThreadBackground(asyncio.get_running_loop(), count, name)
+
+    def sockets(
+        self,
+        config: BrokerConfig,
+        dispatcher: Dispatcher,
+        other_hosts: Callable[[], Iterable[str]],
+        *,
+        is_alone: bool,
+    ) -> SocketServer:
+        tls = tls_from(config)
+        tls.reload = TlsReload(tls, config)
+        limits = quota_limits_from(config)
+        return SocketServer(
+            listeners_from(config, tls, is_alone=is_alone),
+            dispatcher,
+            limits_from(config),
+            address_quotas=AddressQuotas(limits.windows, self.clock.monotonic, limits.clients),
+            brokers=BrokerAddresses(other_hosts),
+            brokers_listener=config.listener_of_brokers_alone,
+            tls=tls,
+        )
+
+    def peers(
+        self, node_id: int, answer: Answer, locate: Locate, security: Security, *, is_alone: bool
+    ) -> Peers:
+        """`answer` serves what a broker asks of itself, `locate` says where another one listens."""
+        if is_alone:
+            return LocalPeers(node_id, answer)
+        return NetworkPeers(node_id, answer, locate, Guard(security))
+
+    def monitoring(self, broker: Monitored) -> Monitoring:
+        return Monitoring(broker)

@@ -1,0 +1,1 @@
+"""Security put together from the configuration: who is let in, what it may do, and what is written down of it."""

@@ -1,0 +1,33 @@
+"""Who may do what and how much, as the cluster's metadata say it now."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.socket_server import SocketServer
+from barnabas.security.quotas import NO_QUOTAS
+from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.standard_authorizer import StandardAuthorizer
+
+
+class AccessControl(NamedTuple):
+    """The parts of a broker that decide about requests, by ACLs and quotas."""
+
+    authorizer: StandardAuthorizer | None
+    quotas: ClientQuotas
+    dispatcher: Dispatcher
+    sockets: SocketServer
+
+    def follow(self, before: MetadataImage, image: MetadataImage) -> None:
+        if self.authorizer is not None and image.acls is not before.acls:
+            self.authorizer.use(image.acls)
+        if image.client_quotas is not before.client_quotas:
+            self._use_quotas(image)
+
+    def _use_quotas(self, image: MetadataImage) -> None:
+        """Requests are charged for as long as there are quotas that they could exceed."""
+        self.sockets.use_address_quotas(image.client_quotas)
+        if self.quotas.update(image.client_quotas):
+            self.dispatcher.use_quotas(self.quotas if self.quotas.kinds else NO_QUOTAS)

@@ -1,0 +1,1 @@
+"""Writes the audit log, to a file and to a topic."""

@@ -1,0 +1,126 @@
+"""Takes events out of the audit log and writes them: a moment after the first one, all that have come by then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from barnabas.broker.security.audit.file import AuditFile, lines_of
+from barnabas.broker.security.audit.topic import AuditTopic, TopicNeeds
+from barnabas.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.errors import KafkaError
+from barnabas.log_lines import safe_logger
+from barnabas.security.audit import AuditLog, AuditPolicy, Event, Selection
+
+T = TypeVar("T")
+
+DELAY_SECONDS = 0.2
+LAST_SECONDS = 5.0  # for the topic, when the broker stops
+
+logger = safe_logger(__name__)
+
+
+class AuditNeeds(TopicNeeds, Protocol):
+    """What the audit log needs of the broker."""
+
+    @property
+    def audit(self) -> AuditLog | None: ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T: ...
+
+
+def audit_from(config: BrokerConfig, clock: Clock) -> AuditLog | None:
+    """None where nothing is written down."""
+    if not config["barnabas.audit.file"] and not config["barnabas.audit.topic.enable"]:
+        return None
+    policy = AuditPolicy(
+        frozenset(config["barnabas.audit.events"]),
+        Selection.of(config["barnabas.audit.apis"]),
+        Selection.of(name.upper() for name in config["barnabas.audit.operations"]),
+        Selection.of(config["barnabas.audit.principals"]),
+    )
+    return AuditLog(policy, config.node_id, clock.now_ms, config["barnabas.audit.queue.size"])
+
+
+class AuditWriter:
+    """Has nothing to do, and does nothing, where there is no audit log."""
+
+    def __init__(self, broker: AuditNeeds, config: BrokerConfig) -> None:
+        self._broker = broker
+        self._audit = broker.audit
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        path = config["barnabas.audit.file"]
+        self._file = (
+            AuditFile(
+                Path(path), config["barnabas.audit.file.max.bytes"], config["barnabas.audit.file.count"]
+            )
+            if path
+            else None
+        )
+        self._topic = AuditTopic(broker) if config["barnabas.audit.topic.enable"] else None
+
+    def start(self) -> None:
+        """Clients are let in now."""
+        if self._audit is not None:
+            self._audit.call_when_waiting(self._wake)
+            self._wake()
+
+    async def stop(self) -> None:
+        """Write what is left."""
+        self._is_stopped = True
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=LAST_SECONDS)
+            self._task.cancel()
+        if self._audit is not None:
+            try:
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._write(self._audit)
+            except TimeoutError:
+                logger.warning("the end of the audit log could not be written")
+
+    def abort(self) -> None:
+        self._is_stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _wake(self) -> None:
+        if self._task is None and not self._is_stopped:
+            self._task = asyncio.ensure_future(self._write_soon())
+
+    async def _write_soon(self) -> None:
+        assert self._audit is not None
+        try:
+            while self._audit.is_waiting and not self._is_stopped:
+                await asyncio.sleep(DELAY_SECONDS)
+                await self._write(self._audit)
+        finally:
+            self._task = None
+
+    async def _write(self, audit: AuditLog) -> None:
+        events = audit.take()
+        if not events:
+            return
+        await self._try(audit, events, self._to_file)
+        await self._try(audit, events, self._to_topic)
+
+    async def _try(
+        self, audit: AuditLog, events: list[Event], write: Callable[[list[Event]], Awaitable[None]]
+    ) -> None:
+        try:
+            await write(events)
+        except (OSError, KafkaError) as error:
+            audit.give_up(events)
+            logger.error("%d events of the audit log could not be written: %s", len(events), error)
+
+    async def _to_file(self, events: list[Event]) -> None:
+        file = self._file
+        if file is not None:
+            await self._broker.in_thread(lambda: file.write(lines_of(events)))
+
+    async def _to_topic(self, events: list[Event]) -> None:
+        if self._topic is not None:
+            await self._topic.append(events)

@@ -1,0 +1,50 @@
+"""Delegation tokens in a broker: their secrets, and that the controller removes those that have expired."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
+from barnabas.controller.delegation_tokens import remove_expired
+from barnabas.errors import KafkaError
+from barnabas.log_lines import safe_logger
+from barnabas.security.tokens import TokenSecrets, is_expired
+
+logger = safe_logger(__name__)
+
+
+class DelegationTokens:
+    """`check` is called by the clock, and looks every delegation.token.expiry.check.interval.ms."""
+
+    def __init__(self, config: BrokerConfig, controller: Controller, clock: Clock) -> None:
+        key = config["delegation.token.secret.key"]
+        self.secrets = TokenSecrets(key) if key else None
+        """None where delegation tokens are not in use."""
+        self._interval = config["delegation.token.expiry.check.interval.ms"] / 1000
+        self._controller = controller
+        self._clock = clock
+        self._looked_at = clock.monotonic()
+        self._task: asyncio.Task[None] | None = None
+
+    def check(self) -> None:
+        now = self._clock.monotonic()
+        if not self._controller.is_active or now - self._looked_at < self._interval:
+            return
+        self._looked_at = now
+        tokens = self._controller.image.delegation_tokens.values()
+        if any(is_expired(token, self._clock.now_ms()) for token in tokens):
+            self._task = asyncio.ensure_future(self._remove())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _remove(self) -> None:
+        now_ms = self._clock.now_ms()
+        try:
+            count = await self._controller.submit(lambda image: remove_expired(image, now_ms))
+            logger.info("%d delegation tokens have expired and are removed", count)
+        except KafkaError as error:
+            logger.warning("delegation tokens that have expired are not removed yet: %s", error)

@@ -1,0 +1,176 @@
+"""The mechanisms of SASL that a listener offers, from its settings. ConfigError when one cannot work.
+
+Nothing of a text with passwords is repeated in an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from barnabas.broker.security.authenticators import load_authenticator
+from barnabas.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.sasl_settings import MECHANISMS
+from barnabas.config.setting import ConfigError
+from barnabas.security.credentials import ScramMechanism
+from barnabas.security.jaas import LoginModule, parse_jaas
+from barnabas.security.jwks import URL, key_source
+from barnabas.security.jwt import Rules
+from barnabas.security.kerberos_names import parse_rules
+from barnabas.security.sasl.exchange import ServerExchange
+from barnabas.security.sasl.gssapi import Acceptor, GssapiExchange
+from barnabas.security.sasl.login import Offer, Offered
+from barnabas.security.sasl.oauthbearer import OAuthBearerExchange
+from barnabas.security.sasl.plain import ListedUsers, PasswordCheck, PlainExchange, listed_users
+from barnabas.security.sasl.scram import ScramExchange, ScramUsers
+from barnabas.security.secret import SecuritySettingError
+
+_PLAIN_MODULE = "PlainLoginModule"
+_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+
+NewExchange = Callable[[], ServerExchange]
+
+
+class Mechanisms:
+    """What the exchanges of all listeners share."""
+
+    def __init__(self, users: ScramUsers, clock: Clock) -> None:
+        self._users = users
+        self._clock = clock
+        self._makers: Mapping[str, Callable[[BrokerConfig, str], NewExchange]] = {
+            "PLAIN": self._plain,
+            "OAUTHBEARER": self._oauthbearer,
+            "GSSAPI": self._gssapi,
+            **{each.sasl_name: partial(self._scram, each) for each in ScramMechanism},
+        }
+
+    def offer(self, config: BrokerConfig, listener: str) -> Offer:
+        names: tuple[str, ...] = config.of_listener(listener, "sasl.enabled.mechanisms")
+        if not names:
+            raise ConfigError(
+                f"sasl.enabled.mechanisms is empty, and the listener {listener} has SASL: name some"
+            )
+        return {
+            name: Offered(
+                self._new_exchange(config, listener, name),
+                config.of_listener(listener, "connections.max.reauth.ms", name),
+            )
+            for name in names
+        }
+
+    def _new_exchange(self, config: BrokerConfig, listener: str, name: str) -> NewExchange:
+        if name not in self._makers:
+            raise ConfigError(
+                f"The listener {listener} offers {name} (sasl.enabled.mechanisms), which Barnabas does not speak: "
+                f"set listener.name.{listener.lower()}.sasl.enabled.mechanisms to one of {', '.join(MECHANISMS)}"
+            )
+        return self._makers[name](config, listener)
+
+    def _scram(self, mechanism: ScramMechanism, config: BrokerConfig, listener: str) -> NewExchange:
+        return lambda: ScramExchange(mechanism, self._users)
+
+    def _plain(self, config: BrokerConfig, listener: str) -> NewExchange:
+        name = config.of_listener(listener, "barnabas.plain.authenticator", "PLAIN")
+        if name is None:
+            check: PasswordCheck = plain_users(config, listener)
+        else:
+            options = config.of_listener(listener, "barnabas.plain.authenticator.config", "PLAIN")
+            check = load_authenticator(name, options)
+        return lambda: PlainExchange(check)
+
+    def _gssapi(self, config: BrokerConfig, listener: str) -> NewExchange:
+        acceptor = kerberos_acceptor(config, listener)
+        return lambda: GssapiExchange(acceptor)
+
+    def _oauthbearer(self, config: BrokerConfig, listener: str) -> NewExchange:
+        def setting(name: str) -> object:
+            value = config.of_listener(listener, name, "OAUTHBEARER")
+            if not value:
+                raise ConfigError(
+                    f"The listener {listener} offers OAUTHBEARER, which needs {name}: a token of anybody would do "
+                    f"without it. Set listener.name.{listener.lower()}.oauthbearer.{name}"
+                )
+            return value
+
+        url, rules = str(setting(URL)), token_rules(config, listener, setting)
+        first, most, refresh = (
+            config.of_listener(listener, name, "OAUTHBEARER") / 1000
+            for name in (
+                "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+                "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+                "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+            )
+        )
+        try:
+            keys = key_source(url, refresh, (first, most), self._clock.monotonic)
+        except SecuritySettingError as error:
+            raise ConfigError(str(error)) from None
+        return lambda: OAuthBearerExchange(keys, rules, lambda: self._clock.now_ms() / 1000)
+
+
+def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], object]) -> Rules:
+    def setting(name: str) -> object:
+        return config.of_listener(listener, name, "OAUTHBEARER")
+
+    audiences = required("sasl.oauthbearer.expected.audience")
+    algorithms = setting("barnabas.sasl.oauthbearer.algorithms")
+    assert isinstance(audiences, tuple)
+    assert isinstance(algorithms, tuple)
+    return Rules(
+        issuer=str(required("sasl.oauthbearer.expected.issuer")),
+        audiences=frozenset(audiences),
+        algorithms=frozenset(algorithms),
+        skew_seconds=float(str(setting("sasl.oauthbearer.clock.skew.seconds"))),
+        subject_claim=str(setting("sasl.oauthbearer.sub.claim.name")),
+        scope_claim=str(setting("sasl.oauthbearer.scope.claim.name")),
+    )
+
+
+def plain_users(config: BrokerConfig, listener: str) -> ListedUsers:
+    example = f'org.apache.kafka.common.security.plain.{_PLAIN_MODULE} required user_alice="her password";'
+    return listed_users(_module(config, listener, "PLAIN", _PLAIN_MODULE, example))
+
+
+def kerberos_acceptor(config: BrokerConfig, listener: str) -> Acceptor:
+    example = (
+        f'{_KERBEROS_MODULE} required useKeyTab=true keyTab="/etc/kafka.keytab" principal="kafka/host@REALM";'
+    )
+    options = _module(config, listener, "GSSAPI", _KERBEROS_MODULE.rpartition(".")[2], example).options
+    keytab, principal = options.get("keyTab"), options.get("principal", "")
+    if not keytab or "@" not in principal:
+        raise ConfigError(
+            f"{_jaas_setting(listener, 'GSSAPI')} must have keyTab and principal: write {example}"
+        )
+    service = config.of_listener(listener, "sasl.kerberos.service.name", "GSSAPI")
+    if service and principal.partition("/")[0] != service:
+        raise ConfigError(
+            f"sasl.kerberos.service.name is {service}, and the principal of the keytab is {principal}"
+        )
+    try:
+        rules = parse_rules(config.of_listener(listener, "sasl.kerberos.principal.to.local.rules", "GSSAPI"))
+        return Acceptor(keytab, principal, rules)
+    except SecuritySettingError as error:
+        raise ConfigError(f"The listener {listener} cannot offer GSSAPI: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"sasl.kerberos.principal.to.local.rules: {error}") from None
+
+
+def _jaas_setting(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+
+
+def _module(config: BrokerConfig, listener: str, mechanism: str, name: str, example: str) -> LoginModule:
+    setting = _jaas_setting(listener, mechanism)
+    text = config.of_listener(listener, "sasl.jaas.config", mechanism)
+    if text is None:
+        raise ConfigError(
+            f"The listener {listener} offers {mechanism} and knows no users: write {setting}={example}"
+        )
+    try:
+        module = parse_jaas(text)
+    except SecuritySettingError as error:
+        raise ConfigError(f"{setting} {error.problem}") from None
+    if module.name != name:
+        raise ConfigError(f"{setting} must name {name}: write {setting}={example}")
+    return module

@@ -1,0 +1,146 @@
+"""Changes of the metadata while no broker runs: the first users, which brokers themselves may need to begin.
+
+A node alone has its metadata in its folder, which is locked meanwhile. In a cluster we stand for election as a broker
+does, and decide for a moment; where a broker is the controller, it is the one to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from barnabas.broker.cluster_connection import connection_from, found_cluster
+from barnabas.clock import SystemClock
+from barnabas.cluster.features import SUPPORTED_FEATURES, initial_features
+from barnabas.cluster.following import MetadataFollower
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.membership import Membership
+from barnabas.cluster.zookeeper.settings import check_hides_secrets
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.brokers import create_cluster
+from barnabas.controller.controller import Controller
+from barnabas.controller.decision import Decided, Decision
+from barnabas.controller.scram_credentials import Alteration, Deletion, Upsertion, alter_credentials
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import LocalFileSystem
+from barnabas.log.dirs.manager import LogManager
+from barnabas.security.credentials import ScramMechanism
+from barnabas.security.scram import new_credential
+from barnabas.types import new_uuid, uuid_to_text
+
+T = TypeVar("T")
+User = tuple[str, ScramMechanism, int]
+
+
+def users(config: BrokerConfig) -> list[User]:
+    """Name, mechanism and iterations of each credential."""
+
+    def read(image: MetadataImage) -> Decided[list[User]]:
+        found = image.scram_credentials.items()
+        return [], [(user.name, ScramMechanism(user.mechanism), kept.iterations) for user, kept in found]
+
+    return decide(config, [read])[0]
+
+
+def set_password(
+    config: BrokerConfig, name: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+) -> None:
+    check_hides_secrets(config)
+    decide(
+        config,
+        [
+            _altering(Upsertion(name, mechanism, new_credential(mechanism, password, iterations)))
+            for mechanism in mechanisms
+        ],
+    )
+
+
+def delete_user(config: BrokerConfig, name: str) -> None:
+    mechanisms = [mechanism for user, mechanism, _ in users(config) if user == name]
+    if not mechanisms:
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}")
+    decide(config, [_altering(Deletion(name, mechanism)) for mechanism in mechanisms])
+
+
+def _altering(alteration: Alteration) -> Decision[None]:
+    def altered(image: MetadataImage) -> Decided[None]:
+        deltas, results = alter_credentials(image, [alteration])
+        for problem in results.values():
+            if problem is not None:
+                raise problem
+        return deltas, None
+
+    return altered
+
+
+def decide(config: BrokerConfig, decisions: Sequence[Decision[T]]) -> list[T]:
+    """Take these decisions, one after the other, as the controller would."""
+    return asyncio.run(_decide(config, decisions))
+
+
+async def _decide(config: BrokerConfig, decisions: Sequence[Decision[T]]) -> list[T]:
+    async with _controller(config) as controller:
+        return [await controller.submit(decision) for decision in decisions]
+
+
+@asynccontextmanager
+async def _controller(config: BrokerConfig) -> AsyncIterator[Controller]:
+    logs = None if config["zookeeper.connect"] else _locked(config)
+    connection = connection_from(config, LocalFileSystem(), SUPPORTED_FEATURES, lambda: metadata.image)
+    metadata = MetadataFollower(connection.store)
+    controller = Controller(connection.store, config.node_id, metadata)
+    try:
+        await connection.open(logs.cluster_id if logs is not None else None, None)
+        await metadata.start()
+        await _take_over(controller, connection.membership, config)
+        if not controller.image.cluster_id:
+            await controller.submit(_founding(config, logs))
+        yield controller
+    finally:
+        await controller.stop()
+        await connection.membership.leave()
+        if logs is not None:
+            logs.close(clean=False)
+
+
+def _locked(config: BrokerConfig) -> LogManager:
+    """The folders of a node alone, which must not be running."""
+    logs = LogManager(LocalFileSystem(), config.log_dirs, SystemClock(), config)
+    logs.lock()
+    return logs
+
+
+def _founding(config: BrokerConfig, logs: LogManager | None) -> Decision[None]:
+    """A new cluster begins with its users."""
+    if logs is not None:
+        cluster_id, adopted = found_cluster(config, logs)
+    else:
+        cluster_id, adopted = config["barnabas.cluster.id"] or uuid_to_text(new_uuid()), []
+
+    def found(image: MetadataImage) -> Decided[None]:
+        created, _ = create_cluster(image, cluster_id, initial_features(SUPPORTED_FEATURES))
+        return [*created, *adopted], None
+
+    return found
+
+
+async def _take_over(controller: Controller, membership: Membership, config: BrokerConfig) -> None:
+    elected: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stand(epoch: int) -> None:
+        if not elected.done():
+            elected.set_result(epoch)
+
+    membership.campaign(stand, lambda: None)
+    try:
+        # A broker that was killed is the controller until its session has ended.
+        async with asyncio.timeout(config["zookeeper.session.timeout.ms"] / 1000 + 2):
+            epoch = await elected
+    except TimeoutError:
+        raise KafkaError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            "a broker of this cluster is running and decides: ask it (--bootstrap-server), or stop all of them",
+        ) from None
+    await controller.take_over(epoch)

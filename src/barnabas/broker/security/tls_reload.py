@@ -1,0 +1,136 @@
+"""Key stores that change while the broker runs: another file, another content, other settings (kafka-configs).
+
+Every ten seconds a thread looks whether a file has changed, renews certificates of our own making, and reads what is
+new. New connections get it, open ones keep what they have. What cannot be used changes nothing: the log says why,
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.broker.security.tls import tls_settings_from
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.setting import ConfigError
+from barnabas.log_lines import safe_logger
+from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
+from barnabas.security.tls.certificates import OwnCertificate
+from barnabas.security.tls.server import ListenerTls
+
+log = safe_logger(__name__)
+
+CHECK_SECONDS = 10.0
+WARN_SECONDS = 30 * 86400
+REPEATED_SECONDS = 86400
+
+
+class Change(NamedTuple):
+    listener: TlsListener
+    wanted: ListenerTls
+    files: Fingerprint
+    context: ssl.SSLContext
+    certificate: OwnCertificate
+
+
+class TlsReload:
+    """Begins with the first settings that it is to `use`."""
+
+    def __init__(self, tls: TlsListeners, config: BrokerConfig, now: Callable[[], float] = time.time) -> None:
+        self._tls = tls
+        self._config = config
+        self._now = now
+        self._problem = ""  # told already
+        self._warned: dict[str, float] = {}  # of expiry, by listener
+        self._soon = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def use(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._soon.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError if these settings could not be taken over."""
+        await self._tls.handshakes.in_thread(lambda: self._changes(config))
+
+    async def _run(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._soon.wait(), CHECK_SECONDS)
+            self._soon.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """One round."""
+        config = self._config
+        try:
+            changes = await self._tls.handshakes.in_thread(lambda: self._changes(config))
+        except ConfigError as error:
+            self._tell_once(str(error))
+            return
+        for change in changes:
+            self._problem = ""
+            change.listener.use(change.wanted, change.context, change.certificate, change.files)
+            log.info("listener %s: new TLS settings are in use for new connections", change.wanted.listener)
+        self._warn_of_expiry()
+
+    def _changes(self, config: BrokerConfig) -> list[Change]:
+        return [
+            _change(config, self._tls[wanted.listener], wanted)
+            for wanted in tls_settings_from(config)
+            if self._tls[wanted.listener].differs(wanted)
+        ]
+
+    def _tell_once(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            log.error("New TLS settings cannot be used, the old ones stay: %s", problem)
+
+    def _warn_of_expiry(self) -> None:
+        now = self._now()
+        for listener in self._tls:
+            name, left = listener.wanted.listener, listener.certificate.expires - now
+            if left > WARN_SECONDS or now < self._warned.get(name, 0.0) + REPEATED_SECONDS:
+                continue
+            self._warned[name] = now
+            log.warning("listener %s: %s", name, _expiry(left))
+
+
+def _expiry(left: float) -> str:
+    what = f"expires in {left / 86400:.0f} days" if left > 0 else "has expired: clients refuse it"
+    return f"its certificate {what}. Put a new one into the key store; no restart is needed."
+
+
+def _change(config: BrokerConfig, listener: TlsListener, wanted: ListenerTls) -> Change:
+    files = fingerprint(
+        wanted
+    )  # before the files are read: what changes meanwhile is found in the next round
+    context, certificate = loaded(wanted)
+    _check_same_host(config, listener, certificate)
+    return Change(listener, wanted, files, context, certificate)
+
+
+def _check_same_host(config: BrokerConfig, listener: TlsListener, new: OwnCertificate) -> None:
+    """As in Kafka, a running broker does not become another one by accident (KAFKA-12473)."""
+    name, old = listener.wanted.listener, listener.certificate
+    if new.subject != old.subject and not config.of_listener(name, "ssl.allow.dn.changes"):
+        raise ConfigError(
+            f"Listener {name}: the new certificate is for {new.subject} and the old one for {old.subject}. Set "
+            "ssl.allow.dn.changes=true in the broker's properties if that is right, or restart it"
+        )
+    missing = ", ".join(sorted(old.names - new.names))
+    if missing and not config.of_listener(name, "ssl.allow.san.changes"):
+        raise ConfigError(
+            f"Listener {name}: the new certificate is not for {missing} any more. Set ssl.allow.san.changes=true in "
+            "the broker's properties if that is right, or restart it"
+        )

@@ -1,0 +1,113 @@
+"""What clients can make grow in memory, the setting that bounds it, and what monitoring sees of both.
+
+| what | bounded by | beyond that |
+|---|---|---|
+| partitions in fetch sessions | barnabas.fetch.session.max.partitions | no session: a full fetch each time |
+| partitions in share sessions | the same setting, for themselves | SHARE_SESSION_LIMIT_REACHED |
+| groups | barnabas.groups.max | GROUP_MAX_SIZE_REACHED |
+| members, also about to join | barnabas.groups.max.members | GROUP_MAX_SIZE_REACHED |
+| what members have said | barnabas.groups.max.bytes | GROUP_MAX_SIZE_REACHED |
+| topics in a subscription | barnabas.groups.max.subscribed.topics | GROUP_MAX_SIZE_REACHED |
+| committed offsets | the same setting, for themselves | INVALID_COMMIT_OFFSET_SIZE |
+| groups and client metrics with settings | barnabas.configs.max.resources | POLICY_VIOLATION |
+| clients that push metrics | barnabas.telemetry.max.clients | the longest silent one is forgotten |
+| series of their metrics | barnabas.telemetry.max.series | dropped |
+| clients with a quota that have used something | barnabas.quotas.max.clients | the longest silent ones are forgotten |
+| entities with quotas, in the metadata | barnabas.quotas.max.entities | POLICY_VIOLATION |
+| ACLs, in the metadata | barnabas.acls.max | POLICY_VIOLATION |
+| SCRAM credentials, in the metadata | barnabas.scram.credentials.max | POLICY_VIOLATION |
+| producer ids in all partitions | barnabas.producer.ids.max | the longest silent ones are forgotten |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from barnabas.broker.coordinators import Coordinators
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.configs import invented_resources
+from barnabas.log.dirs.manager import LogManager
+from barnabas.metrics import catalogue
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.telemetry.manager import ClientTelemetry
+
+
+class Bounded(Protocol):
+    """The parts of a broker that hold what clients can make grow."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
+    @property
+    def refused_configs(self) -> int: ...
+    @property
+    def telemetry(self) -> ClientTelemetry: ...
+
+
+class Growth(NamedTuple):
+    """Something that grows: how large it is, how large it may get, how often that was in the way."""
+
+    what: str
+    present: int
+    limit: int
+    refused: int | None
+    """None where it is the controller that refuses."""
+
+
+def growths(broker: Bounded) -> Iterator[Growth]:
+    """Everything that is bounded."""
+    fetches = broker.fetch_sessions
+    yield Growth(
+        "fetch-session-partitions", fetches.partition_count, fetches.most_partitions, fetches.refused
+    )
+    resources, most = invented_resources(broker.image), broker.config["barnabas.configs.max.resources"]
+    yield Growth("config-resources", resources, most, broker.refused_configs)
+    image, config = broker.image, broker.config
+    yield Growth("quota-entities", len(image.client_quotas), config["barnabas.quotas.max.entities"], None)
+    yield Growth("acls", len(image.acls), config["barnabas.acls.max"], None)
+    credentials = len(image.scram_credentials)
+    yield Growth("scram-credentials", credentials, config["barnabas.scram.credentials.max"], None)
+    telemetry = broker.telemetry
+    limits = telemetry.limits
+    yield Growth("telemetry-clients", len(telemetry), limits.clients, telemetry.forgotten)
+    yield Growth("telemetry-series", len(telemetry.series), limits.series, telemetry.series.dropped)
+    producers = broker.logs.producers
+    yield Growth("producer-ids", producers.count(), producers.limit, producers.forgotten)
+    quotas = broker.quotas
+    yield Growth("quota-clients", len(quotas), quotas.limits.clients, quotas.forgotten)
+    coordinators = broker.coordinators
+    shares = coordinators.share_partitions.sessions
+    yield Growth("share-session-partitions", shares.partition_count, shares.most_partitions, shares.refused)
+    ledger = coordinators.groups.ledger
+    bounds = ledger.bounds
+    yield Growth("groups", ledger.groups, bounds.groups, ledger.refused["groups"])
+    yield Growth("group-members", ledger.members, bounds.members, ledger.refused["members"])
+    yield Growth("group-bytes", ledger.member_bytes, bounds.size, ledger.refused["bytes"])
+    yield Growth("subscribed-topics", ledger.most_topics, bounds.topics, ledger.refused["topics"])
+    yield Growth("offset-bytes", ledger.offset_bytes, bounds.size, ledger.refused["offsets"])
+
+
+def declare_bounds_metrics(registry: Registry, broker: Bounded) -> None:
+    def samples(read: Callable[[Growth], int | None]) -> Callable[[], Iterator[Sample]]:
+        return lambda: (
+            Sample("", (("what", each.what),), value)
+            for each in growths(broker)
+            if (value := read(each)) is not None
+        )
+
+    registry.computed(catalogue.BOUNDED_STATE, samples(lambda growth: growth.present))
+    registry.computed(catalogue.STATE_BOUNDS, samples(lambda growth: growth.limit))
+    registry.computed(catalogue.STATE_REFUSED, samples(lambda growth: growth.refused))

@@ -1,0 +1,1 @@
+"""Users, ACLs, quotas and tokens."""

@@ -1,0 +1,83 @@
+"""`barnabas acls explain`: the brokers' own decision, taken here on their rules and settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from barnabas.cli.access import acl_words as words
+from barnabas.client import admin
+from barnabas.client.access.acls import describe_acls
+from barnabas.security.acl_filters import AclFilter
+from barnabas.security.acl_index import NO_ACLS
+from barnabas.security.acls import PatternType
+from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.standard_authorizer import Policy, Verdict, judge
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+
+SUPER_USERS, OPEN = "super.users", "allow.everyone.if.no.acl.found"
+
+
+async def explained(
+    client: Client, principal: str, operation: str, kind: str, name: str | None, host: str
+) -> dict[str, Any]:
+    action = _action(operation, kind, name)
+    words.check_principal(principal)
+    rules = await describe_acls(
+        client,
+        AclFilter(resource_type=action.resource_type, name=action.name, pattern_type=PatternType.MATCH),
+    )
+    verdict = judge(await _policy(client), NO_ACLS.changed((), rules), principal, host, action)
+    return {
+        "principal": principal,
+        "operation": operation,
+        "resource": kind,
+        "name": action.name,
+        "host": host,
+        "allowed": verdict.is_allowed,
+        "because": _because(verdict, action),
+        "rule": None if verdict.rule is None else words.row(verdict.rule),
+    }
+
+
+def _action(operation: str, kind: str, name: str | None) -> Action:
+    (number, *others) = words.operations(operation)
+    kinds = {each.name.lower().replace("_", "-"): each for each in ResourceType}
+    if others or number not in list(Operation):
+        raise typer.BadParameter("ask for one operation at a time, such as read")
+    if kind not in kinds:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(kinds)}", param_hint="--kind")
+    if kinds[kind] is ResourceType.CLUSTER:
+        return Action(Operation(number), ResourceType.CLUSTER, CLUSTER_NAME)
+    if not name:
+        raise typer.BadParameter(f"say which {kind}")
+    return Action(Operation(number), kinds[kind], name)
+
+
+async def _policy(client: Client) -> Policy:
+    """As the broker that is asked has it in its settings."""
+    await client.refresh([])
+    broker_id = min(client.metadata.brokers)
+    found = {
+        each.name: each.value for each in await admin.describe_configs(client, admin.BROKER, str(broker_id))
+    }
+    users = frozenset(each.strip() for each in (found.get(SUPER_USERS) or "").split(";") if each.strip())
+    return Policy(users, (found.get(OPEN) or "").lower() == "true")
+
+
+def _because(verdict: Verdict, action: Action) -> str:
+    if verdict.is_super_user:
+        return "it is one of super.users, who may do everything"
+    if verdict.rule is not None:
+        row = words.row(verdict.rule)
+        return (
+            f"{row['principal']} is {'allowed' if row['permission'] == 'allow' else 'denied'} {row['operation']} on "
+            f"{row['resource']} {row['name']} from {'any host' if row['host'] == '*' else row['host']}"
+        )
+    if not verdict.has_acls:
+        setting = f"{OPEN}={'true' if verdict.is_allowed else 'false'}"
+        return f"no rule is about this {action.resource_type.name.lower()} at all, and {setting}"
+    return "rules are about this resource, and none of them allows it"

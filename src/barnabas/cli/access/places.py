@@ -1,0 +1,81 @@
+"""Where users are managed: at a running broker, or in the metadata of brokers that are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.cli.session import with_client
+from barnabas.client.access import users as online
+from barnabas.client.access.users import User
+
+if TYPE_CHECKING:
+    from barnabas.config.broker import BrokerConfig
+    from barnabas.security.credentials import ScramMechanism
+
+
+class Place(Protocol):
+    def check_keeps_secrets(self) -> None:
+        """KafkaError where others could read what is kept of passwords."""
+        ...
+
+    def users(self, names: Iterable[str] = ()) -> list[User]: ...
+
+    def set_password(
+        self, name: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+    ) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+
+class OnlineUsers:
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def check_keeps_secrets(self) -> None:
+        """The broker looks itself."""
+
+    def users(self, names: Iterable[str] = ()) -> list[User]:
+        return with_client(self._bootstrap, lambda client: online.describe_users(client, names))
+
+    def set_password(
+        self, name: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+    ) -> None:
+        with_client(
+            self._bootstrap,
+            lambda client: online.set_password(client, name, password, mechanisms, iterations),
+        )
+
+    def delete(self, name: str) -> None:
+        with_client(self._bootstrap, lambda client: online.delete_user(client, name))
+
+
+class OfflineUsers:
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def check_keeps_secrets(self) -> None:
+        from barnabas.cluster.zookeeper.settings import check_hides_secrets
+
+        check_hides_secrets(self._config)
+
+    def users(self, names: Iterable[str] = ()) -> list[User]:
+        from barnabas.broker.security.offline import users
+
+        found: dict[str, dict[ScramMechanism, int]] = {}
+        for name, mechanism, iterations in users(self._config):
+            found.setdefault(name, {})[mechanism] = iterations
+        wanted = set(names)
+        return sorted(User(name, infos) for name, infos in found.items() if not wanted or name in wanted)
+
+    def set_password(
+        self, name: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+    ) -> None:
+        from barnabas.broker.security.offline import set_password
+
+        set_password(self._config, name, password, mechanisms, iterations)
+
+    def delete(self, name: str) -> None:
+        from barnabas.broker.security.offline import delete_user
+
+        delete_user(self._config, name)

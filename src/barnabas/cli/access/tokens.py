@@ -1,0 +1,195 @@
+"""`barnabas tokens`: delegation tokens, with which others log in as their owner."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.output import say, show_done, show_json, show_rows
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.security.credentials import DelegationToken
+
+app = typer.Typer(
+    help="Delegation tokens: log in with --command-config, and let others log in as you for a while.",
+    no_args_is_help=True,
+)
+
+LONGEST = -1
+AT_ONCE = -1
+
+Hmac = Annotated[
+    str,
+    typer.Argument(
+        metavar="HMAC", help="The token's password, as it was printed; - reads it from standard input."
+    ),
+]
+
+
+@app.command()
+def create(
+    owner: Annotated[
+        str | None, typer.Option(metavar="PRINCIPAL", help="Whose token, as User:bob; yours by default.")
+    ] = None,
+    renewers: Annotated[
+        list[str] | None,
+        typer.Option("--renewer", metavar="PRINCIPAL", help="Who may renew it; may be repeated."),
+    ] = None,
+    lifetime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="It ends after this time, such as 12h, however often it is renewed."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Make a token and print its password, once. One logs in with both over SCRAM, with tokenauth=true.
+
+    Example:
+
+      barnabas tokens create --lifetime 12h --renewer User:scheduler --command-config alice.properties
+    """
+
+    async def work(client: Client) -> tuple[DelegationToken, str]:
+        from barnabas.client.access.tokens import create_token
+
+        wanted = [_principal(each) for each in renewers or ()]
+        whose = None if owner is None else _principal(owner)
+        return await create_token(client, whose, wanted, _milliseconds(lifetime, LONGEST))
+
+    token, password = with_client(bootstrap, work)
+    if output is OutputFormat.JSON:
+        show_json({**_row(token), "hmac": password})
+        return
+    say(f"Token {token.token_id} of {token.owner} expires at {_time(token.expires_ms)}.")
+    say("Its password is printed this once:")
+    print(password)
+
+
+@app.command("list")
+def list_tokens(
+    owners: Annotated[
+        list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of these; may be repeated.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show the tokens that you may see, without their passwords.
+
+    Example:
+
+      barnabas tokens list --command-config alice.properties
+    """
+
+    async def work(client: Client) -> list[DelegationToken]:
+        from barnabas.client.access.tokens import describe_tokens
+
+        return await describe_tokens(
+            client, None if owners is None else [_principal(each) for each in owners]
+        )
+
+    rows = [_row(token) for token in with_client(bootstrap, work)]
+    show_rows(
+        output,
+        rows,
+        ("id", "owner", "renewers", "expires", "ends"),
+        empty="There are no tokens for you to see.",
+    )
+
+
+@app.command()
+def renew(
+    hmac: Hmac,
+    period: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="For how long, such as 2h; else the brokers' default."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Let a token live longer, up to the end that it was made with.
+
+    Example:
+
+      barnabas tokens renew - --for 2h --command-config alice.properties < token.password
+    """
+
+    async def work(client: Client) -> int:
+        from barnabas.client.access.tokens import renew_token
+
+        return await renew_token(client, _secret(hmac), _milliseconds(period, LONGEST))
+
+    expires = with_client(bootstrap, work)
+    show_done(output, f"The token expires at {_time(expires)}.", {"expires": _time(expires)})
+
+
+@app.command()
+def expire(
+    hmac: Hmac,
+    after: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Not at once, but after this time, such as 10m.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """End a token. Connections that were made with it stay open until they authenticate again.
+
+    Example:
+
+      barnabas tokens expire - --command-config alice.properties < token.password
+    """
+
+    async def work(client: Client) -> int:
+        from barnabas.client.access.tokens import expire_token
+
+        return await expire_token(client, _secret(hmac), _milliseconds(after, AT_ONCE))
+
+    expires = with_client(bootstrap, work)
+    show_done(output, f"The token expires at {_time(expires)}.", {"expires": _time(expires)})
+
+
+def _secret(text: str) -> str:
+    import sys
+
+    return sys.stdin.readline().strip() if text == "-" else text
+
+
+def _principal(text: str) -> str:
+    from barnabas.cli.access.acl_words import check_principal
+
+    return check_principal(text)
+
+
+def _milliseconds(text: str | None, unset: int) -> int:
+    from barnabas.durations import seconds_of
+
+    if text is None:
+        return unset
+    try:
+        return round(seconds_of(text) * 1000)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _row(token: DelegationToken) -> dict[str, Any]:
+    return {
+        "id": token.token_id,
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issued": _time(token.issued_ms),
+        "expires": _time(token.expires_ms),
+        "ends": _time(token.max_ms),
+    }
+
+
+def _time(milliseconds: int) -> str:
+    return (
+        datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    )

@@ -1,0 +1,261 @@
+"""`barnabas users`: who may log in with a password (SCRAM)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Settings,
+    Yes,
+    confirm,
+    parse_settings,
+)
+from barnabas.cli.output import say, show_done, show_json, show_rows
+
+if TYPE_CHECKING:
+    from barnabas.cli.access.places import Place
+
+app = typer.Typer(
+    help="Create, list and delete users that log in with a password (SCRAM).", no_args_is_help=True
+)
+
+
+class Mechanisms(StrEnum):
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+    BOTH = "both"
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
+MechanismOption = Annotated[
+    Mechanisms, typer.Option("--mechanism", "-m", help="Which mechanisms the user can log in with.")
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="The password is the first line of this file; - for standard input. Made up and printed once by default.",
+    ),
+]
+Iterations = Annotated[
+    int,
+    typer.Option(min=4096, max=16_384, help="How often the password is hashed: more makes guessing slower."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        "-d",
+        metavar="DIR",
+        help="Instead of a broker: the folder of a node that is stopped, or new.",
+    ),
+]
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        "-z",
+        metavar="HOST:PORT,.../PATH",
+        help="Instead of a broker: the ZooKeeper of a cluster whose brokers are all stopped.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The brokers' server.properties, for --zookeeper or --data."
+    ),
+]
+
+
+@app.command()
+def create(
+    name: Name,
+    mechanism: MechanismOption = Mechanisms.BOTH,
+    password_file: PasswordFile = None,
+    iterations: Iterations = 4096,
+    data: Data = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Create a user. Its password is made up and printed, once, unless you give one.
+
+    The password is not sent to the broker and not kept anywhere: brokers get keys that are derived from it. The first
+    users, and those that brokers log in with among themselves, are made with --data or --zookeeper, while no broker
+    runs.
+
+    Examples:
+
+      barnabas users create alice
+
+      barnabas users create broker --data ./data --password-file broker.password
+
+      barnabas users create admin --zookeeper 127.0.0.1:2181/barnabas --config server.properties
+    """
+    place = _place(bootstrap, data, zookeeper, config, settings)
+    place.check_keeps_secrets()
+    if any(user.name == name for user in place.users([name])):
+        from barnabas.errors import ErrorCode, KafkaError
+
+        raise KafkaError(
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"there is a user {name} already: `barnabas users password {name}` gives it another password",
+        )
+    _set(place, name, mechanism, password_file, iterations, output, "created")
+
+
+@app.command()
+def password(
+    name: Name,
+    mechanism: MechanismOption = Mechanisms.BOTH,
+    password_file: PasswordFile = None,
+    iterations: Iterations = 4096,
+    data: Data = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Give a user another password. Connections that are open stay open until they authenticate again.
+
+    Examples:
+
+      barnabas users password alice
+
+      pass show kafka/alice | barnabas users password alice --password-file -
+    """
+    place = _place(bootstrap, data, zookeeper, config, settings)
+    place.check_keeps_secrets()
+    if not place.users([name]):
+        from barnabas.errors import ErrorCode, KafkaError
+
+        raise KafkaError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}: `barnabas users create {name}`"
+        )
+    _set(place, name, mechanism, password_file, iterations, output, "changed")
+
+
+def _set(
+    place: Place,
+    name: str,
+    mechanism: Mechanisms,
+    password_file: Path | None,
+    iterations: int,
+    output: OutputFormat,
+    done: str,
+) -> None:
+    import secrets
+
+    from barnabas.security.credentials import ScramMechanism
+
+    mechanisms = [each for each in ScramMechanism if mechanism in (Mechanisms.BOTH, each.sasl_name)]
+    given = None if password_file is None else _read_password(password_file)
+    made = given or secrets.token_urlsafe(18)
+    place.set_password(name, made, mechanisms, iterations)
+    facts: dict[str, Any] = {"user": name, "mechanisms": [each.sasl_name for each in mechanisms]}
+    if given is None:
+        facts["password"] = made
+    if output is OutputFormat.JSON:
+        show_json(facts)
+    elif given is None:
+        say(f"User {name} is {done}. Its password is printed this once:")
+        print(made)
+    else:
+        say(f"User {name} is {done}.")
+
+
+def _read_password(path: Path) -> str:
+    import sys
+
+    lines = (sys.stdin.read() if str(path) == "-" else path.read_text()).splitlines()
+    if not lines or not lines[0]:
+        raise typer.BadParameter(
+            "its first line is empty, and must be the password", param_hint="--password-file"
+        )
+    return lines[0]
+
+
+@app.command("list")
+def list_users(
+    data: Data = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show the users and how they can log in.
+
+    Example:
+
+      barnabas users list
+    """
+    rows = [
+        {
+            "user": user.name,
+            "mechanisms": [each.sasl_name for each in user.iterations],
+            "iterations": list(user.iterations.values()),
+        }
+        for user in _place(bootstrap, data, zookeeper, config, settings).users()
+    ]
+    show_rows(output, rows, ("user", "mechanisms", "iterations"), empty="There are no users.")
+
+
+@app.command()
+def delete(
+    name: Name,
+    data: Data = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Delete a user, who cannot log in any more. ACLs and quotas of the name stay: see `barnabas acls remove`.
+
+    Example:
+
+      barnabas users delete alice
+    """
+    confirm(f"Delete user {name}?", yes)
+    _place(bootstrap, data, zookeeper, config, settings).delete(name)
+    show_done(output, f"User {name} is deleted.", {"user": name})
+
+
+def _place(
+    bootstrap: str,
+    data: Path | None,
+    zookeeper: str | None,
+    config: Path | None,
+    settings: list[str] | None,
+) -> Place:
+    from barnabas.cli.access.places import OfflineUsers, OnlineUsers
+    from barnabas.config.broker import BrokerConfig
+    from barnabas.config.properties import parse_properties
+
+    if data is None and zookeeper is None:
+        if config is not None or settings:
+            raise typer.BadParameter("--config and --set are for --data and --zookeeper")
+        return OnlineUsers(bootstrap)
+    if data is not None and zookeeper is not None:
+        raise typer.BadParameter("give --data for a node alone, or --zookeeper for a cluster, not both")
+    given = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
+    given |= parse_settings(settings)
+    if data is not None:
+        given["log.dirs"] = str(data)
+    if zookeeper is not None:
+        given["zookeeper.connect"] = zookeeper
+    return OfflineUsers(BrokerConfig.load(given))

@@ -1,0 +1,80 @@
+"""`barnabas audit`: what the audit log says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.records.consume import Plan, consume_plan
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.opening import ConsumedRecord
+
+app = typer.Typer(help="Read the audit log: who did what to which resource.", no_args_is_help=True)
+
+
+@app.callback()
+def audit() -> None:
+    """Read the audit log: who did what to which resource."""
+
+
+@app.command()
+def tail(
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the last events.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with events as they come.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show the last events of the topic __barnabas_audit.
+
+    Brokers write to it with barnabas.audit.topic.enable=true. Reading it needs Read on that topic.
+
+    Examples:
+
+      barnabas audit tail
+
+      barnabas audit tail --follow -o json
+    """
+    from barnabas.client.positions import parse_start
+    from barnabas.security.audit import TOPIC
+
+    write = _as_json if output is OutputFormat.JSON else _as_line
+    start = parse_start(f"-{count}" if count else "end")
+    plan = Plan([TOPIC], [], start, None, not follow, False, write)
+
+    async def work(client: Client) -> int:
+        return await consume_plan(client, plan)
+
+    with_client(bootstrap, work)
+
+
+def _as_json(record: ConsumedRecord) -> bytes:
+    return (record.value or b"{}") + b"\n"
+
+
+def _as_line(record: ConsumedRecord) -> bytes:
+    try:
+        line = in_words(json.loads(record.value or b"{}"))
+    except ValueError:
+        line = "an event that cannot be read"
+    return line.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n"
+
+
+def in_words(event: dict[str, Any]) -> str:
+    """An event for people, in one line."""
+    start = f"{event.get('time', '?')}  broker {event.get('node', '?')}  "
+    kind = event.get("event")
+    if kind == "lost":
+        return f"{start}{event.get('count')} events were lost"
+    who = f"{event.get('principal') or 'somebody'} from {event.get('host')}"
+    outcome = "allowed" if event.get("allowed") else "DENIED"
+    if kind == "login":
+        return f"{start}{outcome}  {who} logs in with {event.get('mechanism')}"
+    resource = f"{event.get('resource_type')} {event.get('resource')}"
+    return f"{start}{outcome}  {who} {event.get('api')}: {event.get('operation')} {resource}"

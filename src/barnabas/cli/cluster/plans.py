@@ -1,0 +1,139 @@
+"""Plans of moves: made for a command, shown to a person, carried out with progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.cli.output import count, say, show_table, size
+from barnabas.cli.progress import Progress
+from barnabas.client.cluster import Client
+from barnabas.client.metadata import explain_topic_error
+from barnabas.client.placement import planning, reassignments
+from barnabas.client.placement.layout import Layout
+from barnabas.client.placement.planning import Move
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.types import TopicPartition
+
+SHOWN = 30  # moves that a table names; JSON has all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    moves: Sequence[Move]
+    elections: Sequence[TopicPartition]
+    """Partitions that are not led by their first replica, once the moves are done."""
+    sizes: Mapping[TopicPartition, int]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.moves and not self.elections
+
+    @property
+    def copied_bytes(self) -> int:
+        return sum(self.sizes.get(move.partition, 0) * len(move.added) for move in self.moves)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "moves": [self._row(move) for move in self.moves],
+            "elections": [{"topic": topic, "partition": index} for topic, index in self.elections],
+            "copied_bytes": self.copied_bytes,
+        }
+
+    def _row(self, move: Move) -> dict[str, Any]:
+        return {
+            "topic": move.partition.topic,
+            "partition": move.partition.partition,
+            "before": list(move.before),
+            "after": list(move.after),
+            "copied_bytes": self.sizes.get(move.partition, 0) * len(move.added),
+        }
+
+
+def plan_drain(layout: Layout, broker: int) -> Plan:
+    holders = {holder for replicas in layout.assignment.values() for holder in replicas}
+    if broker not in {*layout.brokers, *layout.fenced, *holders}:
+        known = ", ".join(map(str, layout.brokers))
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}, only {known}")
+    return _plan(layout, planning.drain(layout.assignment, layout.sites, broker), everywhere=False)
+
+
+def replicas_on(layout: Layout, broker: int) -> int:
+    return sum(broker in partition.replicas for partition in layout.partitions.values())
+
+
+def plan_rebalance(layout: Layout) -> Plan:
+    moves = planning.rebalance(layout.assignment, layout.sites, layout.partition_sizes)
+    return _plan(layout, moves, everywhere=True)
+
+
+def plan_move(
+    layout: Layout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
+) -> Plan:
+    """Partition n of a topic begins with the n-th broker; a single partition with the first."""
+    places = [place for place in layout.partitions if place.topic == topic]
+    if not places:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise KafkaError(code, explain_topic_error(topic, code))
+    if partition is not None:
+        places = [_one_of(places, topic, partition)]
+    moves = []
+    for place in places:
+        first = 0 if partition is not None else place.partition
+        after = tuple([brokers[(first + step) % len(brokers)] for step in range(replicas)])
+        if after != layout.assignment[place]:
+            moves.append(Move(place, layout.assignment[place], after))
+    return _plan(layout, moves, everywhere=False)
+
+
+def show_plan(plan: Plan) -> None:
+    if plan.is_empty:
+        print("Everything is as it should be.")
+        return
+    rows = [
+        {**row, "copied": size(row["copied_bytes"]) if row["copied_bytes"] else "-"}
+        for row in plan.document()["moves"]
+    ]
+    if rows:
+        show_table(rows[:SHOWN], ("topic", "partition", "before", "after", "copied"))
+    if len(rows) > SHOWN:
+        print(f"... and {len(rows) - SHOWN:,} more: -o json shows all")
+    copies = sum(len(move.added) for move in plan.moves)
+    print(
+        f"{count(len(plan.moves), 'partition')} to change, {count(copies, 'replica')} to copy "
+        f"({size(plan.copied_bytes)}), {count(len(plan.elections), 'leader')} to elect"
+    )
+
+
+async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
+    """Returns the partitions that did not get their preferred leader, and why."""
+    try:
+        with Progress("moving", len(plan.moves), unit="partitions") as progress:
+            await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
+    except asyncio.CancelledError:
+        say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")
+        raise
+    failed = await reassignments.elect_preferred(client, plan.elections)
+    return {str(place): reason for place, reason in failed.items()}
+
+
+def _plan(layout: Layout, moves: Sequence[Move], *, everywhere: bool) -> Plan:
+    """`everywhere`: partitions that do not move get their preferred leader, too."""
+    targets = {move.partition: move.after for move in moves}
+    looked_at = {**layout.assignment, **targets} if everywhere else targets
+    elections = [
+        place
+        for place, replicas in looked_at.items()
+        if layout.partitions[place].leader != replicas[0] and replicas[0] in layout.brokers
+    ]
+    return Plan(moves, elections, layout.partition_sizes)
+
+
+def _one_of(places: Sequence[TopicPartition], topic: str, partition: int) -> TopicPartition:
+    wanted = TopicPartition(topic, partition)
+    if wanted not in places:
+        text = f"topic {topic!r} has partitions 0 to {len(places) - 1}; there is no {partition}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return wanted

@@ -1,0 +1,1 @@
+"""`barnabas log`: a broker's files."""

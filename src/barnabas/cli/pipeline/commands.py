@@ -1,0 +1,272 @@
+"""`barnabas pipeline`: data pipelines on Spark, as folders of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.command_config import command_config
+from barnabas.cli.options import Output, OutputFormat, Settings, parse_settings
+from barnabas.cli.output import say, show_done, show_json, show_rows
+
+if TYPE_CHECKING:
+    from barnabas.pipelines.definitions.files import PipelineFiles
+    from barnabas.pipelines.running.runner import Runner
+    from barnabas.pipelines.running.status import Status
+
+app = typer.Typer(
+    help="Data pipelines on Spark: make one from a template, run it, see how it does.", no_args_is_help=True
+)
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="[FOLDER]", help="The folder with spark-pipeline.yml [this one].")
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="BARNABAS_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The brokers, instead of those that the pipeline's files name.",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://..."),
+]
+BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
+STATUS_COLUMNS = (
+    "flow",
+    "group",
+    "rows",
+    "input_rate",
+    "processed_rate",
+    "lag",
+    "batch_seconds",
+    "state_rows",
+    "late",
+)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")],
+    template: Annotated[
+        str,
+        typer.Option("--template", "-t", help="activity, enrich, logs, operations or warehouse."),
+    ] = "activity",
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Make a pipeline from a template. It is yours then: change what you like.
+
+    Examples:
+
+      barnabas pipeline init clicks --template activity
+
+      barnabas pipeline init lake -t warehouse
+    """
+    from barnabas.pipelines.definitions.templates import copy_template
+
+    copy_template(template, folder)
+    if output is OutputFormat.JSON:
+        show_json({"folder": str(folder), "template": template})
+        return
+    say(f"Made {folder} from the template {template}. Next:")
+    say(f"    barnabas pipeline feed {folder} --records 10000    # data to try it with")
+    say(f"    barnabas pipeline run {folder}")
+
+
+@app.command()
+def run(
+    folder: Folder = Path(),
+    continuous: Annotated[
+        bool, typer.Option("--continuous", "-c", help="Go on until Ctrl-C or SIGTERM.")
+    ] = False,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Read what there is, again and again: 10s, 5 minutes."),
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="With Spark's own runner, without what barnabas.yml adds.")
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while it runs."),
+    ] = None,
+    master: Master = "local[*]",
+    brokers: Brokers = None,
+    settings: Settings = None,
+) -> None:
+    """Run a pipeline: once over what there is, or with --continuous as long as records come.
+
+    A run goes on where the last one ended, with its state, however that one ended.
+
+    Examples:
+
+      barnabas pipeline run clicks
+
+      barnabas pipeline run clicks --continuous --metrics 127.0.0.1:9464
+
+      barnabas pipeline run clicks --every 30s --bootstrap-server broker:9092
+    """
+    if continuous and every is not None:
+        raise typer.BadParameter("--continuous and --every exclude each other")
+    files = _read(folder, settings, brokers)
+    if spark:
+        from barnabas.pipelines.running.sessions import run_with_spark
+
+        raise typer.Exit(run_with_spark(files, "run"))
+    pause = None if every is None else _pause(every)
+    from barnabas.cli.pipeline.run import run_pipeline
+
+    run_pipeline(files, master=master, continuous=continuous, pause=pause, metrics=metrics)
+
+
+@app.command("dry-run")
+def dry_run(
+    folder: Folder = Path(),
+    broker: Annotated[bool, typer.Option(help="Ask the broker whether the topics are there.")] = True,
+    master: Master = "local[*]",
+    brokers: Brokers = None,
+    settings: Settings = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Check a pipeline and show what would run. Nothing is read and nothing is written.
+
+    Example:
+
+      barnabas pipeline dry-run clicks
+    """
+    files = _read(folder, settings, brokers)
+    from barnabas.pipelines.running.broker_checks import require_broker
+    from barnabas.pipelines.running.runner import Runner
+    from barnabas.pipelines.running.sessions import pipeline_session
+
+    if broker:
+        require_broker(files)
+    with pipeline_session(files.name, files.configuration, master=master) as session:
+        runner = Runner(files, session)
+        runner.prepare(ask_broker=broker, make_topics=False)
+        rows = _plan_rows(runner)
+        runner.undo()
+    show_rows(output, rows, ("flow", "kind", "mode", "writes_to", "columns"))
+    if output is OutputFormat.TABLE:
+        say(f"{files.name} is in order.")
+
+
+@app.command()
+def status(folder: Folder = Path(), output: Output = OutputFormat.TABLE) -> None:
+    """Show how a pipeline does, or how its last run ended.
+
+    Example:
+
+      barnabas pipeline status clicks -o json
+    """
+    from barnabas.pipelines.definitions.files import read_pipeline
+    from barnabas.pipelines.running.status import StatusFile
+
+    files = read_pipeline(folder)
+    found = StatusFile(files.folder).read()
+    if output is OutputFormat.JSON:
+        import msgspec
+
+        show_json(None if found is None else msgspec.to_builtins(found))
+    elif found is None:
+        say(f"{files.name} was never run here. `barnabas pipeline run {folder}` runs it.")
+    else:
+        _show_status(found)
+
+
+@app.command()
+def feed(
+    folder: Folder = Path(),
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 10_000,
+    rate: Annotated[
+        float, typer.Option("--rate", "-r", min=0, help="Records a second; 0 is as fast as it goes.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same records.")] = 1,
+    template: Annotated[
+        str | None, typer.Option("--template", "-t", help="Whose generator [the pipeline's name].")
+    ] = None,
+    brokers: Brokers = None,
+    settings: Settings = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write realistic records to the topics that a pipeline of the library reads; they are made if missing.
+
+    Example:
+
+      barnabas pipeline feed clicks --records 100000 --rate 2000
+    """
+    import asyncio
+
+    from barnabas.cli.pipeline.feed import feed_topics
+
+    files = _read(folder, settings, brokers)
+    sent = asyncio.run(feed_topics(files, template or files.name, records, rate, seed))
+    done = {"records": records, "topics": sorted(sent)}
+    show_done(output, f"Sent {records:,} records to {', '.join(sorted(sent))}.", done)
+
+
+def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> PipelineFiles:
+    from barnabas.pipelines.connection import settings_from
+    from barnabas.pipelines.definitions.files import read_pipeline
+
+    given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    if file := command_config():
+        given |= settings_from(file)
+    return read_pipeline(folder, {**given, **parse_settings(settings)})
+
+
+def _pause(every: str) -> float:
+    from barnabas.durations import seconds_of
+
+    try:
+        return seconds_of(every)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+
+
+def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
+    from barnabas.pipelines.running.planning import place_of
+
+    plan = runner.plan
+    return [
+        {
+            "flow": query.name,
+            "kind": "stream" if query.streaming else "view",
+            "mode": query.mode if query.streaming else "complete",
+            "writes_to": place_of(query.target),
+            "columns": query.frame.columns,
+        }
+        for query in plan.queries
+    ]
+
+
+def _show_status(found: Status) -> None:
+    import time
+
+    ago = time.time() - found.updated
+    say(f"{found.pipeline} is {found.state}, as of {ago:.0f} s ago (process {found.process}).")
+    if found.error is not None:
+        say(found.error)
+    if found.alarms:
+        say(f"Alarms: {', '.join(found.alarms)}")
+    rows = [
+        {
+            "flow": flow.name,
+            "group": ", ".join(flow.groups),
+            "rows": flow.rows,
+            "input_rate": round(flow.input_rate),
+            "processed_rate": round(flow.processed_rate),
+            "lag": flow.lag,
+            "batch_seconds": f"{flow.batch_seconds:.2f}",
+            "state_rows": flow.state_rows,
+            "late": flow.late,
+        }
+        for flow in found.flows
+    ]
+    show_rows(OutputFormat.TABLE, rows, STATUS_COLUMNS)

@@ -1,0 +1,183 @@
+"""Runs a pipeline for `barnabas pipeline run`: what is shown meanwhile, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from barnabas.cli.output import say
+from barnabas.client.addresses import parse_address
+from barnabas.pipelines.definitions.files import PipelineFiles
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running.broker_checks import require_broker
+from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
+from barnabas.pipelines.running.planning import storage_of
+from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.running.runner import Runner
+from barnabas.pipelines.running.sessions import pipeline_session
+from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.pipelines.running.status import StatusFile, new_status
+from barnabas.pipelines.terminal import LiveScreen
+
+TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
+
+
+def run_pipeline(
+    files: PipelineFiles, *, master: str, continuous: bool, pause: float | None, metrics: str | None
+) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # Before anything is written: the status is that of the run that is there.
+    StateLock(files.name, storage_of(files)).check()
+    _require_broker(files)
+    say(f"Starting Spark for {files.name}.")
+    with (
+        pipeline_session(files.name, files.configuration, master=master) as session,
+        _Screen(files) as screen,
+    ):
+        runner = Runner(files, session, watcher=screen.show)
+        try:
+            runner.prepare()
+            screen.firing = runner.firing_alarms
+            screen.show(list(runner.flows.values()))
+            with _stopped_by_signals(runner), _served(files, runner, metrics):
+                _run(runner, continuous, pause)
+        except PipelineError as error:
+            screen.end("failed", str(error))
+            raise
+        finally:
+            runner.close()
+        screen.end("stopped")
+    for line in last_words(files.name, list(runner.flows.values())):
+        say(line)
+
+
+def _require_broker(files: PipelineFiles) -> None:
+    try:
+        require_broker(files)
+    except PipelineError as error:
+        status = new_status(files.name, "failed", [])
+        status.error = str(error)
+        StatusFile(files.folder).write(status)
+        raise
+
+
+def _run(runner: Runner, continuous: bool, pause: float | None) -> None:
+    if continuous:
+        runner.run_continuously()
+    elif pause is not None:
+        runner.run_every(pause)
+    else:
+        runner.run_once()
+
+
+class _Screen(LiveScreen):
+    """Keeps the status file, and shows a table where a person looks, or a line now and then where none does."""
+
+    def __init__(self, files: PipelineFiles) -> None:
+        super().__init__(Console(stderr=True))
+        self._files = files
+        self._status = StatusFile(files.folder)
+        self._flows: list[FlowProgress] = []
+        self.firing: Callable[[], list[str]] = list
+        self._told = time.monotonic()
+        self._written = 0.0  # at once: while flows start, how the last run ended is no news
+
+    def show(self, flows: list[FlowProgress]) -> None:
+        self._flows = flows
+        now = time.monotonic()
+        if now - self._written >= 1.0:
+            self._written = now
+            self._write("running")
+        if self._live is not None:
+            self._live.update(progress_table(self._files.name, flows))
+        elif now - self._told >= TELL_SECONDS:
+            self._told = now
+            rows = sum(flow.rows for flow in flows)
+            lag = sum(flow.lag or 0 for flow in flows)
+            late = sum(flow.late for flow in flows)
+            more = f", {late:,} too late" if late else ""
+            say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind{more}.")
+
+    def end(self, state: str, error: str | None = None) -> None:
+        self._write("failed" if state == "failed" else "stopped", error)
+
+    def _write(self, state: str, error: str | None = None) -> None:
+        status = new_status(self._files.name, "running", self._flows)
+        status.state = "running" if state == "running" else "failed" if state == "failed" else "stopped"
+        status.alarms = self.firing()
+        status.error = error
+        self._status.write(status)
+
+
+def last_words(title: str, flows: list[FlowProgress]) -> list[str]:
+    """What is said at the end of a run; nothing is left out in silence."""
+    total = max((flow.rows for flow in flows), default=0)
+    lines = [f"{title}: {len(flows)} flows are done, the largest with {total:,} rows."]
+    late = [f"{flow.late:,} of {flow.name}" for flow in flows if flow.late]
+    if late:
+        lines.append(f"Rows left out because their windows were closed already: {', '.join(late)}.")
+    return lines
+
+
+def progress_table(title: str, flows: list[FlowProgress]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in ("flow", "rows", "in/s", "done/s", "behind", "batch", "state", "late"):
+        table.add_column(name, justify="left" if name == "flow" else "right")
+    for flow in flows:
+        table.add_row(
+            flow.name,
+            f"{flow.rows:,}",
+            f"{flow.input_rate:,.0f}",
+            f"{flow.processed_rate:,.0f}",
+            "-" if flow.lag is None else f"{flow.lag:,}",
+            f"{flow.batch_seconds:.2f} s",
+            f"{flow.state_rows:,}",
+            f"{flow.late:,}",
+        )
+    return table
+
+
+@contextmanager
+def _stopped_by_signals(runner: Runner) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run after its micro-batches."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        runner.stop()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _served(files: PipelineFiles, runner: Runner, where: str | None) -> Iterator[None]:
+    if where is None:
+        yield
+        return
+    try:
+        address = parse_address(where)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics") from None
+    registry = pipeline_registry(files.name, lambda: list(runner.flows.values()))
+    server = MetricsServer(registry, address.host, address.port)
+    say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
+    try:
+        yield
+    finally:
+        server.close()

@@ -1,0 +1,1 @@
+"""`barnabas queue`: share groups as queues of jobs."""

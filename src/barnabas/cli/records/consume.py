@@ -1,0 +1,174 @@
+"""`barnabas consume`: records of topics on the terminal or into a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
+from barnabas.cli.output import count as number_of
+from barnabas.cli.output import say
+from barnabas.cli.session import complete_topic, with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.consumer import Consumer
+    from barnabas.client.opening import ConsumedRecord
+    from barnabas.client.positions import Start
+    from barnabas.types import TopicPartition
+
+Write = Callable[["ConsumedRecord"], bytes]
+
+POLL_SECONDS = 1.0
+
+
+@dataclass
+class Plan:
+    """What to read, from where, and when to stop."""
+
+    topics: list[str]
+    partitions: list[int]
+    start: Start
+    limit: int | None
+    exit_at_end: bool
+    committed_only: bool
+    write: Write
+
+
+def consume(
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC...", help="One or more topics.", autocompletion=complete_topic),
+    ],
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            "-s",
+            metavar="WHERE",
+            help="beginning, end, an offset, -N for the last N, a time (2026-11-15T08:30, or milliseconds).",
+        ),
+    ] = "end",
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="Stop at the records that are the last ones now.")
+    ] = False,
+    record_format: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help=r"Such as '%t-%p %o %T %k=%v %h\n'; %% and \n as usual."),
+    ] = None,
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option("--output", "-o", help="A line for people, or a line of JSON [the bare values]."),
+    ] = None,
+    committed: Annotated[
+        bool, typer.Option("--committed", help="No records of open or aborted transactions.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    r"""Read records.
+
+    Without --format or -o, the values are written, one on each line. Directives of --format: %t topic,
+    %p partition, %o offset, %T timestamp, %d date, %k key, %K its length, %v value, %V its length, %h headers.
+
+    Examples:
+
+      barnabas consume orders --from beginning --exit-at-end
+
+      barnabas consume orders --from -10 -o json
+
+      barnabas consume orders --from 2026-11-15T08:30 --format '%p:%o %k %v\n'
+    """
+    from barnabas.client.positions import parse_start
+
+    try:
+        begin, write = parse_start(start), choose_writer(record_format, output)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write)
+    read = with_client(bootstrap, lambda client: consume_plan(client, plan))
+    if sys.stderr.isatty():
+        say(f"{number_of(read, 'record')} read.")
+
+
+def choose_writer(record_format: str | None, output: OutputFormat | None) -> Write:
+    from barnabas.cli.records.format import DEFAULT_FORMAT, HUMAN_FORMAT, compile_format, to_json
+
+    if record_format is not None:
+        return compile_format(record_format)
+    if output is OutputFormat.JSON:
+        return to_json
+    return compile_format(DEFAULT_FORMAT if output is None else HUMAN_FORMAT)
+
+
+async def consume_plan(client: Client, plan: Plan) -> int:
+    from barnabas.client.consumer import Consumer
+    from barnabas.client.fetching import FetchSettings
+    from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
+    from barnabas.client.positions import resolve_start
+
+    isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED
+    partitions = await _partitions(client, plan)
+    positions = await resolve_start(client, partitions, plan.start)
+    ends = await end_offsets(client, partitions, isolation) if plan.exit_at_end else {}
+    positions = {place: offset for place, offset in positions.items() if _has_more(offset, ends.get(place))}
+    async with Consumer(client, positions, FetchSettings(isolation=isolation)) as consumer:
+        return await _write_all(consumer, ends, plan)
+
+
+async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
+    from barnabas.types import TopicPartition
+
+    found = await client.topics(plan.topics)
+    wanted = [
+        TopicPartition(name, index)
+        for name, topic in found.items()
+        for index in plan.partitions or topic.partitions
+    ]
+    for partition in wanted:
+        client.metadata.partition(partition)  # says which partitions there are if this one is missing
+    return wanted
+
+
+async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: Plan) -> int:
+    out = sys.stdout.buffer
+    written = 0
+    waiting = consumer.partitions if plan.exit_at_end else set()
+    while written != plan.limit and (waiting or not plan.exit_at_end):
+        records = await consumer.poll(POLL_SECONDS)
+        if plan.exit_at_end:
+            records = [record for record in records if record.offset < ends[record.place]]
+        if plan.limit is not None:
+            records = records[: plan.limit - written]
+        out.write(b"".join([plan.write(record) for record in records]))
+        out.flush()
+        written += len(records)
+        if not records and reader_is_gone(sys.stdout):
+            break
+        for place in [place for place in waiting if not _has_more(consumer.position(place), ends[place])]:
+            waiting.discard(place)
+            consumer.remove(place)
+    return written
+
+
+def reader_is_gone(stream: TextIO) -> bool:
+    """Whether the other end of a pipe is closed: nobody would notice by writing while there is nothing to write."""
+    import select
+
+    try:
+        watch = select.poll()
+        watch.register(stream.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # no poll, or no real file behind the stream
+        return False
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in watch.poll(0))
+
+
+def _has_more(position: int, end: int | None) -> bool:
+    return end is None or position < end

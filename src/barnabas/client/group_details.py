@@ -1,0 +1,194 @@
+"""A group of any protocol whose members commit offsets: members, committed offsets, lag; and resetting the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.client import groups
+from barnabas.client.cluster import Client
+from barnabas.client.offsets import end_offsets
+from barnabas.client.positions import Start, resolve_start
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.coordinator_records import decode_versioned
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolAssignment
+from barnabas.protocol.messages.consumer import Member as ConsumerMember
+from barnabas.protocol.messages.groups import DescribedGroupMember
+from barnabas.protocol.messages.streams import DescribedGroup as StreamsGroup
+from barnabas.protocol.messages.streams import Member as StreamsMember
+from barnabas.protocol.wire import ProtocolError
+from barnabas.types import TopicPartition
+
+STREAMS_PROTOCOL = "streams"
+
+
+class GroupMember(NamedTuple):
+    member: str
+    instance: str | None
+    client: str
+    host: str
+    partitions: frozenset[TopicPartition]
+
+
+class GroupOffset(NamedTuple):
+    """One partition; `committed`, `lag` and the owner are None where there is none."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int
+    lag: int | None
+    metadata: str | None
+    member: str | None
+    client: str | None
+    host: str | None
+
+
+class GroupDetails(NamedTuple):
+    group: str
+    state: str
+    type: str
+    protocol: str
+    assignor: str
+    coordinator: int
+    lag: int
+    offsets: list[GroupOffset]
+    members: list[GroupMember]
+
+
+class OffsetReset(NamedTuple):
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+async def describe_group(client: Client, name: str) -> GroupDetails:
+    found = await _find(client, name)
+    owners = {place: member for member in found.members for place in member.partitions}
+    commits = await groups.committed_offsets(client, name)
+    ends = await end_offsets(client, {*commits, *owners})
+    offsets = [_offset(place, commits.get(place), ends[place], owners.get(place)) for place in sorted(ends)]
+    return found._replace(offsets=offsets, lag=sum(row.lag or 0 for row in offsets))
+
+
+async def reset_group(
+    client: Client, name: str, start: Start, topics: list[str] | None, *, dry_run: bool
+) -> list[OffsetReset]:
+    """Let a group without members continue at `start` in these topics, or in all that it has committed."""
+    before = await groups.committed_offsets(client, name)
+    places = await client.partitions(topics) if topics else sorted(before)
+    after = await resolve_start(client, places, start)
+    if after and not dry_run:
+        await _commit(client, name, after)
+    return [
+        OffsetReset(*place, before[place].offset if place in before else None, after[place])
+        for place in places
+    ]
+
+
+async def _commit(client: Client, name: str, offsets: dict[TopicPartition, int]) -> None:
+    try:
+        await groups.commit_offsets(client, name, offsets)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            raise
+        raise KafkaError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"{name} has members, and only they may commit. Stop its consumers and wait until their "
+            "session timeout is over, then try again.",
+        ) from None
+
+
+async def _find(client: Client, name: str) -> GroupDetails:
+    """Without offsets. Every broker knows classic groups; another group may be one of a newer protocol."""
+    try:
+        coordinator, classic = await groups.describe_group(client, name)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        for find in (_find_consumer_group, _find_streams_group):
+            with suppress(KafkaError):
+                return await find(client, name)
+        raise
+    consumes = classic.protocol_type == CONSUMER_PROTOCOL
+    members = [
+        GroupMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            frozenset(_assigned(member) if consumes else ()),
+        )
+        for member in classic.members
+    ]
+    protocol, assignor = classic.protocol_type, classic.protocol_data
+    return GroupDetails(name, classic.group_state, "classic", protocol, assignor, coordinator, 0, [], members)
+
+
+async def _find_consumer_group(client: Client, name: str) -> GroupDetails:
+    coordinator, group = await groups.describe_consumer_group(client, name)
+    members = [_member(member, _partitions(member)) for member in group.members]
+    state, assignor = group.group_state, group.assignor_name
+    return GroupDetails(name, state, "consumer", CONSUMER_PROTOCOL, assignor, coordinator, 0, [], members)
+
+
+async def _find_streams_group(client: Client, name: str) -> GroupDetails:
+    """Members have tasks; shown are the partitions that these read."""
+    coordinator, group = await groups.describe_streams_group(client, name)
+    inputs = _inputs(group)
+    known = await client.all_topics()
+
+    def partitions(member: StreamsMember) -> Iterator[TopicPartition]:
+        for ids in member.assignment.active_tasks:
+            for topic in inputs.get(ids.subtopology_id, []):
+                indexes = known[topic].partitions if topic in known else ()
+                yield from (TopicPartition(topic, index) for index in ids.partitions if index in indexes)
+
+    members = [_member(member, partitions(member)) for member in group.members]
+    kind = STREAMS_PROTOCOL
+    return GroupDetails(name, group.group_state, kind, kind, "sticky", coordinator, 0, [], members)
+
+
+def _inputs(group: StreamsGroup) -> dict[str, list[str]]:
+    """The topics that each subtopology reads."""
+    subtopologies = (group.topology.subtopologies or []) if group.topology is not None else []
+    return {
+        one.subtopology_id: [*one.source_topics, *(topic.name for topic in one.repartition_source_topics)]
+        for one in subtopologies
+    }
+
+
+def _member(member: ConsumerMember | StreamsMember, partitions: Iterable[TopicPartition]) -> GroupMember:
+    client, host = member.client_id, member.client_host
+    return GroupMember(member.member_id, member.instance_id, client, host, frozenset(partitions))
+
+
+def _partitions(member: ConsumerMember) -> Iterator[TopicPartition]:
+    for topic in member.assignment.topic_partitions:
+        yield from (TopicPartition(topic.topic_name, index) for index in topic.partitions)
+
+
+def _assigned(member: DescribedGroupMember) -> Iterator[TopicPartition]:
+    try:
+        assignment = decode_versioned(ConsumerProtocolAssignment, member.member_assignment)
+    except (ProtocolError, ValueError):  # nothing assigned yet, or an assignor with a format of its own
+        return
+    for topic in assignment.assigned_partitions:
+        yield from (TopicPartition(topic.topic, index) for index in topic.partitions)
+
+
+def _offset(
+    place: TopicPartition, commit: groups.Commit | None, end: int, owner: GroupMember | None
+) -> GroupOffset:
+    return GroupOffset(
+        *place,
+        committed=commit.offset if commit else None,
+        end=end,
+        lag=max(end - commit.offset, 0) if commit else None,
+        metadata=commit.metadata if commit else None,
+        member=owner.member if owner else None,
+        client=owner.client if owner else None,
+        host=owner.host if owner else None,
+    )

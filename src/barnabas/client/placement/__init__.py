@@ -1,0 +1,1 @@
+"""Where partitions are, plans for moving them, and carrying those out."""

@@ -1,0 +1,110 @@
+"""Where everything of a cluster lies: brokers, the replicas on them, their sizes, and what is on the move."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from barnabas.client import admin
+from barnabas.client.addresses import Address
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Broker, Partition
+from barnabas.client.placement import reassignments
+from barnabas.client.placement.planning import Site
+from barnabas.client.placement.reassignments import Reassignment
+from barnabas.errors import KafkaError
+from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.types import TopicPartition
+
+SHOWS_FENCED = 2  # the version of DescribeCluster that can name brokers which are not alive
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    fenced: Mapping[int, Broker]
+    partitions: Mapping[TopicPartition, Partition]
+    moving: Mapping[TopicPartition, Reassignment]
+    sizes: Mapping[int, Mapping[TopicPartition, int]]
+    """Bytes of each replica by broker; a broker that did not say is missing."""
+
+    @property
+    def sites(self) -> list[Site]:
+        """The brokers that can take replicas."""
+        return [Site(broker.id, broker.address.host, broker.rack) for broker in self.brokers.values()]
+
+    @property
+    def assignment(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """The replicas of each partition when what is on the move has arrived."""
+        return {
+            place: self.moving[place].target if place in self.moving else partition.replicas
+            for place, partition in self.partitions.items()
+        }
+
+    @property
+    def partition_sizes(self) -> dict[TopicPartition, int]:
+        """Of the largest replica: one that is being copied is not complete."""
+        largest: dict[TopicPartition, int] = {}
+        for sizes in self.sizes.values():
+            for partition, size in sizes.items():
+                largest[partition] = max(size, largest.get(partition, 0))
+        return largest
+
+
+async def describe_layout(client: Client) -> Layout:
+    """Several requests, so a cluster that is changing is seen at several moments."""
+    moving = await reassignments.under_way(client)
+    described = await _describe_cluster(client)
+    topics = await client.all_topics()
+    live = dict(client.metadata.brokers)
+    return Layout(
+        described.cluster_id,
+        described.controller_id,
+        dict(sorted(live.items())),
+        {
+            broker.broker_id: Broker(broker.broker_id, Address(broker.host, broker.port), broker.rack)
+            for broker in described.brokers
+            if broker.is_fenced
+        },
+        {
+            TopicPartition(name, index): partition
+            for name, topic in sorted(topics.items())
+            for index, partition in topic.partitions.items()
+        },
+        moving,
+        await _sizes(client, live),
+    )
+
+
+async def _describe_cluster(client: Client) -> DescribeClusterResponse:
+    connection = await client.any_connection()
+    can_show = connection.version_for(DescribeClusterRequest) >= SHOWS_FENCED
+    response: DescribeClusterResponse = await connection.send(
+        DescribeClusterRequest(include_fenced_brokers=can_show)
+    )
+    raise_for(response.error_code, response.error_message or "")
+    return response
+
+
+async def _sizes(client: Client, brokers: Mapping[int, Broker]) -> dict[int, dict[TopicPartition, int]]:
+    answers = await asyncio.gather(*(_sizes_on(client, broker) for broker in brokers))
+    return {broker: sizes for broker, sizes in zip(brokers, answers, strict=True) if sizes is not None}
+
+
+async def _sizes_on(client: Client, broker: int) -> dict[TopicPartition, int] | None:
+    """None for a broker that cannot be asked: it may be going down, and the others are worth showing."""
+    try:
+        folders = await admin.describe_log_dirs(client, broker)
+    except (ClientError, KafkaError):
+        return None
+    return {
+        TopicPartition(topic.name, part.partition_index): part.partition_size
+        for folder in folders
+        for topic in folder.topics
+        for part in topic.partitions
+        if not part.is_future_key
+    }

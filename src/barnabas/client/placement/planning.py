@@ -1,0 +1,207 @@
+"""Which replicas should move so that brokers hold and lead alike: plans, made from a picture of the cluster.
+
+Nothing here does I/O. `drain` empties a broker, `rebalance` evens out replicas and then leaders. A partition's
+first replica is its preferred leader, so leaders are evened out by changing the order of replicas, which copies
+nothing. Evening out never crowds a partition's replicas on a host or in a rack; draining does so only without a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from barnabas.client.placement.leadership import Leadership
+from barnabas.types import TopicPartition
+
+Assignment: TypeAlias = Mapping[TopicPartition, tuple[int, ...]]
+"""The replicas of each partition, preferred leader first."""
+
+
+class NoPlanError(Exception):
+    """What was asked for cannot be done with these brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A broker that replicas can be put on, and where it stands."""
+
+    id: int
+    host: str = ""
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    partition: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Those that must copy the partition first; none when only the order changes."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+
+def drain(assignment: Assignment, sites: Iterable[Site], leaving: int) -> list[Move]:
+    """Every replica of a broker goes to another one: where the fewest are, apart from the partition's others."""
+    placement = Placement(assignment, [site for site in sites if site.id != leaving])
+    for partition in sorted(assignment):
+        if leaving in assignment[partition]:
+            _replace_leaving(placement, partition, leaving)
+    return placement.moves()
+
+
+def rebalance(
+    assignment: Assignment, sites: Iterable[Site], sizes: Mapping[TopicPartition, int] | None = None
+) -> list[Move]:
+    """The fewest replicas that must be copied so that brokers differ by one at most, then even leaders. Of several
+    that could move, the smallest does. Brokers that are not among `sites` (they are down) keep what they have."""
+    placement = Placement(assignment, sites, sizes)
+    while (step := _next_step(placement)) is not None:
+        placement.replace(*step)
+    changed = {move.partition for move in placement.moves()}
+    leadership = Leadership(placement.replicas, placement.sites, changed)
+    leadership.even_out()
+    return placement.moves()
+
+
+class Placement:
+    """The replicas as a plan would leave them, and how many of them each broker holds."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        sites: Iterable[Site],
+        sizes: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self._before = assignment
+        self._sizes = sizes or {}
+        self.replicas = dict(assignment)
+        self.sites = {site.id: site for site in sites}
+        self.holds = dict.fromkeys(self.sites, 0)
+        self.leads = dict.fromkeys(self.sites, 0)
+        self.held: dict[int, dict[str, set[TopicPartition]]] = {broker: {} for broker in self.sites}
+        for partition, replicas in assignment.items():
+            self._count(partition, replicas)
+
+    def _count(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
+        for broker in replicas:
+            if broker in self.sites:
+                self.holds[broker] += 1
+                self.held[broker].setdefault(partition.topic, set()).add(partition)
+        if replicas and replicas[0] in self.leads:
+            self.leads[replicas[0]] += 1
+
+    def moves(self) -> list[Move]:
+        return [
+            Move(partition, before, self.replicas[partition])
+            for partition, before in sorted(self._before.items())
+            if self.replicas[partition] != before
+        ]
+
+    def replace(self, partition: TopicPartition, old: int, new: int) -> None:
+        """`new` takes the place of `old`, the place of the preferred leader too."""
+        replicas = self.replicas[partition]
+        if replicas[0] == old:
+            self.leads[new] += 1
+        if old in self.sites:
+            self.leads[old] -= replicas[0] == old
+            self.holds[old] -= 1
+            self.held[old][partition.topic].discard(partition)
+        self.holds[new] += 1
+        self.held[new].setdefault(partition.topic, set()).add(partition)
+        self.replicas[partition] = _with(replicas, old, new)
+
+    def prefer(self, partition: TopicPartition, leader: int) -> None:
+        replicas = self.replicas[partition]
+        self.leads[replicas[0]] -= 1
+        self.leads[leader] += 1
+        self.replicas[partition] = (leader, *(broker for broker in replicas if broker != leader))
+
+    def held_of_topic(self, broker: int, topic: str) -> int:
+        return len(self.held[broker].get(topic, ()))
+
+    def crowding(self, replicas: Iterable[int]) -> tuple[int, int]:
+        """How many replicas share a host with another one, and how many a rack."""
+        sites = [self.sites[broker] for broker in replicas if broker in self.sites]
+        hosts = [site.host for site in sites if site.host]
+        racks = [site.rack for site in sites if site.rack is not None]
+        return len(hosts) - len(set(hosts)), len(racks) - len(set(racks))
+
+    def movable(self, giver: int, taker: int) -> TopicPartition | None:
+        """A partition that can go from one to the other; first of the topic of which the giver has the most more."""
+        for topic in sorted(self.held[giver], key=lambda topic: (self._surplus(topic, taker, giver), topic)):
+            for partition in sorted(self.held[giver][topic], key=self._cheapest_first):
+                if self._may_move(partition, giver, taker):
+                    return partition
+        return None
+
+    def _surplus(self, topic: str, taker: int, giver: int) -> int:
+        return self.held_of_topic(taker, topic) - self.held_of_topic(giver, topic)
+
+    def _cheapest_first(self, partition: TopicPartition) -> tuple[int, TopicPartition]:
+        return self._sizes.get(partition, 0), partition
+
+    def _may_move(self, partition: TopicPartition, giver: int, taker: int) -> bool:
+        replicas = self.replicas[partition]
+        if taker in replicas:
+            return False
+        hosts, racks = self.crowding(replicas)
+        hosts_then, racks_then = self.crowding(_with(replicas, giver, taker))
+        return hosts_then <= hosts and racks_then <= racks
+
+
+def _with(replicas: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
+    return tuple([new if broker == old else broker for broker in replicas])
+
+
+def _replace_leaving(placement: Placement, partition: TopicPartition, leaving: int) -> None:
+    replicas = placement.replicas[partition]
+    free = [broker for broker in placement.sites if broker not in replicas]
+    if not free:
+        raise NoPlanError(
+            f"{partition} has replicas on {', '.join(map(str, replicas))} and there is no other broker that could take "
+            f"the one of {leaving}: start another broker, or give the topic fewer replicas with `barnabas cluster move`"
+        )
+
+    def cost(broker: int) -> tuple[object, ...]:
+        crowding = placement.crowding(_with(replicas, leaving, broker))
+        return (
+            crowding,
+            placement.holds[broker],
+            placement.held_of_topic(broker, partition.topic),
+            broker,
+        )
+
+    placement.replace(partition, leaving, min(free, key=cost))
+    if replicas[0] == leaving:
+        _choose_leader(placement, partition)
+
+
+def _choose_leader(placement: Placement, partition: TopicPartition) -> None:
+    """The broker that would lead the fewest; the one that is new there already counts as its leader."""
+    replicas = placement.replicas[partition]
+    candidates = [broker for broker in replicas if broker in placement.sites]
+    placement.prefer(
+        partition, min(candidates, key=lambda broker: placement.leads[broker] - (broker == replicas[0]))
+    )
+
+
+def _next_step(placement: Placement) -> tuple[TopicPartition, int, int] | None:
+    for giver, taker in _unequal_pairs(placement.holds):
+        partition = placement.movable(giver, taker)
+        if partition is not None:
+            return partition, giver, taker
+    return None
+
+
+def _unequal_pairs(holds: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Those between which a move makes things more equal, the most unequal first. From most to least, always: that
+    takes the fewest moves, because each one brings the giver down and the taker up to where they belong."""
+    by_load = sorted(holds, key=lambda broker: (holds[broker], broker))
+    for giver in reversed(by_load):
+        for taker in by_load:
+            if holds[giver] - holds[taker] < 2:
+                break
+            yield giver, taker

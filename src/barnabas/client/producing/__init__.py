@@ -1,0 +1,1 @@
+"""What a producer is made of: batches that fill, and requests that carry them to the leaders."""

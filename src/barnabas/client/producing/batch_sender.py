@@ -1,0 +1,148 @@
+"""Produce requests: encoded batches to the leaders of their partitions, to all leaders at once.
+
+A sender has at most one batch of a partition under way, so that a repetition never changes the order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError, error_code, is_retriable
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from barnabas.types import TopicPartition
+
+ALL = -1  # acks
+MOST_BYTES = 1024 * 1024 - 4096
+"""Of batches in one request, unless one is larger: Kafka's `max.request.size`, with room for the rest of the request.
+
+Our broker receives frames of up to a MiB into memory that it uses again, and those that are larger into fresh pages.
+"""
+LAST_V1_PRODUCE = 11  # the last version of transactions V1: see transactional.py
+
+Batches = Mapping[TopicPartition, bytes | bytearray]
+
+
+class Appended(NamedTuple):
+    """Where a whole batch is in the log. The offset is -1 if the broker was not asked (acks=0)."""
+
+    base_offset: int
+    log_append_time: int
+
+
+NOT_ASKED = Appended(-1, -1)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of each batch of one attempt."""
+
+    appended: dict[TopicPartition, Appended] = field(default_factory=dict)
+    errors: dict[TopicPartition, Exception] = field(default_factory=dict)
+
+    def raise_first(self) -> None:
+        """An error that another attempt cannot mend goes first."""
+        if self.errors:
+            raise min(self.errors.values(), key=is_retriable)
+
+
+class BatchSender:
+    def __init__(self, client: Client, acks: int = ALL, transactional_id: str | None = None) -> None:
+        self.client = client
+        self.acks = acks
+        self.transactional_id = transactional_id
+
+    async def send(self, batches: Batches, within: float | None = None) -> Outcome:
+        """One attempt."""
+        outcome = Outcome()
+        try:
+            requests = await self._by_leader(batches)
+        except (ClientError, KafkaError) as error:
+            outcome.errors = dict.fromkeys(batches, error)
+            return outcome
+        timeout = within or self.client.request_timeout
+        await asyncio.gather(*(self._try(leader, part, timeout, outcome) for leader, part in requests))
+        return outcome
+
+    async def _by_leader(self, batches: Batches) -> list[tuple[int, Batches]]:
+        requests: dict[int, list[dict[TopicPartition, bytes | bytearray]]] = defaultdict(lambda: [{}])
+        sizes: dict[int, int] = defaultdict(int)
+        for place, data in batches.items():
+            leader = await self.client.leader(place)
+            if sizes[leader] + len(data) > MOST_BYTES and requests[leader][-1]:
+                requests[leader].append({})
+                sizes[leader] = 0
+            requests[leader][-1][place] = data
+            sizes[leader] += len(data)
+        return [(leader, part) for leader, parts in requests.items() for part in parts if part]
+
+    async def _try(self, leader: int, part: Batches, within: float, outcome: Outcome) -> None:
+        try:
+            await self._produce(leader, part, within, outcome)
+        except (ClientError, KafkaError) as error:
+            outcome.errors.update(dict.fromkeys(part, error))
+
+    async def _produce(self, leader: int, part: Batches, within: float, outcome: Outcome) -> None:
+        connection = await self.client.connection_to(leader)
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=self.acks,
+            timeout_ms=int(within * 1000),
+            topic_data=self._topics(part),
+        )
+        if not self.acks:
+            await connection.send_without_answer(request)
+            outcome.appended.update(dict.fromkeys(part, NOT_ASKED))
+            return
+        version = connection.version_for(ProduceRequest)
+        if self.transactional_id is not None:
+            version = min(version, LAST_V1_PRODUCE)
+        answers = self._answers(await connection.send(request, version, within))
+        for place in part:
+            answer = answers.get(place)
+            if (error := _error(place, answer)) is not None:
+                outcome.errors[place] = error
+            elif answer is not None:
+                outcome.appended[place] = Appended(answer.base_offset, answer.log_append_time_ms)
+
+    def _topics(self, part: Batches) -> list[TopicProduceData]:
+        topics: dict[str, TopicProduceData] = {}
+        for place, data in part.items():
+            if place.topic not in topics:
+                topic_id = self.client.metadata.topics[place.topic].id
+                topics[place.topic] = TopicProduceData(name=place.topic, topic_id=topic_id)
+            topics[place.topic].partition_data.append(
+                PartitionProduceData(index=place.partition, records=bytes(data))
+            )
+        return list(topics.values())
+
+    def _answers(self, response: ProduceResponse) -> dict[TopicPartition, PartitionProduceResponse]:
+        names = self.client.metadata.topic_names
+        return {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+
+
+def _error(place: TopicPartition, answer: PartitionProduceResponse | None) -> KafkaError | None:
+    """With the broker's words about the batch and its records."""
+    if answer is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the leader's answer leaves out {place}")
+    code = error_code(answer.error_code)
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        return None
+    details = [error.batch_index_error_message for error in answer.record_errors]
+    text = answer.error_message or f"{place} did not take the records"
+    return KafkaError(code, "; ".join([text, *(detail for detail in details if detail)]))

@@ -1,0 +1,132 @@
+"""Delivers the batches of one partition, one after the other.
+
+At most one batch of a partition is under way. Whatever happens to it, a retry therefore never changes the
+order, and while it travels the next batch fills: batches grow with the load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client.producing.batch_sender import Appended, BatchSender
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_IS_GONE
+from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
+from barnabas.client.retry import Patience, retry
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.records.batch import add_to_sequence
+from barnabas.records.builder import build_batch
+from barnabas.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.producer import Producer
+
+SHORTEST_WAIT = 1.0  # seconds for one request, even if the delivery timeout is nearly over
+
+
+class PartitionSender:
+    def __init__(self, producer: Producer, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.queue = BatchQueue(partition, producer.settings.batch_bytes)
+        self.busy = False
+        self.wake = asyncio.Event()
+        self._producer = producer
+        self._client = producer.client
+        self._sender = BatchSender(producer.client, producer.settings.acks)
+        self._identity = NO_PRODUCER_ID
+        self._sequence = -1
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            while not self.queue:
+                self.wake.clear()
+                await self.wake.wait()
+            await self._linger(self.queue.oldest())
+            self.busy = True
+            batch = self.queue.take()
+            try:
+                await self._deliver(batch)
+            finally:
+                self.busy = False
+                self._producer.batch_finished(batch)
+
+    async def _linger(self, batch: ProducerBatch) -> None:
+        """Wait for more records, but not for long."""
+        left = batch.opened + self._producer.settings.linger - time.monotonic()
+        if left > 0 and not batch.ready.is_set():
+            try:
+                async with asyncio.timeout(left):
+                    await batch.ready.wait()
+            except TimeoutError:
+                return
+
+    async def _deliver(self, batch: ProducerBatch) -> None:
+        try:
+            batch.resolve(await self._append(batch))
+        except (KafkaError, ClientError) as error:
+            if _is_too_large(error) and len(batch.records) > 1:
+                for half in batch.split():
+                    await self._deliver(half)
+                return
+            # Its sequence numbers may or may not be in the log: nothing can follow them under this id.
+            self._producer.forget_identity(self._identity)
+            self._producer.note_failure(error)
+            batch.fail(error)
+        except asyncio.CancelledError:
+            batch.fail(ClientError(f"the producer was closed before {self.partition} took the record"))
+            raise
+
+    async def _append(self, batch: ProducerBatch) -> Appended:
+        patience = Patience(self._producer.settings.delivery_timeout, self._is_retriable)
+        data = b""
+
+        async def attempt() -> Appended:
+            nonlocal data
+            data = data or await self._build(batch)
+            within = min(self._client.request_timeout, max(patience.deadline.remaining, SHORTEST_WAIT))
+            outcome = await self._sender.send({self.partition: data}, within)
+            outcome.raise_first()
+            return outcome.appended[self.partition]
+
+        async def recover(error: Exception) -> None:
+            nonlocal data
+            if self._needs_new_id(error):
+                self._producer.forget_identity(self._identity)
+                data = b""
+            await self._client.refresh_quietly([self.partition.topic])
+
+        appended = await retry(attempt, patience, recover)
+        if self._identity.is_idempotent:
+            self._sequence = add_to_sequence(self._sequence, len(batch.records))
+        return appended
+
+    def _is_retriable(self, error: Exception) -> bool:
+        return is_retriable(error) or self._needs_new_id(error)
+
+    def _needs_new_id(self, error: Exception) -> bool:
+        is_gone = isinstance(error, KafkaError) and error.code in PRODUCER_ID_IS_GONE
+        return is_gone and self._identity.is_idempotent
+
+    async def _build(self, batch: ProducerBatch) -> bytes:
+        identity = await self._producer.identity()
+        if identity != self._identity:
+            self._identity = identity
+            self._sequence = 0 if identity.is_idempotent else -1
+        settings = self._producer.settings
+        built = build_batch(
+            batch.records,
+            compression=settings.codec,
+            level=settings.level,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            base_sequence=self._sequence,
+        )
+        return bytes(built)
+
+
+def _is_too_large(error: Exception) -> bool:
+    too_large = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+    return isinstance(error, KafkaError) and error.code in too_large

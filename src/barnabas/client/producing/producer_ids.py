@@ -1,0 +1,48 @@
+"""Producer ids: brokers recognise a repeated batch by its id, epoch and sequence number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+
+NO_TIMEOUT_MS = 0x7FFFFFFF
+
+# The broker has forgotten this producer, or knows another instance with its id: a new id is needed.
+PRODUCER_ID_IS_GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdAndEpoch:
+    """What InitProducerId answered; -1 for a producer without an id."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.epoch >= 0
+
+
+NO_PRODUCER_ID = ProducerIdAndEpoch()
+
+
+async def init_producer_id(client: Client) -> ProducerIdAndEpoch:
+    """A new id of a producer without transactions."""
+
+    async def attempt() -> ProducerIdAndEpoch:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
+        response: InitProducerIdResponse = await client.send_to_any(request)
+        raise_for(response.error_code, "no producer id was given out")
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+    return await client.retry(attempt)

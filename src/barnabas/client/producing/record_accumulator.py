@@ -1,0 +1,133 @@
+"""Records that wait to be sent: one queue of batches for each partition. No I/O here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from barnabas.client.producing.batch_sender import Appended
+from barnabas.records.record import Record
+from barnabas.types import TopicPartition
+
+
+class Delivered(NamedTuple):
+    """Where a record went. The offset is -1 if the broker was not asked (acks=0)."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp: int
+
+
+class Split(NamedTuple):
+    """A batch that was too large for the topic travels as two."""
+
+    first: ProducerBatch
+    second: ProducerBatch
+
+
+class ProducerBatch:
+    """Records that travel together and share one future: one for each would cost more than sending it."""
+
+    __slots__ = ("bytes", "done", "opened", "partition", "ready", "records")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.records: list[Record] = []
+        self.bytes = 0
+        self.opened = time.monotonic()
+        self.ready = asyncio.Event()  # nothing more will be added, so there is no point in lingering
+        self.done: asyncio.Future[Appended | Split] = asyncio.get_running_loop().create_future()
+
+    def resolve(self, appended: Appended) -> None:
+        if not self.done.done():
+            self.done.set_result(appended)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # seen: a caller that does not await the record gets it from flush()
+
+    def split(self) -> Split:
+        half = len(self.records) // 2
+        halves = Split(ProducerBatch(self.partition), ProducerBatch(self.partition))
+        halves.first.records, halves.second.records = self.records[:half], self.records[half:]
+        self.done.set_result(halves)
+        return halves
+
+
+class Delivery:
+    """The promise of one record: await it to learn where the record went, or why it did not."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: ProducerBatch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def __await__(self) -> Generator[Any, None, Delivered]:
+        while isinstance(outcome := (yield from asyncio.shield(self._batch.done).__await__()), Split):
+            self._follow(outcome)
+        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+        given = self._batch.records[self._index].timestamp
+        timestamp = given if outcome.log_append_time < 0 else outcome.log_append_time
+        return Delivered(self._batch.partition, offset, timestamp)
+
+    def _follow(self, split: Split) -> None:
+        in_first = len(split.first.records)
+        if self._index < in_first:
+            self._batch = split.first
+        else:
+            self._batch, self._index = split.second, self._index - in_first
+
+
+class BatchQueue:
+    """The batches of one partition, oldest first; the newest takes records in until it is full."""
+
+    __slots__ = ("_batch_bytes", "_partition", "_waiting")
+
+    def __init__(self, partition: TopicPartition, batch_bytes: int) -> None:
+        self._partition = partition
+        self._batch_bytes = batch_bytes
+        self._waiting: deque[ProducerBatch] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, record: Record, size: int) -> tuple[ProducerBatch, Delivery]:
+        batch = self._waiting[-1] if self._waiting else self._open()
+        if batch.bytes and batch.bytes + size > self._batch_bytes:
+            batch.ready.set()
+            batch = self._open()
+        batch.records.append(record)
+        batch.bytes += size
+        if batch.bytes >= self._batch_bytes:
+            batch.ready.set()
+        return batch, Delivery(batch, len(batch.records) - 1)
+
+    def has_room_in(self, batch: ProducerBatch, size: int) -> bool:
+        """Whether a record of this size would join this batch."""
+        return bool(self._waiting) and self._waiting[-1] is batch and batch.bytes + size <= self._batch_bytes
+
+    def oldest(self) -> ProducerBatch:
+        return self._waiting[0]
+
+    def take(self) -> ProducerBatch:
+        batch = self._waiting.popleft()
+        batch.ready.set()
+        return batch
+
+    def stop_lingering(self) -> None:
+        for batch in self._waiting:
+            batch.ready.set()
+
+    def fail_all(self, error: Exception) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail(error)
+
+    def _open(self) -> ProducerBatch:
+        batch = ProducerBatch(self._partition)
+        self._waiting.append(batch)
+        return batch

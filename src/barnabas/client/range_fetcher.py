@@ -1,0 +1,187 @@
+"""Reads ranges of offsets: whole batches at a time, with the next request under way while the caller decodes.
+
+One request asks a leader for all partitions of the ranges that it leads. Positions move when the headers of an answer
+have been walked, which takes microseconds; the next request leaves then, and the caller decodes the records after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
+from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
+from barnabas.client.retry import Deadline, Patience
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.records.columnar.plan import Planned, plan_batches
+from barnabas.types import TopicPartition
+
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+UNKNOWN_PATIENCE = 10.0  # a topic that was just created is unknown to some brokers for a moment
+
+FetchTask = asyncio.Task[list[FetchedPartition]]
+
+
+class StalledError(ClientError):
+    """A partition that must have records gives none."""
+
+
+class FetchedRange(NamedTuple):
+    """Batches of a partition whose records from `first` on are wanted."""
+
+    place: TopicPartition
+    first: int
+    until: int
+    planned: Planned
+
+
+class RangeFetcher:
+    """Ranges of different partitions. `timeout`: seconds without any progress.
+
+    `on_loss` is called when records of a range are gone: it raises, or the fetcher goes on with what is there.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        ranges: Iterable[OffsetRange],
+        settings: FetchSettings,
+        timeout: float,
+        on_loss: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._timeout = timeout
+        self._on_loss = on_loss
+        self._positions: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        for place, first, until in ranges:
+            self._positions[place], self._ends[place] = first, until
+        self._under_way: dict[int, FetchTask] = {}
+        self._patience = Patience(timeout)
+        self._unknown_since: Deadline | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Every range has been read to its end."""
+        return not self._positions
+
+    async def next(self) -> list[FetchedRange]:
+        """What the first leader that answers has; perhaps nothing."""
+        answers = await self._next_answers()
+        found = [part for answer in answers if (part := self._take(answer)) is not None]
+        if self._positions:
+            await self._ask()
+        return found
+
+    async def close(self) -> None:
+        """A caller may end early: a query with a limit has enough."""
+        tasks, self._under_way = list(self._under_way.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _next_answers(self) -> list[FetchedPartition]:
+        await self._ask()
+        if not self._under_way:
+            return []
+        done, _ = await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+        answers: list[FetchedPartition] = []
+        for leader in [leader for leader, task in self._under_way.items() if task in done]:
+            try:
+                answers += self._under_way.pop(leader).result()
+            except (ClientError, KafkaError) as error:
+                await self._wait_or_raise(error)
+        for answer in answers:
+            if answer.error:
+                await self._recover(answer)
+        return answers
+
+    async def _ask(self) -> None:
+        """Send a request to every leader that has none under way."""
+        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        try:
+            for place, position in self._positions.items():
+                by_leader[await self._client.leader(place)][place] = position
+        except (ClientError, KafkaError) as error:
+            await self._wait_or_raise(error)
+            return
+        for leader, positions in by_leader.items():
+            if leader not in self._under_way:
+                work = fetch(self._client, leader, positions, self._settings)
+                self._under_way[leader] = asyncio.get_running_loop().create_task(work)
+        await asyncio.sleep(0)  # lets the requests be written, before this side is busy
+
+    def _take(self, answer: FetchedPartition) -> FetchedRange | None:
+        place, first = answer.partition, answer.fetch_offset
+        if answer.error or self._positions.get(place) != first:
+            return None
+        until = self._ends[place]
+        planned = plan_batches(answer.records, first, until, answer.aborted)
+        if planned.next_offset == first:
+            self._nothing_new(answer)
+            return None
+        self._patience.reset()
+        self._unknown_since = None
+        self._positions[place] = planned.next_offset
+        if planned.next_offset >= until:
+            del self._positions[place]
+        return FetchedRange(place, first, until, planned) if planned.batches else None
+
+    def _nothing_new(self, answer: FetchedPartition) -> None:
+        if len(answer.records):
+            # A batch larger than what was asked for, behind another partition's: only the first is sent whole.
+            settings = self._settings
+            larger = min(2 * settings.partition_bytes, settings.max_bytes * 2)
+            self._settings = replace(
+                settings, partition_bytes=larger, max_bytes=max(larger, settings.max_bytes)
+            )
+        elif self._patience.deadline.passed:
+            self._stalled(answer)
+
+    def _stalled(self, answer: FetchedPartition) -> None:
+        place, until = answer.partition, self._ends[answer.partition]
+        if answer.high_watermark < until:
+            self._lose(
+                place, f"{place} ends at {answer.high_watermark}, and {until} was its end before", None
+            )
+            return
+        raise StalledError(
+            f"{place} gave no records from offset {answer.fetch_offset} on for {self._timeout:g} s, and there "
+            f"must be some up to {until}"
+        )
+
+    async def _recover(self, answer: FetchedPartition) -> None:
+        place, position = answer.partition, answer.fetch_offset
+        if self._positions.get(place) != position:
+            return
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            earliest = (await list_offsets(self._client, {place: EARLIEST}))[place].offset
+            what = f"offset {position} of {place} is not there any more: its first record is {earliest}"
+            self._lose(place, what, earliest if earliest > position else None)
+        elif answer.error in UNKNOWN and self._is_gone():
+            self._lose(place, f"{place} is not there any more", None)
+        else:
+            await self._wait_or_raise(KafkaError(answer.error, f"cannot read {place}"))
+
+    def _lose(self, place: TopicPartition, what: str, go_on_at: int | None) -> None:
+        """Go on at an offset, or with none of this range."""
+        self._on_loss(what)
+        if go_on_at is not None and go_on_at < self._ends[place]:
+            self._positions[place] = go_on_at
+        else:
+            del self._positions[place]
+
+    def _is_gone(self) -> bool:
+        if self._unknown_since is None:
+            self._unknown_since = Deadline(min(UNKNOWN_PATIENCE, self._timeout))
+        return self._unknown_since.passed
+
+    async def _wait_or_raise(self, error: Exception) -> None:
+        await self._patience.wait(error)
+        await self._client.refresh_quietly({place.topic for place in self._positions})

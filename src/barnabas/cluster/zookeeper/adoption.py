@@ -1,0 +1,72 @@
+"""A node that ran alone becomes the first broker of a cluster: its metadata moves into ZooKeeper, its logs stay."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.cluster.deltas import snapshot_of
+from barnabas.cluster.features import level_of
+from barnabas.cluster.frames import Entry
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.zookeeper.chunks import write_chunks
+from barnabas.cluster.zookeeper.identity import ClusterIdentity, create_cluster_id
+from barnabas.cluster.zookeeper.layout import (
+    CONTROLLER_EPOCH,
+    HEAD,
+    LOG,
+    PARTS,
+    ROOT,
+    SNAPSHOT,
+    SNAPSHOTS,
+    Format,
+    Head,
+    Parts,
+    encode_entry,
+)
+from barnabas.cluster.zookeeper.session import ZooKeeper
+from barnabas.cluster.zookeeper.types import Create, NodeExistsError, SetData, ZooKeeperUnusableError
+
+
+async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
+    """Make this image the beginning of the log in an empty ZooKeeper. It happens as a whole, or not at all.
+
+    The next controller has the next epoch, and brokers register again, with epochs of ZooKeeper's own.
+    """
+    if await ClusterIdentity(zk).check() is not None:
+        raise _not_empty(zk)
+    for path in (LOG, PARTS, SNAPSHOTS, "/cluster"):
+        await zk.ensure(path)
+    text = encode_entry(
+        Entry(image.offset, image.controller_epoch, list(snapshot_of(_without_epochs(image))))
+    )
+    folder = f"{image.offset}-adopted"
+    count = await write_chunks(zk, f"{SNAPSHOTS}/{folder}", text)
+    root = await zk.get(ROOT)
+    try:
+        await zk.multi(
+            [
+                SetData(ROOT, msgspec.json.encode(Format(level_of(image))), root.stat.version),
+                Create(CONTROLLER_EPOCH, str(image.controller_epoch).encode(), public=True),
+                Create(SNAPSHOT, msgspec.json.encode(Parts(folder, count, image.offset))),
+                Create(HEAD, msgspec.json.encode(Head(image.offset, image.controller_epoch))),
+                create_cluster_id(image.cluster_id),
+            ]
+        )
+    except NodeExistsError:
+        raise _not_empty(zk) from None
+
+
+def _without_epochs(image: MetadataImage) -> MetadataImage:
+    """Broker epochs of a node alone are offsets; those of ZooKeeper are its transactions, and must seem newer."""
+    brokers = {
+        broker_id: msgspec.structs.replace(broker, epoch=0, fenced=True)
+        for broker_id, broker in image.brokers.items()
+    }
+    return msgspec.structs.replace(image, brokers=brokers)
+
+
+def _not_empty(zk: ZooKeeper) -> ZooKeeperUnusableError:
+    return ZooKeeperUnusableError(
+        f"ZooKeeper at {zk.settings} holds a cluster already. Choose another path for this one, such as "
+        f"{zk.settings.hosts}/another"
+    )

@@ -1,0 +1,211 @@
+"""The only module that imports kazoo. What it gives to others are values of our own (types.py).
+
+kazoo's threads call into here and get no further than a `post` that moves the call to the event loop: session.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from barnabas.cluster.zookeeper.settings import ZooKeeperSettings
+from barnabas.cluster.zookeeper.types import (
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    Link,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    OutcomeUnknownError,
+    SessionLostError,
+    SetData,
+    Stat,
+    ZooKeeperError,
+    ZooKeeperUnusableError,
+)
+from barnabas.log_lines import safe_logger
+
+try:
+    from kazoo import exceptions, security
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.protocol.states import KeeperState
+except ImportError as error:
+    raise ZooKeeperUnusableError(
+        "Brokers with zookeeper.connect need the package kazoo: pip install 'barnabas[cluster]'"
+    ) from error
+
+Client: TypeAlias = Any  # kazoo has no types
+logger = safe_logger(__name__)
+
+RECONNECT_SECONDS = 0.5  # at most, between two attempts: kazoo's own minute would outlast every session
+
+_LINKS = {
+    KazooState.CONNECTED: Link.CONNECTED,
+    KazooState.SUSPENDED: Link.SUSPENDED,
+    KazooState.LOST: Link.LOST,
+}
+
+
+def start_client(
+    settings: ZooKeeperSettings,
+    changed: Callable[[Client, Link, int], None],
+    negotiated: Callable[[float], None],
+) -> Client:
+    """Connect, without waiting for it. `changed` hears of every state with the id of its session, `negotiated` of
+    the session timeout in seconds; both from kazoo's threads, which they must not keep waiting."""
+    client = _client(settings)
+
+    def listen(state: str) -> None:
+        if client.client_state == KeeperState.AUTH_FAILED:  # it is CLOSED a moment later
+            client.was_refused = True
+        changed(client, _LINKS[state], client._session_id or 0)
+
+    client.add_listener(listen)
+    _learn_timeout(client, negotiated)
+    client.start_async()
+    return client
+
+
+def _client(settings: ZooKeeperSettings) -> Client:
+    tls, sasl = settings.tls, settings.sasl
+    options: dict[str, Any] = {}
+    if tls is not None:
+        options = {
+            "use_ssl": True,
+            "ca": tls.authorities,
+            "certfile": tls.certificate,
+            "keyfile": tls.certificate,
+            "keyfile_password": tls.key_password,
+            "check_hostname": tls.check_hostname,
+        }
+    if sasl is not None:
+        given = {"mechanism": sasl.mechanism, "username": sasl.username, "password": sasl.password}
+        options["sasl_options"] = {name: value for name, value in given.items() if value is not None}
+    return KazooClient(
+        settings.hosts,
+        timeout=settings.session_timeout,
+        auth_data=[("digest", settings.digest)] if settings.digest else None,
+        connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": RECONNECT_SECONDS},
+        logger=_kazoo_logger,
+        **options,
+    )
+
+
+# Links that come and go are logged above, once each; kazoo would log every attempt.
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+
+
+def _learn_timeout(client: Client, tell: Callable[[float], None]) -> None:
+    """kazoo keeps the negotiated timeout to itself; it is in what its connecting returns (two thirds of it, in ms)."""
+    connection = client._connection
+    connect = connection._connect
+
+    def connect_and_tell(*arguments: Any) -> Any:
+        answer = connect(*arguments)
+        tell(answer[0] * 1.5 / 1000)
+        return answer
+
+    connection._connect = connect_and_tell
+
+
+def is_over(client: Client) -> bool:
+    """Whether kazoo has given this client up, or we have: it will not connect again."""
+    thread = client._connection._connection_routine
+    return thread is None or not thread.is_alive()
+
+
+def end(client: Client) -> None:
+    try:
+        client.stop()
+        client.close()
+    except Exception:
+        logger.exception("a ZooKeeper session could not be closed in order")
+
+
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if result.exception is None:
+        future.set_result(result.value)
+    else:
+        future.set_exception(_ours(result.exception))
+
+
+def was_refused(client: Client) -> bool:
+    return client.client_state == KeeperState.AUTH_FAILED or hasattr(client, "was_refused")
+
+
+def refusal() -> ZooKeeperUnusableError:
+    return ZooKeeperUnusableError(
+        "it refused our credentials; check barnabas.zookeeper.sasl.username and barnabas.zookeeper.sasl.password"
+    )
+
+
+def acl(settings: ZooKeeperSettings, public: bool) -> list[Any]:
+    if not settings.set_acl:
+        return list(security.OPEN_ACL_UNSAFE)
+    return list(security.CREATOR_ALL_ACL) + (list(security.READ_ACL_UNSAFE) if public else [])
+
+
+def transaction(client: Client, settings: ZooKeeperSettings, operations: list[Operation]) -> Any:
+    built = client.transaction()
+    for operation in operations:
+        path = settings.root + operation.path
+        match operation:
+            case Create(_, data, ephemeral, public):
+                built.create(path, data, acl=acl(settings, public), ephemeral=ephemeral)
+            case SetData(_, data, version):
+                built.set_data(path, data, version)
+            case Delete(_, version):
+                built.delete(path, version)
+            case Check(_, version):
+                built.check(path, version)
+    return built
+
+
+def first_error(results: list[Any]) -> ZooKeeperError | None:
+    """What the operation that made a multi fail said; the others only say that they were not carried out."""
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, _CONSEQUENCES):
+            return _ours(result)
+    return None
+
+
+def stat_of(stat: Any) -> Stat:
+    return Stat(stat.version, stat.czxid, stat.ephemeralOwner)
+
+
+_CONSEQUENCES = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
+_UNKNOWN = (
+    exceptions.ConnectionLoss,
+    exceptions.OperationTimeoutError,
+    exceptions.RequestTimeoutError,
+    exceptions.SessionMovedError,
+    exceptions.ThrottledOpError,
+)
+_KINDS: tuple[tuple[Any, type[ZooKeeperError]], ...] = (
+    (exceptions.NoNodeError, NoNodeError),
+    (exceptions.NodeExistsError, NodeExistsError),
+    (exceptions.BadVersionError, BadVersionError),
+    (exceptions.SessionExpiredError, SessionLostError),
+    (_UNKNOWN, OutcomeUnknownError),
+)
+
+
+def _ours(error: Exception) -> ZooKeeperError:
+    for theirs, kind in _KINDS:
+        if isinstance(error, theirs):
+            return kind(str(error) or type(error).__name__)
+    if isinstance(error, exceptions.AuthFailedError):
+        return refusal()
+    if isinstance(error, exceptions.NoAuthError | exceptions.InvalidACLError):
+        return ZooKeeperUnusableError(
+            "ZooKeeper denies us access to a node of the cluster: all brokers need the credentials of those that "
+            "made it (barnabas.zookeeper.digest, barnabas.zookeeper.sasl.*)"
+        )
+    return ZooKeeperError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,111 @@
+"""Delegation tokens are created, renewed and expired (KIP-48).
+
+A token lives until `expires_ms`, which renewing moves, and never beyond `max_ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from barnabas.cluster.deltas import DelegationTokenRemoved, DelegationTokenStored
+from barnabas.cluster.image import MetadataImage
+from barnabas.controller.decision import Decided
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.credentials import DelegationToken
+from barnabas.security.tokens import is_expired, is_owner_or_renewer
+from barnabas.types import new_uuid, uuid_to_text
+
+MOST_RENEWERS = 100
+"""Kafka has no bound; a token is kept in the metadata of every broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """The settings delegation.token.* of a broker, and barnabas.delegation.tokens.max."""
+
+    longest_ms: int
+    renewed_for_ms: int
+    most_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    lifetime_ms: int
+    """Less than one: as long as the settings allow."""
+
+
+def create_token(
+    image: MetadataImage, wanted: NewToken, rules: TokenRules, now_ms: int
+) -> Decided[DelegationToken]:
+    if len(wanted.renewers) > MOST_RENEWERS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has at most {MOST_RENEWERS} renewers")
+    if len(image.delegation_tokens) >= rules.most_tokens:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"there are as many tokens as barnabas.delegation.tokens.max allows ({rules.most_tokens})",
+        )
+    lifetime = min(wanted.lifetime_ms, rules.longest_ms) if wanted.lifetime_ms > 0 else rules.longest_ms
+    longest = now_ms + lifetime
+    token = DelegationToken(
+        uuid_to_text(new_uuid()),
+        wanted.owner,
+        wanted.requester,
+        wanted.renewers,
+        now_ms,
+        min(longest, now_ms + rules.renewed_for_ms),
+        longest,
+    )
+    return [DelegationTokenStored(token)], token
+
+
+def renew_token(
+    image: MetadataImage, token_id: str | None, principal: str, period_ms: int, rules: TokenRules, now_ms: int
+) -> Decided[int]:
+    """When it expires from now on. A period of nothing, or less, is that of the settings."""
+    token = _found(image, token_id)
+    if is_expired(token, now_ms):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+    _check_concerns(token, principal)
+    period = min(period_ms, rules.renewed_for_ms) if period_ms > 0 else rules.renewed_for_ms
+    return _expiring(token, now_ms + period)
+
+
+def expire_token(
+    image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
+) -> Decided[int]:
+    """When it expires from now on. A negative period removes it at once."""
+    token = _found(image, token_id)
+    _check_concerns(token, principal)
+    if period_ms < 0:
+        return [DelegationTokenRemoved(token.token_id)], now_ms
+    if is_expired(token, now_ms):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+    return _expiring(token, now_ms + period_ms)
+
+
+def remove_expired(image: MetadataImage, now_ms: int) -> Decided[int]:
+    """How many there were."""
+    gone = [token for token in image.delegation_tokens.values() if is_expired(token, now_ms)]
+    return [DelegationTokenRemoved(token.token_id) for token in gone], len(gone)
+
+
+def _found(image: MetadataImage, token_id: str | None) -> DelegationToken:
+    token = None if token_id is None else image.delegation_tokens.get(token_id)
+    if token is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    return token
+
+
+def _check_concerns(token: DelegationToken, principal: str) -> None:
+    if not is_owner_or_renewer(token, principal):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _expiring(token: DelegationToken, at_ms: int) -> Decided[int]:
+    expires = min(token.max_ms, at_ms)
+    return [DelegationTokenStored(replace(token, expires_ms=expires))], expires

@@ -1,0 +1,70 @@
+"""Coroutines of coordinators, coroutines that wait for a callback, and one callback for many answers.
+
+Coordinators and their state machines do not import asyncio (tools/check_imports.py): what they need of it is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from barnabas.errors import KafkaError
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Tasks:
+    """Coroutines under way. The loop keeps only weak references to tasks, so they are kept here."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+
+async def answer_of(ask: Callable[[Callable[[T | KafkaError], None]], None]) -> T:
+    """Ask, and wait for the callback; a KafkaError is raised."""
+    future: asyncio.Future[T | KafkaError] = asyncio.get_running_loop().create_future()
+
+    def answered(outcome: T | KafkaError) -> None:
+        if not future.done():  # cancelled meanwhile: the broker stops
+            future.set_result(outcome)
+
+    ask(answered)
+    outcome = await future
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return outcome
+
+
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+def ask_each(
+    keys: Sequence[K],
+    ask: Callable[[K, Callable[[T], None]], None],
+    done: Callable[[list[T]], None],
+) -> None:
+    """Call `ask` for each key, and `done` with all answers, in the order of the keys, when the last one is there."""
+    answers: dict[int, T] = {}
+
+    def answered(number: int, answer: T) -> None:
+        answers[number] = answer
+        if len(answers) == len(keys):
+            done([answers[number] for number in range(len(keys))])
+
+    if not keys:
+        done([])
+    for number, key in enumerate(keys):
+        ask(key, partial(answered, number))

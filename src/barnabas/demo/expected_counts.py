@@ -1,0 +1,76 @@
+"""What the shop and its services have written, counted by plain Python in the ways in which the pipelines count it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from barnabas.pipelines.library.activity import generator as activity
+from barnabas.pipelines.library.records import Generated
+
+MINUTE = 60_000  # milliseconds
+HOUR = 60 * MINUTE
+FAILED = 500  # and above: HTTP's status of a request that failed on the server's side
+
+Cell = tuple[int, str]
+"""The beginning of a window in milliseconds, and what was counted in it."""
+
+
+@dataclass(slots=True)
+class ServiceMinute:
+    """What one service reported in one minute."""
+
+    reports: int = 0
+    durations: list[float] = field(default_factory=list)
+    errors: int = 0
+    cpu: list[float] = field(default_factory=list)
+
+
+class ExpectedCounts:
+    """Hears of every record that is handed to the client; one thread calls."""
+
+    def __init__(self) -> None:
+        self.broken = 0
+        """Values of the shop that are no events."""
+        self.traffic: Counter[Cell] = Counter()
+        self.views: Counter[Cell] = Counter()
+        self.visitors: dict[Cell, set[str]] = defaultdict(set)
+        self.searches: Counter[Cell] = Counter()
+        self.services: dict[Cell, ServiceMinute] = defaultdict(ServiceMinute)
+        self.newest_report = 0
+        """Its time, in milliseconds."""
+
+    def take(self, record: Generated) -> None:
+        if record.topic != activity.TOPIC:
+            self._take_report(record.value or b"")
+        elif record.value is None or record.value == activity.BAD_VALUE:
+            self.broken += 1
+        else:
+            self._take_event(record.value)
+
+    def _take_event(self, value: bytes) -> None:
+        event = json.loads(value)
+        time, kind = event["time"], event["kind"]
+        self.traffic[_window(time, MINUTE), kind] += 1
+        if kind == "view":
+            cell = _window(time, MINUTE), event["page"]
+            self.views[cell] += 1
+            self.visitors[cell].add(event["visitor"])
+        elif kind == "search":
+            self.searches[_window(time, HOUR), event["query"].lower()] += 1
+
+    def _take_report(self, value: bytes) -> None:
+        report = json.loads(value)
+        self.newest_report = max(self.newest_report, report["time"])
+        minute = self.services[_window(report["time"], MINUTE), report["service"]]
+        minute.reports += 1
+        if report["kind"] == "request":
+            minute.durations.append(report["duration_ms"])
+            minute.errors += report["status"] >= FAILED
+        elif report["kind"] == "host":
+            minute.cpu.append(report["cpu"])
+
+
+def _window(time: int, length: int) -> int:
+    return time - time % length

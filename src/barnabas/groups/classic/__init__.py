@@ -1,0 +1,1 @@
+"""Classic groups: membership by JoinGroup and SyncGroup, assignment by the leader."""

@@ -1,0 +1,329 @@
+"""A classic group: its members, its generation, and where it stands in a rebalance.
+
+Theory of operation. Members of a *generation* share out partitions among themselves. When a member comes, goes
+or changes its mind, everybody has to join again (PREPARING_REBALANCE). Once all have, or the longest
+rebalance timeout is over, a new generation begins: each join is answered with the protocol that won
+the vote, and one member, the *leader*, with the list of all. The leader computes an assignment and hands it in with its
+SyncGroup (COMPLETING_REBALANCE); when it is written down, every SyncGroup is answered (STABLE).
+
+What is written down is the generation with its members and assignments, at the moment it becomes stable or
+empty. Who is joining is not: after a restart of the coordinator the last written generation is in force, and
+members that have other ideas find out with their next request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic.member import Member, Protocol, Timeouts, subscribed_topics
+from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
+from barnabas.groups.ledger import MEMBER_BYTES, Weight
+from barnabas.groups.step import Step, join_error
+from barnabas.protocol.coordinator_records import encode_key
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
+from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
+from barnabas.protocol.messages.records.group import GroupMetadataKey
+
+NO_GENERATION = -1
+MOST_REASONS = 20  # of one rebalance
+LONGEST_REASON = 500  # characters; Kafka's own clients send at most 255
+
+
+class State(Enum):
+    """The names are those that Kafka's tools show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    # The first member joins; the last offset expires, or an administrator deletes the group.
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    # All have joined, or time is up; nobody is left.
+    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
+    # The leader's assignment is written; a member comes, goes, changes or does not sync in time.
+    State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
+    # A member comes, goes or changes.
+    State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    State.DEAD: frozenset(),
+}
+
+
+class ClassicGroup(Group):
+    group_type = GroupType.CLASSIC
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.previous_state = State.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_joins: set[str] = set()
+        """Members that were given an id and have not yet come back with it (KIP-394)."""
+        self.pending_syncs: set[str] = set()
+        self.member_added = False
+        """A member joined during the initial delay, which is extended for that."""
+        self.subscribed: frozenset[str] | None = None
+        """The topics that the members consume; None when they are not consumers, or cannot be understood."""
+        self.written_generation = NO_GENERATION
+        """The last generation that is in the log; an empty one that could not be written is in force all the same."""
+        self.reasons: list[str] = []
+        """Why the rebalance under way was started: written down with the generation that comes out of it."""
+        self._supporters: Counter[str] = Counter()
+
+    # -- states -------------------------------------------------------------------------------------
+
+    def transition(self, to: State, now_ms: int) -> None:
+        if to not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"group {self.group_id} cannot become {to.value}: it is {self.state.value}")
+        self.previous_state, self.state = self.state, to
+        self.state_since_ms = now_ms
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self.pending_joins)
+
+    @property
+    def can_rebalance(self) -> bool:
+        return State.PREPARING_REBALANCE in TRANSITIONS[self.state]
+
+    @property
+    def is_idle(self) -> bool:
+        """There never was a generation, and nobody is about to begin one (its offsets are another matter)."""
+        return self.state is State.EMPTY and self.generation == 0 and not self.pending_joins
+
+    @property
+    def all_have_joined(self) -> bool:
+        return not self.pending_joins and all(member.awaiting_join for member in self.members.values())
+
+    @property
+    def joining_count(self) -> int:
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the most patient member allows."""
+        return max((member.timeouts.rebalance_ms for member in self.members.values()), default=0)
+
+    def begin_generation(self, now_ms: int) -> None:
+        self.generation += 1
+        self.pending_syncs.clear()
+        self.protocol = self.select_protocol() if self.members else None
+        self.learn_subscriptions()
+        self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+
+    def note(self, reason: str) -> None:
+        """Members may come and go for as long as a rebalance takes, and say why at any length."""
+        if len(self.reasons) < MOST_REASONS:
+            self.reasons.append(reason[:LONGEST_REASON])
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member that a request comes from; an instance id must belong to that very member id."""
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
+            if holder != member_id:
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    f"another process has joined with the instance id {instance_id}",
+                )
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+        return member
+
+    def check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"generation {generation} of {self.group_id} is over, it has generation {self.generation}",
+            )
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._supporters.update(protocol.name for protocol in member.protocols)
+        self.pending_joins.discard(member.member_id)
+
+    def update(self, member: Member, protocols: Sequence[Protocol], timeouts: Timeouts) -> None:
+        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        self._supporters.update(protocol.name for protocol in protocols)
+        member.protocols = protocols
+        member.timeouts = timeouts
+
+    def remove(self, member_id: str, step: Step) -> None:
+        """Forget a member, pending or real. What it waits for is answered: it is unknown now."""
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        if member.instance_id is not None:
+            self.static_members.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
+
+    def replace_static(self, instance_id: str, new_id: str, step: Step) -> Member:
+        """The process behind an instance id has changed; the old one is fenced if it still waits."""
+        old_id = self.static_members[instance_id]
+        old = self.members.pop(old_id)
+        _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
+        self.pending_syncs.discard(old_id)
+        member = self.members[new_id] = old.renamed(new_id)
+        self.static_members[instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        return member
+
+    def dismiss_all(self, error: ErrorCode, step: Step) -> None:
+        """Answer everybody who waits: this group is no more."""
+        for member in self.members.values():
+            _dismiss(member, error, member.member_id, step)
+
+    def elect_joined_leader(self) -> bool:
+        """The leader must be among those who have joined; False when nobody has."""
+        if self.leader is not None and self.members[self.leader].awaiting_join is None:
+            joined = (member.member_id for member in self.members.values() if member.awaiting_join)
+            new_leader = next(joined, None)
+            if new_leader is None:
+                return False
+            self.leader = new_leader
+        return self.leader is not None
+
+    # -- protocols ----------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
+        """Could a member with these protocols share one with everybody else?"""
+        names = [protocol.name for protocol in protocols]
+        if self.state is State.EMPTY:
+            return bool(protocol_type and names)
+        return protocol_type == self.protocol_type and any(
+            self._supporters[name] == len(self.members) for name in names
+        )
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first protocol of its list that all have; most votes win."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def learn_subscriptions(self) -> None:
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            self.subscribed = None
+        else:
+            self.subscribed = subscribed_topics(
+                member.metadata(self.protocol) for member in self.members.values()
+            )
+
+    def consumes(self, topic: str) -> bool:
+        """Is a member subscribed to this topic? Yes, for all we know, if consumers cannot be understood."""
+        if self.subscribed is not None:
+            return topic in self.subscribed
+        return self.protocol_type == CONSUMER_PROTOCOL and bool(self.members)
+
+    # -- what administrators and offsets depend on --------------------------------------------------
+
+    def retained_since(self) -> Age | None:
+        if self.protocol_type is None:
+            return commit_time  # nobody ever joined: a consumer that assigns itself its partitions
+        if self.state is State.EMPTY:
+            return lambda committed: self.state_since_ms
+        if (
+            self.state is State.STABLE
+            and self.protocol_type == CONSUMER_PROTOCOL
+            and self.subscribed is not None
+        ):
+            return commit_time  # of topics that no member consumes any longer
+        return None
+
+    def check_offset_deletion(self) -> None:
+        """With members that are not consumers nobody can tell which offsets are in use."""
+        if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may read: members of this protocol do not say who they are."""
+
+    def weight(self) -> Weight:
+        pending = len(self.pending_joins)
+        size = sum(member.weight for member in self.members.values()) + pending * MEMBER_BYTES
+        return Weight(len(self.members) + pending, size)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [CoordinatorRecord(encode_key(GroupMetadataKey(group=self.group_id)), None)]
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def join_response(self, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
+        """What a member is told of the present generation; the leader gets to know everybody."""
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.leader or "",
+            skip_assignment=skip_assignment,
+            member_id=member.member_id,
+            members=self._everybody() if self.leader == member.member_id else [],
+        )
+
+    def _everybody(self) -> list[JoinGroupResponseMember]:
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(self.protocol),
+            )
+            for member in self.members.values()
+        ]
+
+    def sync_response(self, assignment: bytes) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type, protocol_name=self.protocol, assignment=assignment
+        )
+
+    def confirm(self, assignments: dict[str, bytes], since_ms: int) -> None:
+        """The present generation has been written down, and with that it is in force."""
+        for member_id, assignment in assignments.items():
+            self.members[member_id].assignment = assignment
+        if self.state is State.COMPLETING_REBALANCE:
+            self.transition(State.STABLE, since_ms)
+        self.written_generation = self.generation
+
+
+def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:
+    join, member.awaiting_join = member.awaiting_join, None
+    if join is not None:
+        step.answer(join, join_error(told_id, error))
+    sync, member.awaiting_sync = member.awaiting_sync, None
+    if sync is not None:
+        step.answer(sync, SyncGroupResponse(error_code=error))

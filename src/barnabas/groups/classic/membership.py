@@ -1,0 +1,280 @@
+"""What members of a classic group ask for: join, sync, stay, leave.
+
+Errors are raised as KafkaErrors with the codes that Kafka gives; nothing has changed then.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.member import Member, Protocol, Timeouts
+from barnabas.groups.classic.rebalance import Rebalances
+from barnabas.groups.classic.records import group_record
+from barnabas.groups.group import UNKNOWN_MEMBER, Client, Deadline, DeadlineType
+from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from barnabas.groups.step import Respond, Step, join_error
+from barnabas.protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+)
+
+FIRST_VERSION_WITH_TWO_STEPS = 4  # KIP-394: a member is given an id before it counts
+FIRST_VERSION_WITH_NULL_PROTOCOL = 7
+FIRST_VERSION_THAT_SKIPS_ASSIGNMENT = 9  # KIP-814
+
+
+class Joining(NamedTuple):
+    """A JoinGroup request, and what is known of its sender."""
+
+    request: JoinGroupRequest
+    client: Client
+    version: int
+    send: Respond
+
+    def respond(self, response: JoinGroupResponse) -> None:
+        if self.version < FIRST_VERSION_WITH_NULL_PROTOCOL and response.protocol_name is None:
+            response.protocol_name = ""
+        self.send(response)
+
+    @property
+    def protocols(self) -> list[Protocol]:
+        return [Protocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+
+    @property
+    def timeouts(self) -> Timeouts:
+        session_ms = self.request.session_timeout_ms
+        rebalance_ms = self.request.rebalance_timeout_ms
+        return Timeouts(rebalance_ms if self.version >= 1 else session_ms, session_ms)
+
+    def because(self, what: str) -> str:
+        reason = self.request.reason
+        return f"{what} ({reason})" if reason else what
+
+
+class Membership:
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+
+    # -- joining ------------------------------------------------------------------------------------
+
+    def join(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+        member_id = joining.request.member_id
+        if not self._has_room(group, member_id):
+            self._rebalances.forget(group, member_id, step)
+            step.answer(joining.respond, join_error(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(joining.request.protocol_type, joining.protocols):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is common to all members of the group"
+            )
+        elif member_id == UNKNOWN_MEMBER:
+            self._join_unknown(group, joining, step)
+        elif member_id in group.pending_joins:
+            self._add(group, joining, member_id, step)
+        else:
+            self._rejoin(group, joining, step)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """Members that are in already always have; while all rejoin, first come, first served."""
+        if group.state in (State.EMPTY, State.DEAD):
+            return True
+        known = group.members.get(member_id)
+        if group.state is State.PREPARING_REBALANCE:
+            is_joining = known is not None and known.awaiting_join is not None
+            return is_joining or group.joining_count < self._rebalances.settings.max_size
+        return known is not None or len(group.members) < self._rebalances.settings.max_size
+
+    def _join_unknown(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+        instance_id = joining.request.group_instance_id
+        if instance_id is not None:
+            new_id = f"{instance_id}-{uuid.uuid4()}"
+            if instance_id in group.static_members:
+                self._replace_static(group, joining, new_id, step)
+            else:
+                self._add(group, joining, new_id, step)
+            return
+        new_id = f"{joining.client.client_id}-{uuid.uuid4()}"
+        if joining.version >= FIRST_VERSION_WITH_TWO_STEPS:
+            group.pending_joins.add(new_id)
+            key = Deadline(DeadlineType.HEARTBEAT, group.group_id, new_id)
+            self._rebalances.deadlines.set(key, joining.request.session_timeout_ms)
+            step.answer(joining.respond, join_error(new_id, ErrorCode.MEMBER_ID_REQUIRED))
+        else:
+            self._add(group, joining, new_id, step)
+
+    def _add(self, group: ClassicGroup, joining: Joining, member_id: str, step: Step) -> None:
+        request = joining.request
+        member = Member(
+            member_id, request.group_instance_id, joining.client, joining.timeouts, joining.protocols
+        )
+        member.is_new = True
+        member.awaiting_join = joining.respond
+        if group.state is State.PREPARING_REBALANCE and group.generation == 0:
+            group.member_added = True
+        group.add(member, request.protocol_type)
+        # It does not know its id before we answer, so it cannot send heartbeats: wait longer, not forever.
+        key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id)
+        self._rebalances.deadlines.set(key, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        reason = joining.because(f"{member_id} joined from {joining.client.host}")
+        self._rebalances.rebalance_or_go_on(group, reason, step)
+
+    def _rejoin(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+        request = joining.request
+        member = group.check_member(request.member_id, request.group_instance_id)
+        changed = member.protocols != joining.protocols
+        if group.state is State.PREPARING_REBALANCE:
+            self._update(group, member, joining, None, step)
+        elif group.state is State.EMPTY:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        elif changed:
+            self._update(group, member, joining, f"{member.member_id} changed its subscription", step)
+        elif group.state is State.STABLE and group.leader == member.member_id:
+            # It may have seen a change of topics, which only a new assignment takes up.
+            self._update(group, member, joining, f"the leader {member.member_id} rejoined", step)
+        else:
+            step.answer(joining.respond, self._repeated(group, member))
+
+    def _repeated(self, group: ClassicGroup, member: Member) -> JoinGroupResponse:
+        """The answer may have been lost: give it again, for the present generation."""
+        return group.join_response(member)
+
+    def _update(
+        self, group: ClassicGroup, member: Member, joining: Joining, reason: str | None, step: Step
+    ) -> None:
+        group.update(member, joining.protocols, joining.timeouts)
+        member.awaiting_join = joining.respond
+        if reason is None:
+            self._rebalances.go_on_if_all_joined(group, step)
+        else:
+            self._rebalances.rebalance_or_go_on(group, joining.because(reason), step)
+
+    # -- static members -----------------------------------------------------------------------------
+
+    def _replace_static(self, group: ClassicGroup, joining: Joining, new_id: str, step: Step) -> None:
+        """A static member is back within its session timeout: if nothing changes for the others, no rebalance."""
+        instance_id = joining.request.group_instance_id
+        assert instance_id is not None
+        old_leader = group.leader
+        old_id = group.static_members[instance_id]
+        old_protocols, old_timeouts = group.members[old_id].protocols, group.members[old_id].timeouts
+        member = group.replace_static(instance_id, new_id, step)
+        self._rebalances.deadlines.cancel(Deadline(DeadlineType.HEARTBEAT, group.group_id, old_id))
+        group.update(member, joining.protocols, joining.timeouts)
+        self._rebalances.expect_heartbeat(group, member)
+        reason = joining.because(f"static member {instance_id} came back as {new_id}")
+        if group.state is State.STABLE and group.select_protocol() == group.protocol:
+
+            def undo() -> None:
+                group.update(member, old_protocols, old_timeouts)
+                group.replace_static(instance_id, old_id, Step())
+                self._rebalances.expect_heartbeat(group, group.members[old_id])
+
+            group.note(reason)
+            step.records.append(group_record(group, _assignments(group)))
+            step.undo = undo
+            step.answer(joining.respond, self._unchanged(group, member, joining, old_leader))
+        else:
+            member.awaiting_join = joining.respond
+            self._rebalances.rebalance_or_go_on(group, reason, step)
+
+    def _unchanged(
+        self, group: ClassicGroup, member: Member, joining: Joining, old_leader: str | None
+    ) -> JoinGroupResponse:
+        """The generation goes on. A leader must not assign again: it is told to skip that, or who led before."""
+        if joining.version >= FIRST_VERSION_THAT_SKIPS_ASSIGNMENT:
+            return group.join_response(member, skip_assignment=group.leader == member.member_id)
+        response = group.join_response(member)
+        response.leader, response.members = old_leader or "", []
+        return response
+
+    # -- sync and heartbeat -------------------------------------------------------------------------
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
+        member = group.check_member(request.member_id, request.group_instance_id)
+        group.check_generation(request.generation_id)
+        _check_same(request.protocol_type, group.protocol_type)
+        _check_same(request.protocol_name, group.protocol)
+        if group.state is State.PREPARING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._rebalances.synced(group, member)
+        if group.state is State.STABLE:
+            step.answer(respond, group.sync_response(member.assignment))
+            return
+        member.awaiting_sync = respond
+        if group.leader == member.member_id:
+            given = {one.member_id: one.assignment for one in request.assignments}
+            self._rebalances.assign(group, {known: given.get(known, b"") for known in group.members}, step)
+
+    def heartbeat(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        member = group.check_member(member_id, instance_id)
+        group.check_generation(generation)
+        self._rebalances.expect_heartbeat(group, member)
+        preparing = group.state is State.PREPARING_REBALANCE
+        return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
+
+    # -- leaving ------------------------------------------------------------------------------------
+
+    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
+        reasons: list[str] = []
+        responses = [self._leave_one(group, leaver, reasons, step) for leaver in leavers]
+        if reasons and group.state is not State.EMPTY:
+            self._rebalances.rebalance_or_go_on(group, "; ".join(reasons), step)
+        return responses
+
+    def _leave_one(
+        self, group: ClassicGroup, leaver: MemberIdentity, reasons: list[str], step: Step
+    ) -> MemberResponse:
+        response = MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id)
+        try:
+            member_id = self._leaving_id(group, leaver)
+        except KafkaError as error:
+            response.error_code = error.code
+            return response
+        self._rebalances.forget(group, member_id, step)
+        reasons.append(f"{member_id} left" + (f" ({leaver.reason})" if leaver.reason else ""))
+        return response
+
+    def _leaving_id(self, group: ClassicGroup, leaver: MemberIdentity) -> str:
+        """Administrators name a static member by its instance id alone (KIP-345)."""
+        if leaver.member_id == UNKNOWN_MEMBER:
+            holder = group.static_members.get(leaver.group_instance_id or "")
+            if holder is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            return holder
+        if leaver.member_id in group.pending_joins:
+            return leaver.member_id
+        return group.check_member(leaver.member_id, leaver.group_instance_id).member_id
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def heartbeat_overdue(self, group: ClassicGroup, member_id: str, step: Step) -> None:
+        """A member's session is over, unless it is we who keep it waiting."""
+        member = group.members.get(member_id)
+        if member is not None and member.keeps_quiet:
+            return
+        if member is None and member_id not in group.pending_joins:
+            return
+        self._rebalances.forget(group, member_id, step)
+        if member is None:
+            self._rebalances.go_on_if_all_joined(group, step)
+        elif group.state is not State.EMPTY:
+            reason = f"{member_id} sent no heartbeat within its session timeout"
+            self._rebalances.rebalance_or_go_on(group, reason, step)
+
+
+def _assignments(group: ClassicGroup) -> dict[str, bytes]:
+    return {member.member_id: member.assignment for member in group.members.values()}
+
+
+def _check_same(told: str | None, known: str | None) -> None:
+    if told is not None and known is not None and told != known:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group uses the protocol {known}, not {told}"
+        )

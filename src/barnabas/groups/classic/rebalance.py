@@ -1,0 +1,155 @@
+"""How a classic group gets from one generation to the next, whatever made it start."""
+
+from __future__ import annotations
+
+from barnabas.clock import Clock
+from barnabas.coordination.deadlines import Deadlines
+from barnabas.errors import ErrorCode
+from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.member import Member
+from barnabas.groups.classic.records import group_record
+from barnabas.groups.group import Deadline, DeadlineType
+from barnabas.groups.settings import GroupSettings
+from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
+from barnabas.protocol.messages.groups import SyncGroupResponse
+
+logger = limited_logger(__name__)
+
+
+class Rebalances:
+    """The two phases of a rebalance. Every method adds records and answers to the step it is given."""
+
+    def __init__(self, settings: GroupSettings, clock: Clock, deadlines: Deadlines[Deadline]) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.deadlines = deadlines
+        self._delay_left_ms: dict[str, int] = {}
+
+    # -- phase one: everybody joins -----------------------------------------------------------------
+
+    def rebalance_or_go_on(self, group: ClassicGroup, reason: str, step: Step) -> None:
+        """A member came, went or changed: start a rebalance, or see whether the one under way can go on."""
+        if group.can_rebalance:
+            self.prepare(group, reason, step)
+        else:
+            group.note(reason)
+            self.go_on_if_all_joined(group, step)
+
+    def prepare(self, group: ClassicGroup, reason: str, step: Step) -> None:
+        if group.state is State.COMPLETING_REBALANCE:
+            self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
+        self.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id))
+        is_first = group.state is State.EMPTY
+        group.transition(State.PREPARING_REBALANCE, self.clock.now_ms())
+        group.note(reason)
+        logger.info("group %r, generation %d: rebalance: %s", group.group_id, group.generation, reason)
+        if is_first:
+            self._wait_for_more(group)
+        elif group.all_have_joined:
+            self.complete_join(group, step)
+        else:
+            self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
+
+    def go_on_if_all_joined(self, group: ClassicGroup, step: Step) -> None:
+        """The initial delay is waited out even when all known members have joined: others may be starting."""
+        in_initial_delay = group.previous_state is State.EMPTY
+        if group.state is State.PREPARING_REBALANCE and not in_initial_delay and group.all_have_joined:
+            self.complete_join(group, step)
+
+    def _wait_for_more(self, group: ClassicGroup) -> None:
+        delay_ms = self.settings.initial_rebalance_delay_ms
+        self._delay_left_ms[group.group_id] = max(group.rebalance_timeout_ms - delay_ms, 0)
+        self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
+
+    def end_initial_delay(self, group: ClassicGroup, step: Step) -> None:
+        """Once more if a member joined meanwhile, within the rebalance timeout; else the group begins."""
+        left_ms = self._delay_left_ms.pop(group.group_id, 0)
+        if group.member_added and left_ms:
+            group.member_added = False
+            delay_ms = min(self.settings.initial_rebalance_delay_ms, left_ms)
+            self._delay_left_ms[group.group_id] = left_ms - delay_ms
+            self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
+        else:
+            self.complete_join(group, step)
+
+    def complete_join(self, group: ClassicGroup, step: Step) -> None:
+        """Everybody who has joined is in the next generation; who has not is out, static members excepted."""
+        self.deadlines.cancel(Deadline(DeadlineType.JOIN, group.group_id))
+        self._remove_absent(group, step)
+        if group.members and not group.elect_joined_leader():
+            # Only static members that are away: their session timeouts will decide.
+            self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
+            return
+        group.begin_generation(self.clock.now_ms())
+        if group.state is State.EMPTY:
+            logger.info("group %r is empty in generation %d", group.group_id, group.generation)
+            step.records.append(group_record(group, {}))
+        else:
+            self._answer_joins(group, step)
+            self.deadlines.set(Deadline(DeadlineType.SYNC, group.group_id), group.rebalance_timeout_ms)
+
+    def _remove_absent(self, group: ClassicGroup, step: Step) -> None:
+        for member in list(group.members.values()):
+            if member.awaiting_join is None and member.instance_id is None:
+                group.note(f"{member.member_id} did not rejoin within the rebalance timeout")
+                self.forget(group, member.member_id, step)
+
+    def _answer_joins(self, group: ClassicGroup, step: Step) -> None:
+        for member in group.members.values():
+            respond, member.awaiting_join = member.awaiting_join, None
+            if respond is not None:
+                step.answer(respond, group.join_response(member))
+            self.expect_heartbeat(group, member)
+            member.is_new = False
+            group.pending_syncs.add(member.member_id)
+
+    # -- phase two: the leader's assignment reaches everybody ---------------------------------------
+
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], step: Step) -> None:
+        """Write the leader's assignment down, and answer every member that has synced."""
+        generation = group.generation
+        step.records.append(group_record(group, assignments))
+        for member in group.members.values():
+            respond, member.awaiting_sync = member.awaiting_sync, None
+            if respond is not None:
+                step.answer(respond, group.sync_response(assignments.get(member.member_id, b"")))
+                self.expect_heartbeat(group, member)
+        step.undo = lambda: self._start_over(group, generation)
+
+    def _start_over(self, group: ClassicGroup, generation: int) -> None:
+        """The assignment could not be written; everybody has been told, and will join again."""
+        if group.state is State.COMPLETING_REBALANCE and group.generation == generation:
+            self.prepare(group, "the assignment could not be stored", Step())
+
+    def fail_syncs(self, group: ClassicGroup, error: ErrorCode, step: Step) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            respond, member.awaiting_sync = member.awaiting_sync, None
+            if respond is not None:
+                step.answer(respond, SyncGroupResponse(error_code=error))
+                self.expect_heartbeat(group, member)
+
+    def sync_overdue(self, group: ClassicGroup, step: Step) -> None:
+        """Members that took their join answer and were not heard of again hold up the others."""
+        if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
+            return
+        absent = sorted(group.pending_syncs)
+        for member_id in absent:
+            self.forget(group, member_id, step)
+        self.prepare(group, f"{', '.join(absent)} did not sync within the rebalance timeout", step)
+
+    def synced(self, group: ClassicGroup, member: Member) -> None:
+        group.pending_syncs.discard(member.member_id)
+        if not group.pending_syncs:
+            self.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id))
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def expect_heartbeat(self, group: ClassicGroup, member: Member) -> None:
+        key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member.member_id)
+        self.deadlines.set(key, member.timeouts.session_ms)
+
+    def forget(self, group: ClassicGroup, member_id: str, step: Step) -> None:
+        self.deadlines.cancel(Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id))
+        group.remove(member_id, step)

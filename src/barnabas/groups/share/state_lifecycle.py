@@ -1,0 +1,176 @@
+"""State of a share group's partitions at the share coordinator: created, reset and deleted by the group coordinator.
+
+The group notes what it wants before it is begun and what was done after it (`state_partitions`), so that the next
+coordinator knows what may be half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from barnabas.coordination.tasks import ask_each
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.share.group import ShareGroup
+from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
+from barnabas.groups.step import Step
+from barnabas.log_lines import limited_logger
+from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
+from barnabas.types import Uuid
+
+logger = limited_logger(__name__)
+
+Outcomes = dict[SharePartitionKey, KafkaError | None]
+Offsets = Mapping[SharePartitionKey, int]
+
+
+def keys_of(group_id: str, partitions: Partitions) -> list[SharePartitionKey]:
+    return [
+        SharePartitionKey(group_id, topic, index)
+        for topic, each in partitions.items()
+        for index in each.partitions
+    ]
+
+
+class Persister(Protocol):
+    """Asks the share coordinator, on whichever broker it is."""
+
+    def initialize(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        start_offset: int,
+        done: Callable[[KafkaError | None], None],
+    ) -> None: ...
+
+    def delete(self, key: SharePartitionKey, done: Callable[[KafkaError | None], None]) -> None: ...
+
+
+class ShareStates:
+    """Creates state for groups, and calls back members that wait for it."""
+
+    def __init__(self, groups: GroupCoordinator, persister: Persister) -> None:
+        self._groups = groups
+        self._persister = persister
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+
+    # -- for members ----------------------------------------------------------------------------------
+
+    def is_creating(self, group_id: str) -> bool:
+        return group_id in self._waiting
+
+    def when_created(self, group_id: str, callback: Callable[[], None]) -> None:
+        """Call back when all that is being created for a group is there, or has failed."""
+        if group_id in self._waiting:
+            self._waiting[group_id].append(callback)
+        else:
+            callback()
+
+    def create(self, group_id: str, state_epoch: int, wanted: Partitions) -> None:
+        """Create state that begins where `share.auto.offset.reset` says, and note it in the group."""
+        self._waiting.setdefault(group_id, [])
+
+        def created(outcomes: Outcomes) -> None:
+            self._note(group_id, wanted, outcomes, lambda: self._wake(group_id))
+
+        self.initialize(dict.fromkeys(keys_of(group_id, wanted), NO_OFFSET), state_epoch, created)
+
+    def _note(self, group_id: str, wanted: Partitions, outcomes: Outcomes, done: Callable[[], None]) -> None:
+        created, failed = {}, {}
+        for topic, (name, partitions) in wanted.items():
+            ready = frozenset(
+                index for index in partitions if outcomes[SharePartitionKey(group_id, topic, index)] is None
+            )
+            if ready:
+                created[topic] = NamedPartitions(name, ready)
+            if partitions - ready:
+                failed[topic] = NamedPartitions(name, partitions - ready)
+
+        def note(shard: GroupShard, step: Step) -> None:
+            if failed:
+                shard.share.state_not_created(group_id, failed, step)
+            if created:
+                shard.share.state_created(group_id, created, step)
+
+        def noted(error: ErrorCode) -> None:
+            if error:
+                logger.warning("the state of share group %r is created, but not noted: %s", group_id, error)
+            done()
+
+        if failed and created:  # two records of one key: the second must know of the first
+            self._groups.perform_simple(
+                group_id, lambda shard, step: shard.share.state_not_created(group_id, failed, step), _ignore
+            )
+            failed = {}
+        self._groups.perform_simple(group_id, note, noted)
+
+    def _wake(self, group_id: str) -> None:
+        for callback in self._waiting.pop(group_id, ()):
+            callback()
+
+    # -- for administrators ---------------------------------------------------------------------------
+
+    def reset(
+        self,
+        group_id: str,
+        state_epoch: int,
+        wanted: Partitions,
+        offsets: Offsets,
+        done: Callable[[Outcomes], None],
+    ) -> None:
+        """Begin at other offsets; `done` gets the outcomes when the group has noted them."""
+
+        def created(outcomes: Outcomes) -> None:
+            self._note(group_id, wanted, outcomes, lambda: done(outcomes))
+
+        self.initialize(offsets, state_epoch, created)
+
+    def delete_all(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+        """Before a share group is deleted, its state goes; groups of other types have none."""
+        found: dict[Uuid, NamedPartitions] = {}
+
+        def begin(shard: GroupShard, step: Step) -> None:
+            group = shard.groups.get(group_id)
+            if isinstance(group, ShareGroup):
+                topics = {*group.states.initializing, *group.states.initialized}
+                found.update(shard.share.begin_deletion(group_id, topics, step))
+
+        def begun(error: ErrorCode) -> None:
+            if error or not found:
+                done(error)
+            else:
+                self.delete(keys_of(group_id, found), deleted)
+
+        def deleted(outcomes: Outcomes) -> None:
+            failed = next((error for error in outcomes.values() if error is not None), None)
+            done(failed.code if failed is not None else ErrorCode.NONE)
+
+        self._groups.perform_simple(group_id, begin, begun)
+
+    # -- many at once ---------------------------------------------------------------------------------
+
+    def initialize(self, offsets: Offsets, state_epoch: int, done: Callable[[Outcomes], None]) -> None:
+        def ask(key: SharePartitionKey, answered: Callable[[KafkaError | None], None]) -> None:
+            self._persister.initialize(key, state_epoch, offsets[key], answered)
+
+        _each(list(offsets), ask, done)
+
+    def delete(self, keys: list[SharePartitionKey], done: Callable[[Outcomes], None]) -> None:
+        _each(keys, self._persister.delete, done)
+
+
+def _each(
+    keys: list[SharePartitionKey],
+    ask: Callable[[SharePartitionKey, Callable[[KafkaError | None], None]], None],
+    done: Callable[[Outcomes], None],
+) -> None:
+    def all_answered(errors: list[KafkaError | None]) -> None:
+        done(dict(zip(keys, errors, strict=True)))
+
+    ask_each(keys, ask, all_answered)
+
+
+def _ignore(error: ErrorCode) -> None:
+    """The next heartbeat finds what is missing."""

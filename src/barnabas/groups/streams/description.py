@@ -1,0 +1,83 @@
+"""What a streams topology looks like, for people (KIP-1331): a member is asked for it, and it is kept with the group.
+
+Kafka hands it to a plugin and has none of its own. Here it is a record beside the group's others, as the member has
+sent it: it outlives restarts and goes with the group. In memory it stays encoded, and it counts as what members say.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.modern_records import VERSION, record, tombstone
+from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
+from barnabas.protocol.messages.records.streams_description import (
+    StreamsGroupTopologyDescriptionKey,
+    StreamsGroupTopologyDescriptionValue,
+)
+from barnabas.protocol.messages.streams import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+)
+
+FIRST_HEARTBEAT_WITH_DESCRIPTIONS = 1
+
+PAUSE_MS = 30_000
+"""After a member was asked: time to send it, before another one is asked. Members may be set up to send nothing."""
+
+
+class Status:
+    """In the answer of StreamsGroupDescribe."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    AVAILABLE = 3
+
+
+class StoredDescription(NamedTuple):
+    epoch: int
+    """Of the topology that it describes."""
+    data: bytes
+
+    def decoded(self) -> TopologyDescription:
+        value: StreamsGroupTopologyDescriptionValue = decode_versioned(
+            StreamsGroupTopologyDescriptionValue, self.data
+        )
+        return value.topology_description
+
+
+def stored_description(value: StreamsGroupTopologyDescriptionValue) -> StoredDescription:
+    return StoredDescription(value.topology_epoch, encode_versioned(value, VERSION))
+
+
+def description_value(
+    request: StreamsGroupTopologyDescriptionUpdateRequest,
+) -> StreamsGroupTopologyDescriptionValue:
+    return StreamsGroupTopologyDescriptionValue(request.topology_epoch, request.topology_description)
+
+
+def description_record(group_id: str, value: StreamsGroupTopologyDescriptionValue) -> CoordinatorRecord:
+    return record(StreamsGroupTopologyDescriptionKey(group_id=group_id), value)
+
+
+def description_tombstone(group_id: str) -> CoordinatorRecord:
+    return tombstone(StreamsGroupTopologyDescriptionKey(group_id=group_id))
+
+
+def check_update(request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: int) -> None:
+    """What is refused before any group is looked at."""
+    if not most_bytes:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "This broker keeps no descriptions of topologies "
+            "(barnabas.streams.topology.description.max.bytes is 0).",
+        )
+    if not request.member_id.strip():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    if not request.group_id.strip():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+
+
+def update_failed(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, why)

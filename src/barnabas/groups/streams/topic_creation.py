@@ -1,0 +1,78 @@
+"""Creates internal topics of streams groups when a heartbeat shows that they are missing.
+
+A heartbeat does not wait for them. Failures are kept for a while, so that the next heartbeats report them, and the
+controller is not asked again with each. In Kafka: AutoTopicCreationManager.createStreamsInternalTopics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from barnabas.clock import Clock
+from barnabas.coordination.tasks import Tasks
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.streams.configured import InternalTopic
+from barnabas.log_lines import limited_logger
+from barnabas.security.context import RequestContext
+
+logger = limited_logger(__name__)
+
+MOST_FAILURES_KEPT = 1000  # as in Kafka
+
+CreateTopics = Callable[[Sequence[InternalTopic], RequestContext], Awaitable[dict[str, KafkaError | None]]]
+"""Creates topics in the name of a client; the error of each."""
+
+
+class _Failure(NamedTuple):
+    text: str
+    until: float
+
+
+class StreamsTopics:
+    def __init__(self, clock: Clock, create_topics: CreateTopics) -> None:
+        self._clock = clock
+        self._create_topics = create_topics
+        self._under_way: set[str] = set()
+        self._failures: dict[str, _Failure] = {}
+        self._tasks = Tasks()
+
+    def create(self, topics: Iterable[InternalTopic], pause_ms: int, context: RequestContext) -> None:
+        """Begin to create those that are not being created; `pause_ms`: how long to wait after a failure."""
+        self._forget_old_failures()
+        wanted = [
+            topic
+            for topic in topics
+            if topic.name not in self._under_way and topic.name not in self._failures
+        ]
+        if wanted:
+            self._under_way.update(topic.name for topic in wanted)
+            self._tasks.start(self._create(wanted, pause_ms, context))
+
+    def failures(self, names: Iterable[str]) -> dict[str, str]:
+        """Why some of these could not be created."""
+        return {name: self._failures[name].text for name in names if name in self._failures}
+
+    def stop(self) -> None:
+        self._tasks.stop()
+
+    async def _create(self, wanted: list[InternalTopic], pause_ms: int, context: RequestContext) -> None:
+        names = [topic.name for topic in wanted]
+        try:
+            results = await self._create_topics(wanted, context)
+        except KafkaError as refusal:
+            results = dict.fromkeys(names, refusal)
+        finally:
+            self._under_way.difference_update(names)
+        until = self._clock.monotonic() + pause_ms / 1000
+        for name, error in results.items():
+            if error is None:
+                logger.info("created %r for a streams group", name)
+            elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                logger.warning("%r, which a streams group needs, cannot be created: %s", name, error)
+                self._failures[name] = _Failure(error.message or error.code.name, until)
+
+    def _forget_old_failures(self) -> None:
+        now = self._clock.monotonic()
+        kept = {name: failure for name, failure in self._failures.items() if failure.until > now}
+        self._failures = dict(list(kept.items())[-MOST_FAILURES_KEPT:])

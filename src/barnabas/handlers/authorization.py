@@ -1,0 +1,374 @@
+"""Which operation on which resources each API needs, and how Kafka answers who is denied it.
+
+One row for each key that is served, in the order of the keys; compare with "Operations and Resources on Protocols" in
+Kafka's documentation and with KafkaApis. A row says what the whole request needs (`whole`), what each element of an
+array needs (`each`), and what a response shows (`after`). Which APIs are for brokers only says the table of handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.cluster.image import ResourceType as ConfigType
+from barnabas.errors import ErrorCode
+from barnabas.handlers.authorization_answers import (
+    allowed_topics_of_all,
+    authorized_groups,
+    authorized_topics,
+    creates_internal_topics,
+    described_groups_show_topics,
+    fetch_denied,
+    forget_denied_topics,
+    join_denied,
+    listed_groups,
+    listed_transactions,
+    log_dirs_denied,
+    offsets_of_topics,
+    only_at_the_top,
+    reads_by_topic,
+    sees_topics,
+    shown_cluster_operations,
+    shown_group_operations,
+    shown_topic_operations,
+    topics_of_topology,
+    topics_of_transactions,
+    visible_configs,
+)
+from barnabas.handlers.produce.admission import transaction_of
+from barnabas.handlers.security.denials import (
+    altered_quotas_denied,
+    creates_tokens,
+    quotas_denied,
+    sees_tokens,
+    users_denied,
+)
+from barnabas.network.requests.authorize import Each, Names, Need, Rule
+from barnabas.network.requests.error_injection import error_response
+from barnabas.protocol.api import ApiKey
+from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+
+READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
+ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
+DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+
+GROUP_KEY, TRANSACTION_KEY = 0, 1  # of FindCoordinator
+
+Judged = Callable[[Any, Any, Any], Action | None]
+
+
+def on(operation: Operation, resource_type: ResourceType, field: str) -> Need:
+    """On the resource that a field of the message names, if it names one."""
+    return Need(operation, resource_type, lambda message: (getattr(message, field),))
+
+
+def on_all(operation: Operation, resource_type: ResourceType, names: Names) -> Need:
+    return Need(operation, resource_type, names)
+
+
+def on_cluster(operation: Operation, *or_else: Operation) -> Need:
+    alternatives = tuple(Action(each, CLUSTER) for each in or_else)
+    return Need(operation, CLUSTER, lambda message: (CLUSTER_NAME,), alternatives)
+
+
+def topic(operation: Operation, field: str = "name") -> Judged:
+    """On the topic of an element: it is named by a field, by its id, or is the name itself."""
+
+    def action(broker: Any, message: Any, item: Any) -> Action | None:
+        name = item if isinstance(item, str) else getattr(item, field, None)
+        name = name or broker.image.topic_names_by_id.get(getattr(item, "topic_id", None))
+        return Action(operation, TOPIC, name) if name else None
+
+    return action
+
+
+def group(operation: Operation, field: str = "group_id") -> Judged:
+    def action(broker: Any, message: Any, item: Any) -> Action:
+        return Action(operation, GROUP, item if isinstance(item, str) else getattr(item, field))
+
+    return action
+
+
+def config_of(operation: Operation) -> Judged:
+    """On the topic or group whose configs they are; those of brokers, loggers and client metrics on the cluster."""
+
+    def action(broker: Any, message: Any, item: Any) -> Action:
+        if item.resource_type == ConfigType.TOPIC:
+            return Action(operation, TOPIC, item.resource_name)
+        if item.resource_type == ConfigType.GROUP:
+            return Action(operation, GROUP, item.resource_name)
+        return Action(operation, CLUSTER)
+
+    return action
+
+
+def _coordinator_key(broker: Any, message: Any, key: str) -> Action:
+    if message.key_type == GROUP_KEY:
+        return Action(DESCRIBE, GROUP, key)
+    if message.key_type == TRANSACTION_KEY:
+        return Action(DESCRIBE, TRANSACTIONAL_ID, key)
+    return Action(CLUSTER_ACTION, CLUSTER)
+
+
+def _single_key(key_type: int) -> Names:
+    """The key of FindCoordinator before version 4."""
+    return lambda message: (
+        (message.key,) if not message.coordinator_keys and message.key_type == key_type else ()
+    )
+
+
+def _auto_created(broker: Any, message: Any, item: Any) -> Action | None:
+    """Metadata creates a topic that is named and not there, if that is wanted."""
+    wanted = message.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    is_new = bool(item.name) and item.name not in broker.image.topics
+    return Action(CREATE, TOPIC, item.name) if wanted and is_new else None
+
+
+def _deleted(broker: Any, message: Any, item: Any) -> Action | None:
+    """Who may describe a topic is told that it is not there; deleting is for one that is."""
+    action = topic(DELETE)(broker, message, item)
+    return action if action is not None and action.name in broker.image.topics else None
+
+
+def _with_name(broker: Any, answered: Any) -> None:
+    answered.name = answered.name or broker.image.topic_names_by_id.get(answered.topic_id)
+
+
+def _as_replica(message: Any) -> tuple[str, ...]:
+    is_replica = message.replica_state.replica_id >= 0 or message.replica_id >= 0
+    return (CLUSTER_NAME,) if is_replica else ()
+
+
+def _beside_denied(broker: Any, item: Any) -> ErrorCode:
+    """Partitions are added to a transaction all or none."""
+    is_known = item.name in broker.image.topics
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _transaction(broker: Any, message: Any, transactional_id: str) -> Action:
+    return Action(DESCRIBE, TRANSACTIONAL_ID, transactional_id)
+
+
+def _subscribed(message: Any) -> list[str]:
+    return message.subscribed_topic_names or []
+
+
+OPEN = Rule()
+BROKERS = Rule(whole=(on_cluster(CLUSTER_ACTION),))
+CREATE_ANY = (Action(CREATE, CLUSTER),)
+DELETE_ANY = (Action(DELETE, CLUSTER),)
+IN_GROUP = Rule(whole=(on(READ, GROUP, "group_id"),))
+ALTER_CLUSTER = Rule(whole=(on_cluster(ALTER),))
+# Kafka's answers that repeat the error in each element, beside the one at the top.
+ALTER_CLUSTER_EVERYWHERE = ALTER_CLUSTER._replace(
+    refuse=lambda message, version, error: error_response(message, error, version)
+)
+ALTER_OF_CONFIGS = Rule(each=(Each("resources", "responses", config_of(ALTER_CONFIGS)),))
+DESCRIBED_GROUPS = Rule(
+    each=(Each("group_ids", "groups", group(DESCRIBE)),),
+    after=(described_groups_show_topics, shown_group_operations),
+)
+
+RULES: dict[ApiKey, Rule] = {
+    ApiKey.PRODUCE: Rule(
+        whole=(on_all(WRITE, TRANSACTIONAL_ID, transaction_of),),
+        each=(Each("topic_data", "responses", topic(WRITE)),),
+        filled={"base_offset": -1},
+        is_unanswered=lambda message: message.acks == 0,
+    ),
+    # A session names topics once: the handler asks for Read whenever it reads.
+    ApiKey.FETCH: Rule(
+        whole=(on_all(CLUSTER_ACTION, CLUSTER, _as_replica),),
+        refuse=fetch_denied,
+        filled={"records": b"", "high_watermark": -1},
+        with_access=reads_by_topic,
+    ),
+    ApiKey.LIST_OFFSETS: Rule(each=(Each("topics", "topics", topic(DESCRIBE)),), filled={"timestamp": -1}),
+    ApiKey.METADATA: Rule(
+        each=(
+            Each("topics", "topics", topic(DESCRIBE)),
+            Each("topics", "topics", _auto_created, or_else=CREATE_ANY),
+        ),
+        after=(authorized_topics, shown_topic_operations, shown_cluster_operations),
+        is_served_empty=True,
+    ),
+    ApiKey.OFFSET_COMMIT: Rule(
+        whole=(on(READ, GROUP, "group_id"),), each=(Each("topics", "topics", topic(READ)),)
+    ),
+    ApiKey.OFFSET_FETCH: Rule(
+        whole=(on_all(DESCRIBE, GROUP, lambda message: () if message.groups else (message.group_id,)),),
+        each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),),
+        after=(offsets_of_topics,),
+        filled={"committed_offset": -1},
+    ),
+    ApiKey.FIND_COORDINATOR: Rule(
+        whole=(
+            on_all(DESCRIBE, GROUP, _single_key(GROUP_KEY)),
+            on_all(DESCRIBE, TRANSACTIONAL_ID, _single_key(TRANSACTION_KEY)),
+        ),
+        each=(Each("coordinator_keys", "coordinators", _coordinator_key),),
+        filled={"node_id": -1, "port": -1},
+    ),
+    ApiKey.JOIN_GROUP: IN_GROUP._replace(refuse=join_denied, with_access=sees_topics),
+    ApiKey.HEARTBEAT: IN_GROUP,
+    ApiKey.LEAVE_GROUP: IN_GROUP,
+    ApiKey.SYNC_GROUP: IN_GROUP,
+    ApiKey.DESCRIBE_GROUPS: Rule(
+        each=(Each("groups", "groups", group(DESCRIBE)),), after=(shown_group_operations,)
+    ),
+    ApiKey.LIST_GROUPS: Rule(after=(listed_groups,)),
+    ApiKey.API_VERSIONS: OPEN,
+    ApiKey.SASL_HANDSHAKE: OPEN,
+    ApiKey.SASL_AUTHENTICATE: OPEN,
+    ApiKey.CREATE_TOPICS: Rule(
+        each=(Each("topics", "topics", topic(CREATE), or_else=CREATE_ANY),), after=(visible_configs,)
+    ),
+    ApiKey.DELETE_TOPICS: Rule(
+        each=(
+            Each("topics", "responses", topic(DESCRIBE), or_else=DELETE_ANY),
+            Each("topic_names", "responses", topic(DESCRIBE), or_else=DELETE_ANY),
+            Each("topics", "responses", _deleted, or_else=DELETE_ANY, shown=_with_name),
+            Each("topic_names", "responses", _deleted, or_else=DELETE_ANY),
+        )
+    ),
+    ApiKey.DELETE_RECORDS: Rule(
+        each=(Each("topics", "topics", topic(DELETE)),), filled={"low_watermark": -1}
+    ),
+    ApiKey.INIT_PRODUCER_ID: Rule(
+        whole=(
+            on(WRITE, TRANSACTIONAL_ID, "transactional_id"),
+            on_all(
+                Operation.TWO_PHASE_COMMIT,
+                TRANSACTIONAL_ID,
+                lambda message: (message.transactional_id,) if message.enable2_pc else (),
+            ),
+            Need(
+                Operation.IDEMPOTENT_WRITE,
+                CLUSTER,
+                lambda message: () if message.transactional_id is not None else (CLUSTER_NAME,),
+                or_anywhere=(WRITE, TOPIC),
+            ),
+        ),
+        filled={"producer_epoch": -1},
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Rule(
+        each=(Each("topics", "topics", topic(DESCRIBE, "topic"), or_else=(Action(CLUSTER_ACTION, CLUSTER),)),)
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Rule(
+        whole=(
+            on_all(CLUSTER_ACTION, CLUSTER, lambda message: (CLUSTER_NAME,) if message.transactions else ()),
+            on_all(
+                WRITE,
+                TRANSACTIONAL_ID,
+                lambda message: () if message.transactions else (message.v3_and_below_transactional_id,),
+            ),
+        ),
+        each=(
+            Each(
+                "v3_and_below_topics",
+                "results_by_topic_v3_and_below",
+                topic(WRITE),
+                others=_beside_denied,
+            ),
+        ),
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Rule(
+        whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"), on(READ, GROUP, "group_id"))
+    ),
+    ApiKey.END_TXN: Rule(whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"),)),
+    ApiKey.WRITE_TXN_MARKERS: Rule(whole=(on_cluster(CLUSTER_ACTION, ALTER),)),  # KIP-1037
+    ApiKey.TXN_OFFSET_COMMIT: Rule(
+        whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"), on(READ, GROUP, "group_id")),
+        each=(Each("topics", "topics", topic(READ)),),
+    ),
+    ApiKey.DESCRIBE_ACLS: Rule(whole=(on_cluster(DESCRIBE),)),
+    ApiKey.CREATE_ACLS: ALTER_CLUSTER_EVERYWHERE,
+    ApiKey.DELETE_ACLS: ALTER_CLUSTER_EVERYWHERE,
+    ApiKey.DESCRIBE_CONFIGS: Rule(each=(Each("resources", "results", config_of(DESCRIBE_CONFIGS)),)),
+    ApiKey.ALTER_CONFIGS: ALTER_OF_CONFIGS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ALTER_CLUSTER._replace(refuse=log_dirs_denied),
+    ApiKey.DESCRIBE_LOG_DIRS: Rule(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
+    ApiKey.CREATE_PARTITIONS: Rule(each=(Each("topics", "results", topic(ALTER)),)),
+    # Owners and renewers need no right, and who may ask at all depends on how they authenticated: the handlers ask.
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(with_access=creates_tokens),
+    ApiKey.RENEW_DELEGATION_TOKEN: OPEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: OPEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(with_access=sees_tokens),
+    ApiKey.DELETE_GROUPS: Rule(each=(Each("groups_names", "results", group(DELETE)),)),
+    ApiKey.ELECT_LEADERS: ALTER_CLUSTER_EVERYWHERE,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_OF_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ALTER_CLUSTER_EVERYWHERE,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Rule(whole=(on_cluster(DESCRIBE),)),
+    ApiKey.OFFSET_DELETE: Rule(
+        whole=(on(DELETE, GROUP, "group_id"),), each=(Each("topics", "topics", topic(READ)),)
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(whole=(on_cluster(DESCRIBE_CONFIGS),), refuse=quotas_denied),
+    ApiKey.ALTER_CLIENT_QUOTAS: Rule(whole=(on_cluster(ALTER_CONFIGS),), refuse=altered_quotas_denied),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ALTER_CLUSTER._replace(refuse=users_denied),
+    ApiKey.ALTER_PARTITION: BROKERS,
+    ApiKey.UPDATE_FEATURES: ALTER_CLUSTER,
+    ApiKey.ENVELOPE: BROKERS,
+    ApiKey.DESCRIBE_CLUSTER: Rule(after=(shown_cluster_operations,)),
+    ApiKey.DESCRIBE_PRODUCERS: Rule(each=(Each("topics", "topics", topic(READ)),)),
+    ApiKey.BROKER_HEARTBEAT: BROKERS,
+    ApiKey.UNREGISTER_BROKER: ALTER_CLUSTER,
+    ApiKey.DESCRIBE_TRANSACTIONS: Rule(
+        each=(Each("transactional_ids", "transaction_states", _transaction),), after=(topics_of_transactions,)
+    ),
+    ApiKey.LIST_TRANSACTIONS: Rule(after=(listed_transactions,)),
+    ApiKey.ALLOCATE_PRODUCER_IDS: BROKERS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(
+        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed)), with_access=sees_topics
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: DESCRIBED_GROUPS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: OPEN,
+    ApiKey.PUSH_TELEMETRY: OPEN,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: BROKERS,
+    ApiKey.LIST_CONFIG_RESOURCES: Rule(whole=(on_cluster(DESCRIBE_CONFIGS),)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(
+        each=(Each("topics", "topics", topic(DESCRIBE)),),
+        before=allowed_topics_of_all,
+        after=(shown_topic_operations,),
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(
+        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed))
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: DESCRIBED_GROUPS,
+    ApiKey.SHARE_FETCH: Rule(
+        whole=(on(READ, GROUP, "group_id"),),
+        each=(Each("topics", "responses", topic(READ)),),
+        before=forget_denied_topics,
+        filled={"records": b""},
+        is_served_empty=True,
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: Rule(
+        whole=(on(READ, GROUP, "group_id"),),
+        each=(Each("topics", "responses", topic(READ)),),
+        is_served_empty=True,
+    ),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: BROKERS,
+    ApiKey.READ_SHARE_GROUP_STATE: BROKERS,
+    ApiKey.WRITE_SHARE_GROUP_STATE: BROKERS,
+    ApiKey.DELETE_SHARE_GROUP_STATE: BROKERS,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: BROKERS,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
+        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, topics_of_topology)),
+        with_access=creates_internal_topics,
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: DESCRIBED_GROUPS,
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: IN_GROUP,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(
+        each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),), after=(authorized_groups,)
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Rule(
+        whole=(on(READ, GROUP, "group_id"),), each=(Each("topics", "responses", topic(READ, "topic_name")),)
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Rule(
+        whole=(on(DELETE, GROUP, "group_id"),),
+        each=(Each("topics", "responses", topic(READ, "topic_name")),),
+        is_served_empty=True,
+    ),
+}

@@ -1,0 +1,164 @@
+"""Envelope: a client's request that another broker sends on to the controller (KIP-590).
+
+It carries the request with its header, the client's principal as Kafka serializes it, and the client's address. The
+controller serves the request in the client's name: it authorizes and charges again. Only brokers send envelopes, on the
+inter-broker listener. What is in one must be a request that runs on the controller, so no other envelope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.needs import HasController
+from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.protocol.api import response_class
+from barnabas.protocol.framing import (
+    LENGTH_BYTES,
+    RequestHeader,
+    decode_request_header,
+    decode_response,
+    encode_request,
+)
+from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResponse
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ProtocolError
+from barnabas.security.context import RequestContext, of_envelope
+from barnabas.security.principal import BROKER, deserialized, serialized
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Dispatcher, Request
+    from barnabas.network.requests.routes import Route
+
+ELEMENTS = 150_000  # of the request inside; the broker that sent it on has a bound of its own
+_LOOPBACK = ip_address("127.0.0.1").packed
+
+
+class EnvelopeNeeds(HasController, Protocol):
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+
+# -- the broker that forwards ---------------------------------------------------------------------------
+
+
+def sealed(message: Message, version: int, context: RequestContext) -> EnvelopeRequest:
+    """The envelope of a client's request."""
+    header = RequestHeader(message.api_key, version, 0, context.client_id)
+    frame = b"".join(encode_request(header, message))
+    return EnvelopeRequest(frame[LENGTH_BYTES:], serialized(context.principal), _address(context.host))
+
+
+def opened(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
+    """The answer in an envelope; KafkaError when the controller has not served the request."""
+    if response.error_code or response.response_data is None:
+        raise KafkaError(ErrorCode(response.error_code), "the controller did not take the request")
+    key = request_class.api_key
+    try:
+        return decode_response(key, version, response_class(key), memoryview(response.response_data))[1]
+    except ProtocolError as error:
+        raise KafkaError(
+            ErrorCode.BROKER_NOT_AVAILABLE, f"the controller's answer is broken: {error}"
+        ) from error
+
+
+def _address(host: str) -> bytes:
+    try:
+        return ip_address(host.partition("%")[0]).packed
+    except ValueError:  # a request of our own
+        return _LOOPBACK
+
+
+# -- the controller -------------------------------------------------------------------------------------
+
+
+class ForwardedRequest:
+    """What handlers and stages need of a `Request`, for one that came in an envelope."""
+
+    __slots__ = ("_answer", "api_key", "context", "is_large", "patience", "route", "version", "within")
+
+    is_abandoned = False
+    connection = None
+
+    def __init__(self, route: Route, context: RequestContext) -> None:
+        self.route = route
+        self.api_key = route.api_key
+        self.version = route.version
+        self.context = context
+        self.patience = self.within = 0.0
+        self.is_large = True  # it is served in turns, whatever its size
+        self._answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"{self.route.name} version {self.version}, forwarded for {self.context.host}"
+
+    @property
+    def client_id(self) -> str | None:
+        return self.context.client_id
+
+    def completed(self, response: Message) -> Message:
+        return response
+
+    def respond(self, response: Message) -> None:
+        if not self._answer.done():
+            self._answer.set_result(response)
+
+    async def served(self, broker: Any, message: Message) -> Message:
+        """The answer of the handler. A broker that asks for itself needs no right, as where it asks itself."""
+        route = self.route
+        function = route.handler.function if self.context.principal == BROKER else route.in_turns
+        response: Any = function(broker, self, message)
+        if isinstance(response, Coroutine):
+            response = await response
+        return await self._answer if response is None else response
+
+
+class _Forwarded(NamedTuple):
+    request: ForwardedRequest
+    header: RequestHeader
+    body: memoryview
+
+
+async def envelope(broker: EnvelopeNeeds, request: Request, message: EnvelopeRequest) -> EnvelopeResponse:
+    if not broker.controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    try:
+        forwarded, header, body = _open(broker.dispatcher, request, message)
+        inside = await RequestTurn().run(forwarded.route.decode_in_steps(body, ELEMENTS))
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    except ProtocolError:
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    forwarded.route.count.value += 1
+    response = await forwarded.served(broker, inside)
+    if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    parts: Any = await RequestTurn().run(forwarded.route.write_in_steps(header.correlation_id, response))
+    return EnvelopeResponse(b"".join(parts)[LENGTH_BYTES:])
+
+
+def _open(dispatcher: Dispatcher, request: Request, message: EnvelopeRequest) -> _Forwarded:
+    data = memoryview(bytearray(message.request_data))
+    header, position = decode_request_header(data, 0, len(data))
+    handler = dispatcher.handlers.get(header.api_key)
+    if handler is None or not handler.is_forwarded:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"API {header.api_key} is not forwarded")
+    route = dispatcher.route_of(header.api_key, header.api_version)
+    if route is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return _Forwarded(ForwardedRequest(route, _context(request, message, header)), header, data[position:])
+
+
+def _context(request: Request, message: EnvelopeRequest, header: RequestHeader) -> RequestContext:
+    try:
+        principal = deserialized(message.request_principal or b"")
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+    try:
+        host = str(ip_address(bytes(message.client_host_address)))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    return of_envelope(principal, request.context.listener, host, header.client_id)

@@ -1,0 +1,207 @@
+"""One attempt to answer a fetch: read what is ready and, if that is enough, build the answer.
+
+If very many partitions are ready, an attempt is made in steps: others are served in between, and a partition may change
+between the time it is read and the end of the attempt. So a partition without data is watched from the moment it is
+read then, and is ready again when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator
+from typing import Final, TypeVar
+
+from barnabas.errors import NO_ERROR
+from barnabas.files import FileSlice
+from barnabas.handlers.fetch.reading import PartitionReader
+from barnabas.log.log import Log
+from barnabas.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
+from barnabas.replication.page_cache import PageCache
+from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.types import Uuid
+
+READ_AT_ONCE: Final = 1_000
+"""Partitions; some milliseconds' work."""
+
+STEP: Final = 50
+"""Partitions between two yields."""
+
+T = TypeVar("T")
+
+Found = tuple[FetchEntry, Partition | None, PartitionData]
+Cold = tuple[Log, int, int]
+"""A log, an offset, and how many bytes are wanted from there."""
+Steps = Generator[None, None, FetchResponse | None]
+
+
+def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
+    """The response, or None when there is too little to be worth one and time is left."""
+    made = Attempt(reader, final)
+    made.read(to_read(reader.session))
+    if not made.is_enough():
+        made.keep(made.found)
+        return None
+    made.answer(made.found)
+    return made.response()
+
+
+def attempt_in_steps(reader: PartitionReader, final: bool) -> Steps:
+    """The same for many partitions."""
+    made = AttemptInSteps(reader, final)
+    for entries in _steps(list(to_read(reader.session))):
+        made.read(entries)
+        yield
+    is_enough = made.is_enough()
+    for found in _steps(made.found):
+        if is_enough:
+            made.answer(found)
+        else:
+            made.keep(found)
+        yield
+    return made.response() if is_enough else None
+
+
+def to_read(session: FetchSession) -> Collection[FetchEntry]:
+    return session.entries.values() if session.full else session.ready
+
+
+def _steps(items: list[T]) -> Iterator[list[T]]:
+    return (items[start : start + STEP] for start in range(0, len(items), STEP))
+
+
+class Attempt:
+    """What was read, in order; then it is kept, or becomes the answer."""
+
+    __slots__ = ("_left", "_must_answer", "_reader", "_session", "_topics", "_total", "found")
+
+    def __init__(self, reader: PartitionReader, final: bool) -> None:
+        session = reader.session
+        self._reader = reader
+        self._session = session
+        self._left = reader.max_bytes
+        self._must_answer = final or not session.entries
+        self._total = 0
+        self._topics: dict[str | Uuid, FetchableTopicResponse] = {}
+        self.found: list[Found] = []
+
+    def read(self, entries: Iterable[FetchEntry]) -> None:
+        """Read partitions as long as there is room."""
+        reader, is_full, left, total = self._reader, self._session.full, self._left, self._total
+        topics = reader.topics
+        for entry in entries:
+            if left <= 0 and not is_full:
+                break
+            partitions = topics.get(entry.topic_key)
+            partition = partitions.get(entry.index) if partitions is not None else None
+            data = reader.read(entry, partition, left, total == 0)
+            records = data.records
+            if type(records) is FileSlice:
+                total += records.length
+                left -= records.length
+            elif total and reader.lacks_room(entry, partition, data):
+                reader.held_back.add(entry)
+                self._must_answer = True
+            if data.error_code or data.preferred_read_replica >= 0:
+                self._must_answer = True
+            self.found.append((entry, partition, data))
+        self._left, self._total = left, total
+
+    def is_enough(self) -> bool:
+        return self._must_answer or self._total >= self._reader.min_bytes
+
+    def keep(self, found: Iterable[Found]) -> None:
+        """Nothing is answered yet: what is news stays ready, and more may come."""
+        session, held_back = self._session, self._reader.held_back
+        for entry, partition, data in found:
+            if partition is not None and entry not in held_back:
+                if _is_news(entry, data):
+                    session.keep_ready(entry, partition)
+                else:
+                    session.set_idle(entry, partition)
+
+    def answer(self, found: Iterable[Found]) -> None:
+        """Make it a part of the answer, if the client learns something from it."""
+        session, topics = self._session, self._topics
+        is_full, is_session = session.full, session.id != NO_SESSION
+        for entry, partition, data in found:
+            if partition is not None:
+                partition.counters.fetches.value += 1
+                if data.error_code:
+                    partition.counters.failed_fetches.value += 1
+            if is_full or _is_news(entry, data):
+                topic = topics.get(entry.topic_key)
+                if topic is None:
+                    topic = topics[entry.topic_key] = FetchableTopicResponse(entry.topic, entry.topic_id, [])
+                topic.partitions.append(data)
+            if is_session:
+                entry.sent(data)
+                self._set_idle(entry, partition, data)
+
+    def _set_idle(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> None:
+        """There is nothing to read. What was held back stays ready although nothing of it is in the answer."""
+        if (
+            partition is not None
+            and not data.error_code
+            and not data.records
+            and entry not in self._reader.held_back
+        ):
+            self._session.set_idle(entry, partition)
+
+    def response(self) -> FetchResponse:
+        session = self._session
+        if session.id != NO_SESSION:
+            session.rotate([entry for entry, _, data in self.found if data.records])
+        return FetchResponse(0, NO_ERROR, session.id, [*self._topics.values()])
+
+
+class AttemptInSteps(Attempt):
+    """Watches what has nothing to read at once: it may change before the attempt is over."""
+
+    __slots__ = ()
+
+    def read(self, entries: Iterable[FetchEntry]) -> None:
+        before = len(self.found)
+        super().read(entries)
+        for entry, partition, data in self.found[before:]:
+            super()._set_idle(entry, partition, data)
+
+    def keep(self, found: Iterable[Found]) -> None:
+        super().keep([each for each in found if _is_news(each[0], each[2])])
+
+    def _set_idle(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> None:
+        """It is watched already, or to be read again."""
+
+
+def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
+    """Would the client learn something from this?"""
+    return (
+        bool(data.records)
+        or data.error_code != 0
+        or data.high_watermark != entry.sent_high_watermark
+        or data.log_start_offset != entry.sent_log_start
+        or data.diverging_epoch.epoch != NO_EPOCH
+        or data.preferred_read_replica != NO_REPLICA
+    )
+
+
+def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache: PageCache) -> list[Cold]:
+    """What would have to be waited for if it were read now."""
+    found = []
+    for entry in entries:
+        partitions = reader.topics.get(entry.topic_key)
+        partition = partitions.get(entry.index) if partitions is not None else None
+        # What was written a moment ago is in memory.
+        if partition is None or entry.offset >= partition.log.segments.tail.start:
+            continue
+        if page_cache.is_cold(partition.log, entry.offset):
+            found.append((partition.log, entry.offset, min(entry.max_bytes, reader.max_bytes)))
+    return found
+
+
+def cold_logs_in_steps(reader: PartitionReader, page_cache: PageCache) -> Generator[None, None, list[Cold]]:
+    """The same for many partitions."""
+    found: list[Cold] = []
+    for entries in _steps(list(reader.session.ready)):
+        found += cold_logs(reader, entries, page_cache)
+        yield
+    return found

@@ -1,0 +1,159 @@
+"""Fetch requests of consumers and of followers.
+
+Versions 4 to 18 are served; version 13 and later name topics by id, version 7 and later may use a session.
+The first batch is returned whole even if it is larger than the limits (KIP-74), an offset inside a batch
+returns that batch from its start, and nothing at or above the high watermark (with read_committed: the
+last stable offset) is ever returned to a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.controller.isr import check_broker_epoch
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.fetch import attempt
+from barnabas.handlers.fetch.delayed import Waiting, start
+from barnabas.handlers.fetch.reading import PartitionReader, Reading, ReplicaReader, has_all_before
+from barnabas.network.requests.brokers_only import tell_refused
+from barnabas.network.requests.request_parts import Level, slices, with_value
+from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from barnabas.replication.fetch_sessions import FetchSession, FetchSessions
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+_PARTITIONS = (Level("partitions", ""),)
+
+
+Reader = Callable[[Reading, int, FetchRequest, FetchSession], PartitionReader]
+
+
+class Fetching(Reading, Waiting, Protocol):
+    """What Fetch needs of the broker."""
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+
+def fetch(
+    broker: Fetching, request: Request, message: FetchRequest, reader: Reader = PartitionReader
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+    if message.replica_state.replica_id >= 0 or message.replica_id >= 0:
+        return _fetch_as_replica(broker, request, message)
+    try:
+        session = broker.fetch_sessions.open(message, request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    return start(broker, request, reader(broker, request.version, message, session))
+
+
+def _fetch_as_replica(
+    broker: Fetching, request: Request, message: FetchRequest
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+    """Only for brokers: what a follower has fetched counts as stored by it, and is shown to consumers."""
+    refused = _refusal_of_replica(request, message)
+    if refused is not None:
+        return _refuse_all(message, refused)
+    try:
+        session = _open_for_replica(broker, request, message)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    _note_progress(broker, session, message)
+    return start(broker, request, ReplicaReader(broker, request.version, message, session))
+
+
+async def fetch_in_turns(
+    broker: Fetching, request: Request, message: FetchRequest, reader: Reader = PartitionReader
+) -> FetchResponse | None:
+    """The same for a request that names many partitions."""
+    turn, is_replica = RequestTurn(), message.replica_state.replica_id >= 0
+    if is_replica or message.replica_id >= 0:
+        refused = _refusal_of_replica(request, message)
+        if refused is not None:
+            topics = await turn.collect(_parts_of(message), lambda part: _refuse_all(part, refused))
+            return FetchResponse(responses=[topic for part in topics for topic in part.responses])
+    try:
+        first = with_value(message, "topics", [])
+        if is_replica:
+            session = _open_for_replica(broker, request, first)
+            message.max_wait_ms = first.max_wait_ms
+        else:
+            session = broker.fetch_sessions.open(first, request.version)
+        for part in _parts_of(message):
+            session.update(part)
+            broker.fetch_sessions.count(session, session.replica)
+            if is_replica:
+                _note_progress(broker, session, part)
+            if turn.is_over():
+                await turn.rest()
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    kind = ReplicaReader if is_replica else reader
+    answer = start(broker, request, kind(broker, request.version, message, session))
+    return await answer if isinstance(answer, Coroutine) else answer
+
+
+def _parts_of(message: FetchRequest) -> Iterator[FetchRequest]:
+    """Requests that name some of the partitions each, and forget none."""
+    rest = with_value(message, "forgotten_topics_data", [])
+    topics: list[FetchTopic]
+    for topics in slices(message.topics, _PARTITIONS, attempt.READ_AT_ONCE):
+        yield with_value(rest, "topics", topics)
+
+
+# -- followers ------------------------------------------------------------------------------------------
+
+
+def _refusal_of_replica(request: Request, message: FetchRequest) -> ErrorCode | None:
+    if not request.context.is_privileged:
+        tell_refused(request)
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as Kafka tells it
+    # Before version 15 a follower could not say in which life it is (KIP-903).
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if message.replica_id >= 0 else None
+
+
+def _open_for_replica(broker: Fetching, request: Request, message: FetchRequest) -> FetchSession:
+    replica = message.replica_state.replica_id
+    check_broker_epoch(broker.image, replica, message.replica_state.replica_epoch)
+    session = broker.fetch_sessions.open(message, request.version)
+    wait_ms = broker.fetch_sessions.follower_fetches(session, replica)
+    message.max_wait_ms = min(message.max_wait_ms, wait_ms)
+    return session
+
+
+def _note_progress(broker: Fetching, session: FetchSession, message: FetchRequest) -> None:
+    """A follower that asks for what comes next has all before it, unless its log is another than ours."""
+    epoch = message.replica_state.replica_epoch
+    for topic in message.topics:
+        partitions = broker.replicas.by_id.get(topic.topic_id, {})
+        for wanted in topic.partitions:
+            partition = partitions.get(wanted.partition)
+            if partition is not None and has_all_before(partition, session.replica, wanted):
+                partition.follower_reached(session.replica, wanted.fetch_offset, epoch)
+
+
+def _refuse_all(message: FetchRequest, error: ErrorCode) -> FetchResponse:
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b""
+                    )
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )

@@ -1,0 +1,299 @@
+"""One partition of a fetch: what a consumer may read of it, and what a follower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.files import EMPTY, FileSlice
+from barnabas.log.log import Log
+from barnabas.log.reading import read_slice
+from barnabas.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
+from barnabas.replication.manager import Partitions, ReplicaManager
+from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.replication.throttle import Throttle, is_throttled
+from barnabas.security.authorizer import Access, Action, Operation, ResourceType
+
+READ_COMMITTED = 1
+UNKNOWN_OFFSET = -1
+CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
+
+
+class Reading(Protocol):
+    """What reading needs of the broker."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+    @property
+    def leader_throttle(self) -> Throttle: ...
+
+    @property
+    def fetch_max_bytes(self) -> int: ...
+
+    @property
+    def reads_from_followers(self) -> bool: ...
+
+
+class PartitionReader:
+    """What one request of a consumer asks for, of any partition."""
+
+    __slots__ = (
+        "_broker",
+        "_committed_only",
+        "_rack",
+        "_version",
+        "held_back",
+        "max_bytes",
+        "min_bytes",
+        "session",
+        "topics",
+        "wait_ms",
+    )
+
+    def __init__(self, broker: Reading, version: int, message: FetchRequest, session: FetchSession) -> None:
+        self._broker = broker
+        self._version = version
+        self.topics: Mapping[Any, Partitions] = (  # by id or by name, as the session goes
+            broker.replicas.by_id if session.uses_topic_ids else broker.replicas.by_name
+        )
+        self._committed_only = message.isolation_level == READ_COMMITTED
+        self._rack = message.rack_id if broker.reads_from_followers else ""
+        self.session = session
+        max_bytes, min_bytes = message.max_bytes, message.min_bytes
+        if max_bytes > broker.fetch_max_bytes:
+            max_bytes = broker.fetch_max_bytes
+        self.max_bytes = max_bytes
+        self.min_bytes = min(min_bytes, max_bytes)
+        self.wait_ms = message.max_wait_ms
+        if self.wait_ms > LONGEST_WAIT_MS:
+            self.wait_ms = LONGEST_WAIT_MS
+        self.held_back: set[FetchEntry] = set()
+        """They stay ready although nothing of them is in the answer."""
+
+    def lacks_room(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> bool:
+        """There was something to read, but others have taken the room: it is the first to get some next time."""
+        if partition is None or data.error_code:
+            return False
+        if self.session.replica != NO_REPLICA:
+            return entry.offset < partition.log.offsets.written
+        return entry.offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
+
+    def read(
+        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
+    ) -> PartitionData:
+        if partition is None:
+            return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.index))
+        epoch = entry.leader_epoch
+        if not partition.is_leader or (epoch != NO_EPOCH and epoch != partition.leader_epoch):
+            problem = self._problem(entry, partition)
+            if problem is not NO_ERROR:
+                return _not_here(entry, partition, problem, self._version)
+        log = partition.log
+        offsets = log.offsets
+        high_watermark = stable = offsets.high_watermark
+        if log.producers.undecided or log.producers.decided:
+            stable = log.last_stable_offset
+        # By position, as far as that goes: it is half the cost.
+        data = PartitionData(entry.index, NO_ERROR, high_watermark, stable, offsets.start)
+        if not self._committed_only:
+            data.aborted_transactions = None
+        data.records = EMPTY
+        if entry.last_fetched_epoch != NO_EPOCH and _diverges(entry, log, data):
+            return data
+        if self._rack and self._sends_elsewhere(entry, partition, data):
+            return data
+        if entry.offset == offsets.written:
+            return data  # as most often, the client has everything
+        if left > entry.max_bytes:
+            left = entry.max_bytes
+        return self._read_records(entry, partition, data, left, at_least_one)
+
+    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.leader_epoch)
+        is_follower = problem is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.follows_a_leader
+        return NO_ERROR if is_follower and self._broker.reads_from_followers else problem
+
+    def _sends_elsewhere(self, entry: FetchEntry, partition: Partition, data: PartitionData) -> bool:
+        if partition.is_leader:
+            data.preferred_read_replica = nearest_replica(
+                self._broker.image, partition, self._rack, entry.offset
+            )
+        return data.preferred_read_replica != NO_REPLICA
+
+    def _read_records(
+        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    ) -> PartitionData:
+        log = partition.log
+        aborted: list[tuple[int, int]] = []
+        try:
+            if self._committed_only:
+                records, aborted = log.read_committed(entry.offset, room, at_least_one=at_least_one)
+            else:
+                records = read_slice(log, entry.offset, room, data.high_watermark, at_least_one)
+        except KafkaError as error:
+            refused = _error(entry, error.code)
+            refused.aborted_transactions = None
+            return refused
+        if type(records) is FileSlice:
+            data.records = records
+            partition.counters.bytes_out.value += records.length
+            if aborted:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=producer, first_offset=first)
+                    for producer, first in aborted
+                ]
+        return data
+
+
+class AuthorizedReader(PartitionReader):
+    """What a consumer may read where not everyone may read everything."""
+
+    __slots__ = ("_access",)
+
+    def __init__(
+        self, access: Access, broker: Reading, version: int, message: FetchRequest, session: FetchSession
+    ) -> None:
+        super().__init__(broker, version, message, session)
+        self._access = access
+
+    def read(
+        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
+    ) -> PartitionData:
+        topic = entry.topic or (partition.topic if partition is not None else "")
+        if topic and not self._may_read(topic):
+            return _error(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return super().read(entry, partition, left, at_least_one)
+
+    def _may_read(self, topic: str) -> bool:
+        action = Action(Operation.READ, ResourceType.TOPIC, topic)
+        is_allowed = self._access.allows(action)
+        self._access.tell(action, is_allowed)
+        return is_allowed
+
+
+class ReplicaReader(PartitionReader):
+    """The same for a follower: it gets everything, committed or not, for that is how it gets committed."""
+
+    __slots__ = ()
+
+    def read(
+        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
+    ) -> PartitionData:
+        if partition is not None and (problem := self._problem(entry, partition)):
+            return _not_here(entry, partition, problem, self._version)
+        return super().read(entry, partition, left, at_least_one)
+
+    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.leader_epoch)
+        if not problem and not partition.is_assigned(self.session.replica):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return problem
+
+    def _read_records(
+        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    ) -> PartitionData:
+        log, throttle = partition.log, self._broker.leader_throttle
+        is_throttled = _is_held_back(partition, self.session.replica)
+        if is_throttled and throttle.is_exceeded:
+            self.held_back.add(entry)  # it is looked at again with the next fetch
+            return data
+        try:
+            records = log.read(entry.offset, room, log.log_end_offset, at_least_one=at_least_one)
+        except KafkaError as error:
+            refused = _error(entry, error.code)
+            refused.log_start_offset = log.log_start_offset  # a follower goes on from there
+            return refused
+        if records:
+            data.records = records
+            if is_throttled:
+                throttle.take(len(records))
+        return data
+
+
+def _is_held_back(partition: Partition, replica: int) -> bool:
+    """Is this leader in the list? Replicas in sync are not held back: they would fall out of it."""
+    listed = partition.log.config.leader_replication_throttled_replicas
+    return (
+        bool(listed)
+        and not partition.is_in_sync(replica)
+        and is_throttled(listed, partition.index, partition.broker_id)
+    )
+
+
+def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offset: int) -> int:
+    """The follower in the reader's rack that has the most, if it has what is asked for (KIP-392); else -1: us."""
+    leader = image.brokers.get(partition.broker_id)
+    if leader is None or leader.rack == rack:
+        return NO_REPLICA
+    near = [
+        (end, member)
+        for member, end in partition.in_sync_followers()
+        if end >= offset
+        and (broker := image.brokers.get(member)) is not None
+        and broker.rack == rack
+        and broker.can_lead
+    ]
+    return max(near)[1] if near else NO_REPLICA
+
+
+def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=entry.index, error_code=code, high_watermark=-1, records=b"")
+
+
+def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
+    data = _error(entry, code)
+    data.aborted_transactions = None
+    moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # then the client knows more than we do
+    if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
+        data.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
+        )
+    return data
+
+
+def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
+    found = divergence(log, entry.last_fetched_epoch, entry.offset)
+    if found is None:
+        return False
+    if found.epoch == NO_EPOCH:
+        data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        data.high_watermark = data.last_stable_offset = data.log_start_offset = UNKNOWN_OFFSET
+    else:
+        data.diverging_epoch = found
+    return True
+
+
+def has_all_before(partition: Partition, replica: int, wanted: FetchPartition) -> bool:
+    """May this follower fetch from there, and does its log agree with ours up to there?"""
+    log = partition.log
+    return (
+        not partition.leadership_error(wanted.current_leader_epoch)
+        and partition.is_assigned(replica)
+        and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
+        and divergence(log, wanted.last_fetched_epoch, wanted.fetch_offset) is None
+    )
+
+
+def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
+    """Where a reader's last epoch ended here, if that is earlier: it holds records that this leader never had
+    (KIP-595). With epoch -1 when this leader knows nothing of it."""
+    if last_epoch == NO_EPOCH or (last_epoch == log.epochs.latest and offset <= log.log_end_offset):
+        return None
+    epoch, end_offset = log.epoch_end_offset(last_epoch)
+    if epoch == last_epoch and end_offset >= offset:
+        return None
+    return EpochEndOffset(epoch=epoch, end_offset=end_offset)

@@ -1,0 +1,217 @@
+"""Metadata is written by the controller: a broker that is not it passes the request on and its answer back.
+
+The request travels in an Envelope, with the client's principal and address (KIP-590), so that the controller authorizes
+and charges the client. A controller that does not list Envelope gets the request as it is, over the connection between
+brokers. That ends with level 2 of `barnabas.metadata.version`, before which a broker of the cluster may be older.
+
+Should the controller change meanwhile, the next one is asked, for as long as a client would wait. When there is none,
+the handler runs here and answers, in the words of its own API, that this is not the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
+from barnabas.cluster.following import MetadataFollower
+from barnabas.cluster.image import NO_CONTROLLER, ResourceType
+from barnabas.cluster.peers import Peers
+from barnabas.controller.topics import NewTopic
+from barnabas.controller.topics import create_topics as decide_creation
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.envelope import opened, sealed
+from barnabas.handlers.needs import HasController, HasImage
+from barnabas.log_lines import limited_logger
+from barnabas.network.requests.account import mute
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from barnabas.protocol.schema import Message
+from barnabas.security.context import OURSELVES, RequestContext
+from barnabas.security.quotas import Kind, Quotas
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+PATIENCE_SECONDS = 20.0  # less than a client's request.timeout.ms of 30 s
+RETRY_SECONDS = 0.2
+VISIBLE_SECONDS = 5.0  # how long a created topic may take to appear in our own image
+
+# The controller that was asked is gone, or not yet in office.
+_PASSING = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
+
+logger = limited_logger(__name__)
+
+R = TypeVar("R")
+Function = Callable[..., Coroutine[Any, Any, R]]
+
+
+class ForwardingNeeds(HasController, HasImage, Protocol):
+    """What it takes to reach the controller."""
+
+    @property
+    def metadata(self) -> MetadataFollower: ...
+    @property
+    def peers(self) -> Peers: ...
+    @property
+    def quotas(self) -> Quotas: ...
+
+
+def by_controller(function: Function[R]) -> Function[R]:
+    """A handler that runs on the controller, wherever its request arrives."""
+
+    async def handle(broker: ForwardingNeeds, request: Request, message: Any, **access: Any) -> R:
+        if broker.controller.is_active or _was_forwarded(broker, request) or _concerns_this_broker(message):
+            return await function(broker, request, message, **access)
+        try:
+            response = await _forward(broker, message, request.version, request.context)
+        except KafkaError:
+            return await function(broker, request, message, **access)
+        mute(request, response.throttle_time_ms)  # as the controller says
+        return cast(R, response)
+
+    handle.__name__ = function.__name__
+    handle.__doc__ = function.__doc__
+    return handle
+
+
+def _was_forwarded(broker: ForwardingNeeds, request: Request) -> bool:
+    """Older brokers forward without an Envelope: theirs is what comes where they are let in, with their client id."""
+    context = request.context
+    return context.is_forwarded or (level_of(broker.image) < ENVELOPE_LEVEL and context.is_peer)
+
+
+def _concerns_this_broker(message: Any) -> bool:
+    """Loggers belong to the process that has them, and to no metadata."""
+    return isinstance(message, IncrementalAlterConfigsRequest) and all(
+        resource.resource_type == ResourceType.BROKER_LOGGER for resource in message.resources
+    )
+
+
+async def _forward(broker: ForwardingNeeds, message: Message, version: int, context: RequestContext) -> Any:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    response = await _ask_controller(broker, message, version, context)
+                    if not _is_from_elsewhere(response):
+                        return response
+                except KafkaError as error:
+                    if error.code not in _PASSING:
+                        logger.warning("the controller does not take a forwarded %s: %s", message.NAME, error)
+                await asyncio.sleep(RETRY_SECONDS)
+    except TimeoutError:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody has been the controller for a while") from None
+
+
+async def _ask_controller(
+    broker: ForwardingNeeds, message: Message, version: int, context: RequestContext
+) -> Any:
+    if await broker.peers.serves(_controller(broker), ApiKey.ENVELOPE):
+        envelope = sealed(message, version, context)
+        return opened(await to_controller(broker, envelope), type(message), version)
+    if level_of(broker.image) >= ENVELOPE_LEVEL:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller does not know Envelope")
+    return await to_controller(broker, message, version)
+
+
+def _is_from_elsewhere(response: Any) -> bool:
+    """Has the broker that we asked just ceased to be the controller?"""
+    return bool(getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER)
+
+
+def _controller(broker: ForwardingNeeds) -> int:
+    controller = broker.image.controller_id
+    if controller == NO_CONTROLLER or (controller == broker.node_id and not broker.controller.is_active):
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is the controller at the moment")
+    return controller
+
+
+async def to_controller(broker: ForwardingNeeds, message: Any, version: int | None = None) -> Any:
+    """The controller's answer. One that hangs is not waited for any longer once there is another."""
+    controller = _controller(broker)
+    asking = asyncio.ensure_future(broker.peers.send(controller, message, version))
+    change = asyncio.ensure_future(broker.metadata.until(lambda image: image.controller_id != controller))
+    try:
+        await asyncio.wait({asking, change}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "another broker has become the controller")
+    finally:
+        for task in (asking, change):
+            task.cancel()
+            task.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Whatever became of a task that nobody waits for any longer."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def create_topics(
+    broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext = OURSELVES
+) -> dict[str, KafkaError | None]:
+    """Create topics that a client, or this broker itself, needs without having asked; why each was not created."""
+    if broker.controller.is_active:
+        refused = _above_quota(broker, wanted, context)
+        admitted = [topic for topic in wanted if topic.name not in refused]
+        results = await broker.controller.submit(
+            lambda image: decide_creation(image, admitted, broker.policy)
+        )
+        return refused | {
+            name: result if isinstance(result, KafkaError) else None for name, result in results.items()
+        }
+    request = CreateTopicsRequest(topics=[_creatable(topic) for topic in wanted], timeout_ms=30_000)
+    response: CreateTopicsResponse = await _forward(broker, request, CreateTopicsRequest.max_version, context)
+    refused = {
+        topic.name: KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
+        if topic.error_code
+        else None
+        for topic in response.topics
+    }
+    await _see(broker, [name for name, error in refused.items() if error is None])
+    return refused
+
+
+def _above_quota(
+    broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext
+) -> dict[str, KafkaError | None]:
+    """Topics beyond what the client may create; the controller that gets an Envelope finds out by itself."""
+    refused: dict[str, KafkaError | None] = {}
+    if context is OURSELVES or Kind.MUTATION not in broker.quotas.kinds:
+        return refused
+    for topic in wanted:
+        asked = topic.partitions if topic.partitions > 0 else broker.policy.num_partitions
+        if broker.quotas.admit(context, len(topic.assignments) or asked, is_strict=True):
+            refused[topic.name] = KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    return refused
+
+
+async def _see(broker: ForwardingNeeds, names: list[str]) -> None:
+    """Wait until our own image has them; the client that asked will ask us next."""
+    try:
+        async with asyncio.timeout(VISIBLE_SECONDS):
+            await broker.metadata.until(lambda image: all(name in image.topics for name in names))
+    except TimeoutError:
+        return
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(index, list(replicas)) for index, replicas in topic.assignments
+        ],
+        configs=[CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+    )

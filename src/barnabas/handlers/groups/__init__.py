@@ -1,0 +1,1 @@
+"""Requests about groups: one module per type of group, offsets, and what administrators ask."""

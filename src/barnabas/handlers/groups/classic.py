@@ -1,0 +1,136 @@
+"""Membership of classic groups: JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5.
+
+JoinGroup
+- Version 1 has a rebalance timeout of its own; version 0 uses the session timeout for it.
+- Since version 4 (KIP-394) a new member is first given an id and has to come back with it.
+- Version 5 (KIP-345) brought static members, 8 (KIP-800) a reason, 9 (KIP-814) skipping the assignment.
+- Until version 6 the protocol in an error answer is the empty string, since version 7 null.
+
+SyncGroup: since version 5 the protocol must be named, so that a member of another one notices.
+
+LeaveGroup: since version 3 several members at a time, each with an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.groups.classic.membership import Joining
+from barnabas.groups.group import Client, sees_all
+from barnabas.groups.settings import GroupSettings
+from barnabas.groups.step import join_error
+from barnabas.handlers.needs import HasGroups
+from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+FIRST_SYNC_WITH_PROTOCOL = 5
+FIRST_LEAVE_OF_SEVERAL = 3
+
+
+def join_group(
+    broker: HasGroups,
+    request: Request,
+    message: JoinGroupRequest,
+    may_describe: Callable[[str], bool] = sees_all,
+) -> None:
+    groups = broker.coordinators.groups
+    client = client_of(request, may_describe)
+    joining = Joining(message, client, request.version, request.respond)
+    request.patience = max(message.rebalance_timeout_ms, message.session_timeout_ms) / 1000
+    try:
+        _check_join(message, groups.settings)
+        groups.join(joining)
+    except KafkaError as error:
+        joining.respond(join_error(message.member_id, error.code))
+
+
+def _check_join(message: JoinGroupRequest, settings: GroupSettings) -> None:
+    _check_group_id(message.group_id)
+    shortest, longest = settings.min_session_timeout_ms, settings.max_session_timeout_ms
+    if not shortest <= message.session_timeout_ms <= longest:
+        raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+
+def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) -> Client:
+    """Kafka writes an address as Java does: with a slash where the host name could stand."""
+    return Client(request.client_id or "", f"/{request.connection.peer[0]}", may_describe)
+
+
+def sync_group(broker: HasGroups, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:
+    groups = broker.coordinators.groups
+    request.patience = groups.settings.max_session_timeout_ms / 1000
+    try:
+        _check_sync(message, request.version)
+        groups.sync(message, request.respond)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+    return None
+
+
+def _check_sync(message: SyncGroupRequest, version: int) -> None:
+    _check_group_id(message.group_id)
+    names_protocol = message.protocol_type is not None and message.protocol_name is not None
+    if version >= FIRST_SYNC_WITH_PROTOCOL and not names_protocol:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def heartbeat(broker: HasGroups, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    if not message.group_id:
+        return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    broker.coordinators.groups.heartbeat(message, partial(_answer_heartbeat, request))
+    return None
+
+
+def _answer_heartbeat(request: Request, outcome: ErrorCode | KafkaError) -> None:
+    error = outcome.code if isinstance(outcome, KafkaError) else outcome
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE  # no member is removed while we do not know the members
+    request.respond(HeartbeatResponse(error_code=error))
+
+
+def leave_group(broker: HasGroups, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse | None:
+    several = request.version >= FIRST_LEAVE_OF_SEVERAL
+    leavers = message.members if several else [MemberIdentity(member_id=message.member_id)]
+    try:
+        _check_group_id(message.group_id)
+        broker.coordinators.groups.leave(message.group_id, leavers, partial(_answer_leave, request))
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return LeaveGroupResponse(error_code=error.code)
+        _answer_leave(request, LeaveGroupResponse(members=[_unknown(leaver) for leaver in leavers]))
+    return None
+
+
+def _unknown(leaver: MemberIdentity) -> MemberResponse:
+    """There is no such group."""
+    return MemberResponse(
+        member_id=leaver.member_id,
+        group_instance_id=leaver.group_instance_id,
+        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+    )
+
+
+def _answer_leave(request: Request, response: LeaveGroupResponse) -> None:
+    if request.version < FIRST_LEAVE_OF_SEVERAL and response.members:
+        response = LeaveGroupResponse(error_code=response.members[0].error_code)
+    request.respond(response)

@@ -1,0 +1,72 @@
+"""Consumer groups (KIP-848): ConsumerGroupHeartbeat 0 and 1, ConsumerGroupDescribe 0 and 1.
+
+- Both need the feature `group.version` 1, as with Kafka.
+- Heartbeat: in version 0 the coordinator gives a member its id; since version 1 the client brings it along, so
+  that a lost answer does not leave a member behind that nobody is. Version 1 also has subscriptions by pattern.
+- Describe: version 1 tells which members still use the classic protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.cluster.features import GROUP_VERSION, check_enabled
+from barnabas.errors import KafkaError
+from barnabas.groups.consumer.checks import check_heartbeat
+from barnabas.groups.consumer.describe import described
+from barnabas.groups.group import sees_all
+from barnabas.handlers.groups.classic import client_of
+from barnabas.handlers.groups.describe import describe_each
+from barnabas.handlers.needs import HasGroups, HasImage
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedGroup,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+
+class ConsumerGroupNeeds(HasGroups, HasImage, Protocol):
+    """What consumer groups need of the broker."""
+
+
+def consumer_group_heartbeat(
+    broker: ConsumerGroupNeeds,
+    request: Request,
+    message: ConsumerGroupHeartbeatRequest,
+    may_describe: Callable[[str], bool] = sees_all,
+) -> ConsumerGroupHeartbeatResponse | None:
+    groups = broker.coordinators.groups
+    try:
+        check_enabled(broker.image, GROUP_VERSION)
+        check_heartbeat(message, request.version, groups.settings.assignors)
+        groups.consumer_heartbeat(message, client_of(request, may_describe), request.respond)
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+    return None
+
+
+# -- ConsumerGroupDescribe ------------------------------------------------------------------------------
+
+
+def consumer_group_describe(
+    broker: ConsumerGroupNeeds, request: Request, message: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | None:
+    groups = broker.coordinators.groups
+    describe_each(
+        broker,
+        message.group_ids,
+        lambda shard, group_id: described(
+            shard.consumer.find(group_id), groups.topics, groups.settings.assignors
+        ),
+        lambda found: request.respond(ConsumerGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=GROUP_VERSION,
+        with_operations=message.include_authorized_operations,
+    )
+    return None

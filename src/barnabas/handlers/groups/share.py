@@ -1,0 +1,144 @@
+"""Share groups (KIP-932): ShareGroupHeartbeat 1, ShareGroupDescribe 1.
+
+- Both need the feature `share.version` 1, as with Kafka.
+- A partition can be assigned when there is state for it. A member that joins first has that created, and its answer
+  waits for it; Kafka's does not, and the member starts to read one heartbeat later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.cluster.features import SHARE_VERSION, check_enabled
+from barnabas.errors import KafkaError
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.modern import JOINING
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.share.describe import described
+from barnabas.groups.share.heartbeats import check_heartbeat
+from barnabas.groups.share.state_lifecycle import ShareStates
+from barnabas.groups.share.state_partitions import Partitions
+from barnabas.groups.step import Step
+from barnabas.handlers.groups.classic import client_of
+from barnabas.handlers.groups.describe import describe_each
+from barnabas.handlers.needs import HasImage
+from barnabas.protocol.messages.share import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+
+class Coordinators(Protocol):
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def share_states(self) -> ShareStates: ...
+
+
+class ShareGroupNeeds(HasImage, Protocol):
+    """What requests about share groups need from the broker."""
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+
+def share_group_heartbeat(
+    broker: ShareGroupNeeds, request: Request, message: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | None:
+    try:
+        check_enabled(broker.image, SHARE_VERSION)
+        check_heartbeat(message)
+    except KafkaError as error:
+        return _refused(error)
+    if message.member_epoch == JOINING:
+        _beat(broker, request, message, partial(_joined, broker, request, message))
+    else:
+        _beat(broker, request, message, lambda response, creates: request.respond(response))
+    return None
+
+
+def _beat(
+    broker: ShareGroupNeeds,
+    request: Request,
+    message: ShareGroupHeartbeatRequest,
+    respond: Callable[[ShareGroupHeartbeatResponse, bool], None],
+) -> None:
+    """One heartbeat; `respond` also gets whether state is being created because of it."""
+    wanted: list[tuple[int, Partitions]] = []
+
+    def beat(shard: GroupShard, step: Step) -> None:
+        shard.share.heartbeats.handle(
+            message,
+            client_of(request),
+            answered,
+            step,
+            lambda epoch, missing: wanted.append((epoch, missing)),
+        )
+
+    def answered(response: ShareGroupHeartbeatResponse) -> None:
+        if not response.error_code:
+            for epoch, missing in wanted:
+                broker.coordinators.share_states.create(message.group_id, epoch, missing)
+        respond(response, bool(wanted))
+
+    try:
+        broker.coordinators.groups.perform(message.group_id, beat)
+    except KafkaError as error:
+        respond(_refused(error), False)
+
+
+def _joined(
+    broker: ShareGroupNeeds,
+    request: Request,
+    message: ShareGroupHeartbeatRequest,
+    response: ShareGroupHeartbeatResponse,
+    creates: bool,
+) -> None:
+    """Answer a member that has joined; while state is created for what it shall read, a little later."""
+    states = broker.coordinators.share_states
+    if response.error_code or not (creates or states.is_creating(message.group_id)):
+        request.respond(response)
+        return
+    again = ShareGroupHeartbeatRequest(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        member_epoch=response.member_epoch,
+        subscribed_topic_names=message.subscribed_topic_names,
+    )
+
+    def beat_again() -> None:
+        _beat(broker, request, again, lambda response, creates: request.respond(response))
+
+    states.when_created(message.group_id, beat_again)
+
+
+def _refused(error: KafkaError) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+
+
+# -- ShareGroupDescribe ---------------------------------------------------------------------------------
+
+
+def share_group_describe(
+    broker: ShareGroupNeeds, request: Request, message: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse | None:
+    groups = broker.coordinators.groups
+    describe_each(
+        broker,
+        message.group_ids,
+        lambda shard, group_id: described(shard.share.find(group_id), groups.topics),
+        lambda found: request.respond(ShareGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=SHARE_VERSION,
+        with_operations=message.include_authorized_operations,
+    )
+    return None

@@ -1,0 +1,164 @@
+"""Streams groups (KIP-1071): StreamsGroupHeartbeat 0 and 1, StreamsGroupDescribe 0 and 1,
+StreamsGroupTopologyDescriptionUpdate 0.
+
+- All need the feature `streams.version` 1, as with Kafka.
+- Static members, warm-ups and patterns of source topics are in the protocol; Kafka 4.3 refuses them, and so do we.
+- From version 1 on (KIP-1331) a member is asked for a description of the topology, which is kept with the group and
+  shown by StreamsGroupDescribe. Kafka has no place of its own for it, and asks only if a plugin is configured.
+- In version 1 members may say how far their state is (KAFKA-20719): a new group gives tasks to who has their state.
+  AcceptableRecoveryLag stays -1, and MISSING_CLIENT_TAGS is never told: warm-ups and standbys by tags are not there.
+- The answer does not wait for internal topics that have to be created: it says that they are missing, and why, if
+  creating them has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.cluster.features import STREAMS_VERSION, check_enabled
+from barnabas.errors import KafkaError
+from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.groups.shard import GroupShard
+from barnabas.groups.step import Step
+from barnabas.groups.streams.checks import check_heartbeat
+from barnabas.groups.streams.configured import InternalTopic
+from barnabas.groups.streams.describe import described
+from barnabas.groups.streams.description import check_update
+from barnabas.groups.streams.sizing import Status
+from barnabas.groups.streams.topic_creation import StreamsTopics
+from barnabas.handlers.groups.classic import client_of
+from barnabas.handlers.groups.describe import describe_each
+from barnabas.handlers.needs import HasImage
+from barnabas.protocol.messages.streams import (
+    DescribedGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
+from barnabas.security.context import RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+MOST_FAILURES_NAMED = 3
+PAUSE_IN_HEARTBEATS = 2  # after a topic could not be created
+
+
+class Coordinators(Protocol):
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def streams_topics(self) -> StreamsTopics: ...
+
+
+class StreamsGroupNeeds(HasImage, Protocol):
+    """What streams groups need of the broker."""
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+
+def streams_group_heartbeat(
+    broker: StreamsGroupNeeds,
+    request: Request,
+    message: StreamsGroupHeartbeatRequest,
+    may_create: Callable[[str], bool] = lambda name: True,
+) -> StreamsGroupHeartbeatResponse | None:
+    coordinators = broker.coordinators
+    respond = partial(_respond, coordinators.streams_topics, request, may_create)
+    try:
+        check_enabled(broker.image, STREAMS_VERSION)
+        check_heartbeat(message, request.version)
+        coordinators.groups.streams_heartbeat(message, client_of(request), respond, request.version)
+    except KafkaError as error:
+        return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+    return None
+
+
+def _respond(
+    topics: StreamsTopics,
+    request: Request,
+    may_create: Callable[[str], bool],
+    missing: tuple[InternalTopic, ...],
+    response: StreamsGroupHeartbeatResponse,
+) -> None:
+    denied = [topic.name for topic in missing if not may_create(topic.name)]
+    if denied:
+        _add_detail(response, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
+    elif missing and not response.error_code:
+        _create(topics, response, missing, request.context)
+    request.respond(response)
+
+
+def _create(
+    topics: StreamsTopics,
+    response: StreamsGroupHeartbeatResponse,
+    missing: tuple[InternalTopic, ...],
+    context: RequestContext,
+) -> None:
+    """Have the topics created, and tell why that failed before, if it did."""
+    topics.create(missing, response.heartbeat_interval_ms * PAUSE_IN_HEARTBEATS, context)
+    failures = topics.failures(topic.name for topic in missing)
+    if failures:
+        _add_detail(response, f"Creation failed: {_summary(failures)}.")
+
+
+def _add_detail(response: StreamsGroupHeartbeatResponse, text: str) -> None:
+    for status in response.status or []:
+        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {text}"
+
+
+def _summary(failures: dict[str, str]) -> str:
+    named = [f"{name} ({failure})" for name, failure in failures.items()]
+    shown, more = ", ".join(named[:MOST_FAILURES_NAMED]), len(named) - MOST_FAILURES_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+# -- StreamsGroupDescribe -------------------------------------------------------------------------------
+
+
+def streams_group_describe(
+    broker: StreamsGroupNeeds, request: Request, message: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse | None:
+    describe_each(
+        broker,
+        message.group_ids,
+        lambda shard, group_id: described(
+            shard.streams.find(group_id), with_description=message.include_topology_description
+        ),
+        lambda found: request.respond(StreamsGroupDescribeResponse(groups=found)),
+        answer_class=DescribedGroup,
+        feature=STREAMS_VERSION,
+        with_operations=message.include_authorized_operations,
+    )
+    return None
+
+
+# -- StreamsGroupTopologyDescriptionUpdate --------------------------------------------------------------
+
+
+def streams_group_topology_description_update(
+    broker: StreamsGroupNeeds, request: Request, message: StreamsGroupTopologyDescriptionUpdateRequest
+) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
+    groups = broker.coordinators.groups
+
+    def update(shard: GroupShard, step: Step) -> None:
+        shard.streams.descriptions.update(message, step)
+        step.answer(request.respond, StreamsGroupTopologyDescriptionUpdateResponse())
+
+    try:
+        check_enabled(broker.image, STREAMS_VERSION)
+        check_update(message, groups.settings.streams_description_max_bytes)
+        groups.perform(message.group_id, update)
+    except KafkaError as error:
+        return StreamsGroupTopologyDescriptionUpdateResponse(
+            error_code=error.code, error_message=error.message or None
+        )
+    return None

@@ -1,0 +1,163 @@
+"""DescribeLogDirs, versions 1 to 5, and AlterReplicaLogDirs, 1 and 2: what lies in which folder, and shall lie there.
+
+- The copy of a replica that moves has a row of its own in the dir that it moves to (`is_future_key`).
+- A replica that is not here yet is REPLICA_NOT_AVAILABLE, and created in that dir when it comes.
+- Moving it to where it is calls a move off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSystem
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs.move import State
+from barnabas.log.log import Log
+from barnabas.log_lines import limited_logger
+from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.protocol.messages.cluster import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    AlterReplicaLogDirTopicResult,
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from barnabas.protocol.wire import STEP
+from barnabas.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+logger = limited_logger(__name__)
+
+
+class MovesReplicas(Protocol):
+    def move(self, partition: TopicPartition, path: str) -> None:
+        """Let a replica move to a log dir; KafkaError says why it cannot."""
+        ...
+
+
+class LogDirsNeeds(Protocol):
+    """What these need of the broker."""
+
+    @property
+    def files(self) -> FileSystem: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def moves(self) -> MovesReplicas: ...
+
+
+def describe_log_dirs(
+    broker: LogDirsNeeds, request: Request, message: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | Coroutine[Any, Any, DescribeLogDirsResponse]:
+    return at_once_or_in_turns(request, _describing(broker, _wanted(message.topics)))
+
+
+def _describing(
+    broker: LogDirsNeeds, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, DescribeLogDirsResponse]:
+    response = DescribeLogDirsResponse()
+    for folder in broker.logs.folders:
+        described = yield from _describe(broker, folder, wanted)
+        response.results.append(described)
+    return response
+
+
+def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]] | None:
+    """None asks for everything."""
+    return (
+        None if topics is None else {(topic.topic, index) for topic in topics for index in topic.partitions}
+    )
+
+
+def _describe(
+    broker: LogDirsNeeds, folder: str, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, DescribeLogDirsResult]:
+    if folder in broker.logs.offline_dirs:
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=os.path.abspath(folder)
+        )
+    total, usable = broker.files.capacity(folder)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for number, log in enumerate(broker.logs.in_folder(folder), 1):
+        if wanted is None or log.topic_partition in wanted:
+            topics.setdefault(log.topic_partition.topic, []).append(_partition(log))
+        if not number % STEP:
+            yield
+    for place, row in _futures(broker, folder):
+        if wanted is None or place in wanted:
+            topics.setdefault(place.topic, []).append(row)
+    return DescribeLogDirsResult(
+        log_dir=os.path.abspath(folder),
+        topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        total_bytes=total,
+        usable_bytes=usable,
+        is_cordoned=broker.logs.placement.is_cordoned(folder),
+    )
+
+
+def _futures(broker: LogDirsNeeds, folder: str) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
+    moves = [move for move in broker.logs.moves if move.state is State.COPYING]
+    return [
+        (
+            move.partition,
+            DescribeLogDirsPartition(
+                partition_index=move.partition.partition,
+                partition_size=move.future.size_bytes,
+                offset_lag=move.lag,
+                is_future_key=True,
+            ),
+        )
+        for move in moves
+        if move.target.folder == folder
+    ]
+
+
+def _partition(log: Log) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=log.topic_partition.partition,
+        partition_size=log.size_bytes,
+        # How far this copy is behind what is committed: nothing, for a leader.
+        offset_lag=max(0, log.high_watermark - log.log_end_offset),
+        is_future_key=False,
+    )
+
+
+def alter_replica_log_dirs(
+    broker: LogDirsNeeds, request: Request, message: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for log_dir in message.dirs:
+        for topic in log_dir.topics:
+            results.setdefault(topic.name, []).extend(_move(broker, topic, log_dir.path))
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(name, rows) for name, rows in results.items()]
+    )
+
+
+def _move(
+    broker: LogDirsNeeds, topic: AlterReplicaLogDirTopic, path: str
+) -> list[AlterReplicaLogDirPartitionResult]:
+    return [
+        AlterReplicaLogDirPartitionResult(index, _move_one(broker, TopicPartition(topic.name, index), path))
+        for index in topic.partitions
+    ]
+
+
+def _move_one(broker: LogDirsNeeds, partition: TopicPartition, path: str) -> ErrorCode:
+    try:
+        broker.moves.move(partition, path)
+    except KafkaError as error:
+        logger.info("%r is not moved to %r: %s", str(partition), path, error)
+        return error.code
+    return ErrorCode.NONE

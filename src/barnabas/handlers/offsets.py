@@ -1,0 +1,199 @@
+"""Offsets of partitions: where a log starts and ends, where a time or an epoch lies, and moving the start.
+
+ListOffsets versions 1 to 11: time -1 is the end that the reader may see, -2 the start, -3 the record with the
+largest timestamp, -4 the start on local disk, -5 and -6 concern tiered storage. OffsetForLeaderEpoch versions 2 to
+4. DeleteRecords versions 0 to 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.needs import HasImage, HasReplicas, HasThreads, led_partition
+from barnabas.log.log import Log
+from barnabas.protocol.messages.offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from barnabas.protocol.messages.topics import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The version of ListOffsets that brought a special timestamp: KIP-734, KIP-405, KIP-1005, KIP-1023."""
+UNKNOWN = -1
+READ_COMMITTED = 1
+LEADER_EPOCH_SINCE = 4
+NOT_AVAILABLE_SINCE = 5  # KIP-207
+HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
+
+
+class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
+    """What these need of the broker."""
+
+
+class Found(NamedTuple):
+    offset: int = UNKNOWN
+    timestamp: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+
+
+async def list_offsets(
+    broker: OffsetsNeeds, request: Request, message: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    named = Counter(
+        (topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions
+    )
+    committed_only = message.isolation_level == READ_COMMITTED
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
+            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            if named[topic.name, wanted.partition_index] > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            elif request.version < SPECIAL_SINCE.get(wanted.timestamp, 0):
+                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            else:
+                await _fill(broker, topic.name, wanted, committed_only, answer)
+                if (
+                    answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+                    and request.version < NOT_AVAILABLE_SINCE
+                ):
+                    answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                if request.version < LEADER_EPOCH_SINCE:
+                    answer.leader_epoch = UNKNOWN
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _fill(
+    broker: OffsetsNeeds,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    committed_only: bool,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    try:
+        partition = led_partition(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
+        end_was_known = partition.end_is_known
+        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
+        if not end_was_known and (wanted.timestamp == LATEST or _may_come(wanted.timestamp, found)):
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
+            )
+    except KafkaError as error:
+        answer.error_code = error.code
+        return
+    answer.offset, answer.timestamp, answer.leader_epoch = found
+
+
+async def _find(broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: bool) -> Found:
+    upper = log.last_stable_offset if committed_only else log.high_watermark
+    if timestamp == LATEST:
+        return Found(upper, UNKNOWN, log.epochs.latest)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(log.log_start_offset, UNKNOWN, log.epochs.at(log.log_start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Found()
+    if timestamp < EARLIEST_PENDING_UPLOAD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp} is known")
+    # Looking into a batch may read from the disk and decompress: not on the loop.
+    if timestamp == MAX_TIMESTAMP:
+        found = await broker.in_thread(log.max_timestamp_offset)
+    else:
+        found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
+    return Found(*found) if found is not None and found[0] < upper else Found()
+
+
+def _may_come(timestamp: int, found: Found) -> bool:
+    """Was a record looked for by its time, and none found below what a new leader takes for committed? An earlier
+    leader may have shown one above that (KIP-207)."""
+    return found.offset == UNKNOWN and (timestamp >= 0 or timestamp == MAX_TIMESTAMP)
+
+
+def offset_for_leader_epoch(
+    broker: OffsetsNeeds, request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(broker, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _epoch_end(broker: OffsetsNeeds, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        log = led_partition(broker, topic, wanted.partition, wanted.current_leader_epoch).log
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    epoch, end_offset = log.epoch_end_offset(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def delete_records(
+    broker: OffsetsNeeds, request: Request, message: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete_before(broker, topic.name, wanted.partition_index, wanted.offset)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _delete_before(broker: OffsetsNeeds, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    try:
+        partition = led_partition(broker, topic, index, epoch=-1)
+        log = partition.log
+        if partition.counters.is_internal:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "records of internal topics cannot be deleted"
+            )
+        if not log.config.deletes:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only: set cleanup.policy to delete"
+            )
+        target = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= log.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is beyond the high watermark of {topic}-{index}"
+            )
+        log.advance_log_start(target)
+        partition.log_start_moved()
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=error.code)
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=log.log_start_offset)

@@ -1,0 +1,245 @@
+"""Stage one of a produce request: each batch is appended, held until it is looked into, or refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from barnabas.clock import Clock
+from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
+from barnabas.handlers.produce.delayed import Unsafe
+from barnabas.log.inspection import Inspected, Unchecked
+from barnabas.log.log import CLIENT, Origin
+from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from barnabas.records.batch import HEADER_SIZE, read_header
+from barnabas.records.compression import Codec
+from barnabas.records.record import InvalidRecords
+from barnabas.replication.delayed import Loop
+from barnabas.replication.inspections import Inspections
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.safety import Safety
+from barnabas.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+ZSTD_SINCE: Final = 7  # KIP-110
+CURRENT_LEADER_SINCE = 10  # KIP-951: a client learns at once where to go
+INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets anybody write to internal topics
+
+REFUSED_BY_THE_LOG = frozenset(
+    {
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""Errors with which Kafka tells where the log starts: a producer can see that its old records are gone."""
+
+
+REFUSED_FOR_WHAT_IT_IS = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+    }
+)
+"""Errors that say something about a batch, and nothing about the partition or the producer."""
+
+
+class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
+    """What Produce needs of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def inspections(self) -> Inspections: ...
+
+    @property
+    def safety(self) -> Safety: ...
+
+
+class Held(NamedTuple):
+    """A batch that waits to be looked into, or for one that does; the placeholder stands where its answer will."""
+
+    partition: Partition
+    data: PartitionProduceData
+    unchecked: Unchecked | None
+    placeholder: PartitionProduceResponse
+
+
+class Appending:
+    """Stage one of a produce request: append each batch, note which ones are not yet safe."""
+
+    __slots__ = ("acks", "broker", "held", "inspected", "now_ms", "origin", "request", "unsafe")
+
+    def __init__(self, broker: ProduceNeeds, request: Request, acks: int, origin: Origin = CLIENT) -> None:
+        self.broker = broker
+        self.origin = origin
+        self.request = request
+        self.acks = acks
+        self.now_ms = broker.clock.now_ms()
+        self.unsafe: list[Unsafe] = []
+        self.held: list[Held] = []
+        self.inspected: Inspected | None = None
+
+    def append_all(self, topics: list[TopicProduceData]) -> list[TopicProduceResponse]:
+        """Append all batches of a request, in one pass."""
+        replicas, append = self.broker.replicas, self._append
+        responses = []
+        for topic in topics:
+            name, topic_id = topic.name, topic.topic_id
+            partitions = replicas.by_name.get(name) if topic_id == ZERO_UUID else replicas.by_id.get(topic_id)
+            answers = []
+            for data in topic.partition_data:
+                partition = partitions.get(data.index) if partitions is not None else None
+                answers.append(
+                    append(partition, data) if partition is not None else self._missing(topic, data)
+                )
+            # By position, here and below: it is half the cost.
+            responses.append(TopicProduceResponse(name, topic_id, answers))
+        return responses
+
+    def _missing(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        error = self.broker.replicas.why_missing(topic.name, topic.topic_id, data.index)
+        return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        counters, records = partition.counters, data.records
+        counters.produces.value += 1
+        try:
+            if counters.is_internal and not self._may_write_internal():
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    "clients may not write to internal topics (barnabas.internal.topics.writable)",
+                )
+            if records is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD, "a produce request must carry one batch per partition"
+                )
+            if self.held and any(each.partition is partition for each in self.held):
+                return self._hold(partition, data, None)  # it must not overtake the one that waits
+            first_offset, last_offset, append_time, _ = partition.append(
+                records, self.now_ms, self.acks, self.origin, self.inspected
+            )
+        except Unchecked as unchecked:
+            return self._hold(partition, data, unchecked)
+        except KafkaError as error:
+            return self._refuse(partition, data, error)
+        offsets = partition.log.offsets
+        response = PartitionProduceResponse(data.index, NO_ERROR, first_offset, append_time, offsets.start)
+        if self.acks == ALL_REPLICAS:
+            if not self.broker.safety.is_safe(partition, last_offset + 1):
+                self.unsafe.append((partition, last_offset + 1, response))
+        elif offsets.written <= last_offset:
+            self.unsafe.append((partition, last_offset + 1, response))
+        return response
+
+    def _refuse(
+        self, partition: Partition, data: PartitionProduceData, error: KafkaError
+    ) -> PartitionProduceResponse:
+        partition.counters.failed_produces.value += 1
+        if error.code in REFUSED_FOR_WHAT_IT_IS:
+            self.broker.inspections.note_refusal(error.code.name)
+        return _failure(partition, data.index, error, self.request.version)
+
+    # -- what takes long to look into -----------------------------------------------------------------
+
+    def _hold(
+        self, partition: Partition, data: PartitionProduceData, unchecked: Unchecked | None
+    ) -> PartitionProduceResponse:
+        """Keep the batch, copied out of the receive buffer, which is used again while we wait."""
+        assert data.records is not None
+        partition.counters.produces.value -= 1  # it will be counted when it comes again
+        if self.inspected is None:
+            data.records = memoryview(bytearray(data.records))
+        placeholder = PartitionProduceResponse(index=data.index)
+        self.held.append(Held(partition, data, unchecked, placeholder))
+        return placeholder
+
+    async def append_held(self, each: Held) -> PartitionProduceResponse:
+        partition, data, unchecked, _ = each
+        self.inspected = None
+        if unchecked is not None and data.records is not None:
+            batch = memoryview(data.records)
+            try:
+                self.inspected = await self.broker.inspections.inspect(batch, unchecked, self.now_ms)
+            except KafkaError as error:
+                partition.counters.produces.value += 1
+                return self._refuse(partition, data, error)
+        self.now_ms = self.broker.clock.now_ms()
+        return self._append(partition, data)
+
+    def _may_write_internal(self) -> bool:
+        """A client id is no proof of anything, so Kafka's rule counts only where it is configured."""
+        allowed = self.broker.config["barnabas.internal.topics.writable"]
+        return bool(allowed) and self.request.client_id == INTERNAL_WRITER
+
+
+class AppendingWithoutZstd(Appending):
+    """The same for a version whose clients could not know of zstd."""
+
+    __slots__ = ()
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        records = data.records or b""
+        if len(records) >= HEADER_SIZE and read_header(records).compression == Codec.ZSTD:
+            partition.counters.produces.value += 1
+            partition.counters.failed_produces.value += 1
+            error = KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs version {ZSTD_SINCE} of Produce or later",
+            )
+            return _failure(partition, data.index, error, self.request.version)
+        return super()._append(partition, data)
+
+
+class AppendingAdmitted(Appending):
+    """The same for a request of a transactional producer, once it is known which batches may be appended."""
+
+    __slots__ = ("_admission",)
+
+    def __init__(self, broker: ProduceNeeds, request: Request, acks: int, admission: Admission) -> None:
+        super().__init__(broker, request, acks, Origin.TRANSACTION)
+        self._admission = admission
+
+    def _append(self, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+        refusal = self._admission.refusal(partition)
+        if refusal is not None:
+            partition.counters.produces.value += 1
+            partition.counters.failed_produces.value += 1
+            return _failure(partition, data.index, refusal, self.request.version)
+        return super()._append(partition, data)
+
+
+def _failure(partition: Partition, index: int, error: KafkaError, version: int) -> PartitionProduceResponse:
+    response = PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
+    )
+    if isinstance(error, InvalidRecords) or error.code in REFUSED_BY_THE_LOG:
+        response.log_start_offset = partition.log.log_start_offset
+    if isinstance(error, InvalidRecords):
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.record_errors
+        ]
+    # A fenced leader refuses too, and does not know who leads now.
+    moved = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not partition.is_leader
+    if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
+        response.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
+        )
+    return response

@@ -1,0 +1,72 @@
+"""Stage two of a produce request: waiting until its batches are as safe as the client asked for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.safety import Safety
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+NO_ACKNOWLEDGEMENT = 0
+
+Unsafe = tuple[Partition, int, PartitionProduceResponse]
+"""A batch that is appended: its partition, its end offset, and its part of the answer."""
+
+
+class DelayedProduce(DelayedOperation):
+    """Answers when every batch is safe (acks=all), or written (to a slow disk), or at the timeout."""
+
+    __slots__ = ("_acks", "_open", "_request", "_response")
+
+    def __init__(self, loop: Loop, request: Request, response: ProduceResponse, acks: int) -> None:
+        super().__init__(loop)
+        self._acks = acks
+        self._request = request
+        self._response = response
+        self._open: dict[int, PartitionProduceResponse] = {}
+
+    def watch(self, safety: Safety, unsafe: list[Unsafe]) -> None:
+        self._open = {id(answer): answer for _, _, answer in unsafe}
+        for partition, end, answer in unsafe:
+            if self._acks == ALL_REPLICAS:
+                safety.when_safe(partition, end, partial(self._settle, answer))
+            else:
+                partition.when_written(end, partial(self._settle, answer))
+
+    def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
+        if self._open.pop(id(answer), None) is None:
+            return  # the timeout was faster
+        if error:
+            answer.error_code = error
+            answer.base_offset = -1
+        self.try_complete()
+
+    def try_complete(self) -> bool:
+        return not self._open and self.complete()
+
+    def on_expiration(self) -> None:
+        for answer in self._open.values():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._open.clear()
+        self.complete()
+
+    def on_complete(self) -> None:
+        if self._acks == NO_ACKNOWLEDGEMENT:
+            answer_nothing(self._request, self._response)
+        else:
+            self._request.respond(self._response)
+
+
+def answer_nothing(request: Request, response: ProduceResponse) -> None:
+    """acks=0 has no answer; a closed connection is the only way to tell the client that it failed."""
+    if any(answer.error_code for topic in response.responses for answer in topic.partition_responses):
+        request.connection.close("a produce request with acks=0 failed")
+    else:
+        request.respond_nothing()

@@ -1,0 +1,138 @@
+"""Produce requests.
+
+Versions 3 to 13 are served (0 to 2 are advertised for librdkafka's feature check and refused, as Kafka does).
+Version 13 names topics by id. Stage one appends in arrival order and never waits; with acks=all the
+answer is held back until the high watermark, and on a lone machine an fsync, has covered every batch.
+Batches of a transaction are appended when its coordinator has admitted them (`admission.py`).
+Batches that take long to look into are held until a thread has done so (`replication/inspections.py`); the connection's
+next requests wait meanwhile, so that nothing overtakes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.produce.admission import Admission
+from barnabas.handlers.produce.appending import (
+    ZSTD_SINCE,
+    Appending,
+    AppendingAdmitted,
+    AppendingWithoutZstd,
+    ProduceNeeds,
+)
+from barnabas.handlers.produce.delayed import NO_ACKNOWLEDGEMENT, DelayedProduce, answer_nothing
+from barnabas.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.replication.partition import ALL_REPLICAS
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+
+_ACKS: Final = (NO_ACKNOWLEDGEMENT, 1, ALL_REPLICAS)
+
+
+def produce(
+    broker: ProduceNeeds, request: Request, message: ProduceRequest
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    acks = message.acks
+    if acks not in _ACKS:
+        return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
+    if message.transactional_id is not None:
+        return _produce_in_transaction(broker, request, message, message.transactional_id)
+    kind = Appending if request.version >= ZSTD_SINCE else AppendingWithoutZstd
+    batch = kind(broker, request, acks)
+    responses = batch.append_all(message.topic_data)
+    if batch.held or batch.unsafe or not acks:
+        return _finish(batch, message, responses)
+    return ProduceResponse(responses)
+
+
+def _produce_in_transaction(
+    broker: ProduceNeeds, request: Request, message: ProduceRequest, transactional_id: str
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """Ask the coordinator first. If that takes time, the records are copied out of the receive buffer."""
+    try:
+        admission = Admission(broker, request.version, transactional_id, message)
+    except KafkaError as error:
+        return _refuse_all(message, error.code)
+    admission.ask()
+    if not admission.is_decided:
+        admission.keep_records(message)
+        return _produce_when_admitted(broker, request, message, admission)
+    return _append_admitted(broker, request, message, admission)
+
+
+async def _produce_when_admitted(
+    broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
+) -> ProduceResponse | None:
+    await admission.decided()
+    answer = _append_admitted(broker, request, message, admission)
+    return answer if answer is None or isinstance(answer, ProduceResponse) else await answer
+
+
+def _append_admitted(
+    broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    batch = AppendingAdmitted(broker, request, message.acks, admission)
+    return _finish(batch, message, batch.append_all(message.topic_data))
+
+
+def _finish(
+    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    return _append_held(batch, message, responses) if batch.held else _answer(batch, message, responses)
+
+
+async def _append_held(
+    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+) -> ProduceResponse | None:
+    """Look into what was held, in order, and append it. When settings change meanwhile, it is held once more."""
+    while batch.held:
+        held, batch.held = batch.held, []
+        for each in held:
+            answer = await batch.append_held(each)
+            for topic in responses:
+                topic.partition_responses = [
+                    answer if other is each.placeholder else other for other in topic.partition_responses
+                ]
+    return _answer(batch, message, responses)
+
+
+def _answer(
+    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+) -> ProduceResponse | None:
+    broker, request, acks = batch.broker, batch.request, batch.acks
+    response = ProduceResponse(responses)
+    if batch.unsafe:
+        request.within = max(message.timeout_ms, 0) / 1000
+        delayed = DelayedProduce(broker, request, response, acks)
+        delayed.watch(broker.safety, batch.unsafe)
+        delayed.wait(request.within)
+        return None
+    if acks == NO_ACKNOWLEDGEMENT:
+        answer_nothing(request, response)
+        return None
+    return response
+
+
+def _refuse_all(message: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in message.topic_data
+        ]
+    )

@@ -1,0 +1,80 @@
+"""What is counted against quotas: bytes of requests and answers, and partitions that are created or deleted (KIP-599).
+
+Kafka counts the length of a produce request and of a fetch's answer. Both are known here without encoding them, up to a
+few bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.handlers.fetch import withheld
+from barnabas.network.requests.account import Bytes, Mutations
+from barnabas.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+# What a request and an answer have beside names and records: header and fields, for all, for a topic, for a partition.
+_ASKED = (20, 4, 9)
+_ANSWERED = (16, 18, 38)
+
+
+def _produced(message: Any, request: Request) -> int:
+    whole, of_topic, of_partition = _ASKED
+    size = whole + len(request.client_id or "") + len(message.transactional_id or "")
+    for topic in message.topic_data:
+        size += of_topic + (len(topic.name) or len(topic.topic_id))
+        for partition in topic.partition_data:
+            size += of_partition + len(partition.records or b"")
+    return size
+
+
+def _fetched(response: Any) -> int:
+    size, of_topic, of_partition = _ANSWERED
+    for topic in response.responses:
+        size += of_topic
+        for partition in topic.partitions:
+            size += of_partition + len(partition.records or b"")
+    return size
+
+
+def _cap(message: Any, room: int) -> None:
+    message.max_bytes = min(message.max_bytes, room)
+
+
+def _created(broker: Any, topic: Any) -> int:
+    """A topic that exists is refused, not created."""
+    if topic.name in broker.image.topics:
+        return 0
+    count: int = broker.config["num.partitions"]
+    return len(topic.assignments) or (topic.num_partitions if topic.num_partitions > 0 else count)
+
+
+def _deleted(broker: Any, topic: Any) -> int:
+    image = broker.image
+    name = topic if isinstance(topic, str) else topic.name or image.topic_names_by_id.get(topic.topic_id)
+    state = image.topics.get(name)
+    return len(state.partitions) if state is not None else 0
+
+
+def _added(broker: Any, topic: Any) -> int:
+    state = broker.image.topics.get(topic.name)
+    return max(topic.count - len(state.partitions), 0) if state is not None else 0
+
+
+CARRIED: dict[ApiKey, Bytes] = {
+    ApiKey.PRODUCE: Bytes(produced=_produced),
+    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld),
+    # What a share fetch has acquired must be sent: nobody else gets it until it is acknowledged.
+    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap),
+}
+
+MUTATIONS: dict[ApiKey, tuple[Mutations, ...]] = {
+    ApiKey.CREATE_TOPICS: (Mutations("topics", "topics", _created, strict_since=6),),
+    ApiKey.DELETE_TOPICS: (
+        Mutations("topics", "responses", _deleted, strict_since=5),
+        Mutations("topic_names", "responses", _deleted, strict_since=5),
+    ),
+    ApiKey.CREATE_PARTITIONS: (Mutations("topics", "results", _added, strict_since=3),),
+}

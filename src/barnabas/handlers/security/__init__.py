@@ -1,0 +1,1 @@
+"""Requests about ACLs, SCRAM users, delegation tokens and client quotas."""

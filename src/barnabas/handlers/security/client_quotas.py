@@ -1,0 +1,100 @@
+"""Client quotas (KIP-546).
+
+- DescribeClientQuotas, versions 0 and 1: the entities that match a filter, with their quotas.
+- AlterClientQuotas, versions 0 and 1: each entity succeeds or fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.controller import client_quotas as decide
+from barnabas.errors import KafkaError
+from barnabas.handlers.needs import HasConfig, HasController, HasImage
+from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+    DescribeClientQuotasEntryData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    ValueData,
+)
+from barnabas.security.quota_entities import CLIENT_ID, IP, USER, QuotaEntity
+from barnabas.security.quota_filters import Matching, matching
+from barnabas.steps import Steps, pieces
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+
+
+class ClientQuotasNeeds(HasConfig, HasController, HasImage, Protocol):
+    """What these need of the broker."""
+
+
+def describe_client_quotas(
+    broker: ClientQuotasNeeds, request: Request, message: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse | Coroutine[Any, Any, DescribeClientQuotasResponse]:
+    components = [(each.entity_type, each.match_type, each.match) for each in message.components]
+    try:
+        matches = matching(components, strict=message.strict)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    return at_once_or_in_turns(request, _describing(broker.image.client_quotas, matches))
+
+
+def _describing(quotas: Quotas, matches: Matching) -> Steps[DescribeClientQuotasResponse]:
+    response = DescribeClientQuotasResponse()
+    entries = response.entries = []
+    for number, piece in enumerate(pieces(quotas.items())):
+        if number:
+            yield
+        entries += [_entry(entity, values) for entity, values in piece if matches(entity)]
+    return response
+
+
+def _entry(entity: QuotaEntity, values: Mapping[str, float]) -> DescribeClientQuotasEntryData:
+    kinds = zip((USER, CLIENT_ID, IP), entity, strict=True)
+    return DescribeClientQuotasEntryData(
+        [EntityData(kind, name or None) for kind, name in kinds if name is not None],
+        [ValueData(key, value) for key, value in values.items()],
+    )
+
+
+async def alter_client_quotas(
+    broker: ClientQuotasNeeds, request: Request, message: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    wanted = [_alteration(entry) for entry in message.entries]
+    most = broker.config["barnabas.quotas.max.entities"]
+    results: list[KafkaError | None]
+    try:
+        results = await broker.controller.submit(
+            lambda image: decide.alter_client_quotas(
+                image, wanted, validate_only=message.validate_only, most=most
+            )
+        )
+    except KafkaError as error:
+        results = [error] * len(wanted)
+    rows = zip(message.entries, results, strict=True)
+    return AlterClientQuotasResponse(entries=[_result(entry, error) for entry, error in rows])
+
+
+def _alteration(entry: AlterClientQuotasRequestEntryData) -> decide.Alteration:
+    return decide.Alteration(
+        [(each.entity_type, each.entity_name) for each in entry.entity],
+        [(op.key, None if op.remove else op.value) for op in entry.ops],
+    )
+
+
+def _result(
+    entry: AlterClientQuotasRequestEntryData, error: KafkaError | None
+) -> AlterClientQuotasResponseEntryData:
+    if error is None:
+        return AlterClientQuotasResponseEntryData(error_message=None, entity=entry.entity)
+    return AlterClientQuotasResponseEntryData(error.code, error.message, entry.entity)

@@ -1,0 +1,249 @@
+"""Delegation tokens (KIP-48): a client that has authenticated gets a secret with which others log in as it does.
+
+- CreateDelegationToken, versions 1 to 3: version 3 can ask for a token of another owner (KIP-373).
+- RenewDelegationToken and ExpireDelegationToken, versions 1 and 2: by owner, requester and renewers.
+- DescribeDelegationToken, versions 1 to 3: the tokens of some owners, or all that the client may see.
+
+None of them is served to who has not authenticated, or did so with a token: a token must not give birth to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.clock import Clock
+from barnabas.controller import delegation_tokens as decide
+from barnabas.controller.delegation_tokens import NewToken, TokenRules
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.needs import HasConfig, HasController, HasImage
+from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.protocol.messages.tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from barnabas.security.context import RequestContext
+from barnabas.security.credentials import DelegationToken
+from barnabas.security.principal import ANONYMOUS, USER, Principal
+from barnabas.security.tokens import TokenSecrets, is_concerned
+from barnabas.steps import Steps, pieces
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+NO_TIME = -1
+REQUESTERS_SINCE = 3  # the version in which answers tell who asked for a token (KIP-373)
+
+
+class HasSecrets(Protocol):
+    @property
+    def secrets(self) -> TokenSecrets | None:
+        """None without delegation.token.secret.key."""
+        ...
+
+
+class TokensNeeds(HasConfig, HasController, HasImage, Protocol):
+    """What these need of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def delegation_tokens(self) -> HasSecrets: ...
+
+
+def _anyone(whom: Any) -> bool:
+    """Without an authorizer everybody may do everything."""
+    return True
+
+
+def _secrets(broker: TokensNeeds, context: RequestContext) -> TokenSecrets:
+    """KafkaError unless this client may ask for tokens here. The user of a listener that authenticates nobody, or
+    whose certificate is not asked for, is ANONYMOUS."""
+    principal = context.principal
+    if principal.is_token_authenticated or principal[:2] == ANONYMOUS[:2]:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if broker.delegation_tokens.secrets is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    return broker.delegation_tokens.secrets
+
+
+def _rules(broker: TokensNeeds) -> TokenRules:
+    config = broker.config
+    return TokenRules(
+        config["delegation.token.max.lifetime.ms"],
+        config["delegation.token.expiry.time.ms"],
+        config["barnabas.delegation.tokens.max"],
+    )
+
+
+# -- CreateDelegationToken ------------------------------------------------------------------------------
+
+
+async def create_delegation_token(
+    broker: TokensNeeds,
+    request: Request,
+    message: CreateDelegationTokenRequest,
+    *,
+    may_create: Callable[[str], bool] = _anyone,
+) -> CreateDelegationTokenResponse:
+    requester = request.context.principal
+    owner = requester
+    if message.owner_principal_name:
+        owner = Principal(message.owner_principal_type or "", message.owner_principal_name)
+    try:
+        token_secrets = _secrets(broker, request.context)
+        wanted = _new_token(message, requester, owner, may_create)
+        now = broker.clock.now_ms()
+        token = await broker.controller.submit(
+            lambda image: decide.create_token(image, wanted, _rules(broker), now)
+        )
+    except KafkaError as error:
+        response = CreateDelegationTokenResponse(
+            error.code, issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME
+        )
+    else:
+        response = _created(token, token_secrets.of(token.token_id))
+    response.principal_type, response.principal_name = owner[:2]
+    if request.version >= REQUESTERS_SINCE:
+        response.token_requester_principal_type, response.token_requester_principal_name = requester[:2]
+    return response
+
+
+def _new_token(
+    message: CreateDelegationTokenRequest,
+    requester: Principal,
+    owner: Principal,
+    may_create: Callable[[str], bool],
+) -> NewToken:
+    if owner[:2] != requester[:2] and not may_create(str(owner)):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    renewers = [Principal(each.principal_type, each.principal_name) for each in message.renewers]
+    if any(each.type != USER for each in renewers):
+        raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
+    return NewToken(str(owner), str(requester), tuple(map(str, renewers)), message.max_lifetime_ms)
+
+
+def _created(token: DelegationToken, secret: bytes) -> CreateDelegationTokenResponse:
+    return CreateDelegationTokenResponse(
+        issue_timestamp_ms=token.issued_ms,
+        expiry_timestamp_ms=token.expires_ms,
+        max_timestamp_ms=token.max_ms,
+        token_id=token.token_id,
+        hmac=secret,
+    )
+
+
+# -- RenewDelegationToken, ExpireDelegationToken --------------------------------------------------------
+
+
+async def renew_delegation_token(
+    broker: TokensNeeds, request: Request, message: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    principal, now = str(request.context.principal), broker.clock.now_ms()
+    try:
+        token_id = await _token_id(broker, request.context, bytes(message.hmac))
+        expires = await broker.controller.submit(
+            lambda image: decide.renew_token(
+                image, token_id, principal, message.renew_period_ms, _rules(broker), now
+            )
+        )
+    except KafkaError as error:
+        return RenewDelegationTokenResponse(error.code, _no_time(error))
+    return RenewDelegationTokenResponse(expiry_timestamp_ms=expires)
+
+
+async def expire_delegation_token(
+    broker: TokensNeeds, request: Request, message: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    principal, now = str(request.context.principal), broker.clock.now_ms()
+    try:
+        token_id = await _token_id(broker, request.context, bytes(message.hmac))
+        expires = await broker.controller.submit(
+            lambda image: decide.expire_token(image, token_id, principal, message.expiry_time_period_ms, now)
+        )
+    except KafkaError as error:
+        return ExpireDelegationTokenResponse(error.code, _no_time(error))
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires)
+
+
+def _no_time(error: KafkaError) -> int:
+    """Kafka's broker and its controller have different words for it."""
+    return NO_TIME if error.code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
+
+
+async def _token_id(broker: TokensNeeds, context: RequestContext, secret: bytes) -> str | None:
+    """The token with this secret; None when there is none, which the decision refuses."""
+    finding = _secrets(broker, context).finding(broker.controller.image.delegation_tokens, secret)
+    return await RequestTurn().run(finding)
+
+
+# -- DescribeDelegationToken ----------------------------------------------------------------------------
+
+
+def describe_delegation_token(
+    broker: TokensNeeds,
+    request: Request,
+    message: DescribeDelegationTokenRequest,
+    *,
+    may_see: Callable[[DelegationToken], bool] = _anyone,
+) -> DescribeDelegationTokenResponse | Coroutine[Any, Any, DescribeDelegationTokenResponse]:
+    """No list of owners asks for the tokens of all, an empty one for none."""
+    try:
+        token_secrets = _secrets(broker, request.context)
+    except KafkaError as error:
+        return DescribeDelegationTokenResponse(error.code)
+    owners = None if message.owners is None else set(map(_owner, message.owners))
+    principal = str(request.context.principal)
+
+    def is_shown(token: DelegationToken) -> bool:
+        concerned = {token.owner, token.requester, *token.renewers}
+        is_wanted = owners is None or not concerned.isdisjoint(owners)
+        return is_wanted and (is_concerned(token, principal) or may_see(token))
+
+    tells_requester = request.version >= REQUESTERS_SINCE
+
+    def described(token: DelegationToken) -> DescribedDelegationToken:
+        return _described(token, token_secrets.of(token.token_id), tells_requester=tells_requester)
+
+    tokens = filter(is_shown, broker.image.delegation_tokens.values())
+    return at_once_or_in_turns(request, _describing(map(described, tokens)))
+
+
+def _describing(tokens: Iterable[DescribedDelegationToken]) -> Steps[DescribeDelegationTokenResponse]:
+    response = DescribeDelegationTokenResponse()
+    for number, piece in enumerate(pieces(tokens)):
+        if number:
+            yield
+        response.tokens += piece
+    return response
+
+
+def _described(token: DelegationToken, secret: bytes, *, tells_requester: bool) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        *_parts(token.owner),
+        *(_parts(token.requester) if tells_requester else ("", "")),
+        token.issued_ms,
+        token.expires_ms,
+        token.max_ms,
+        token.token_id,
+        secret,
+        [DescribedDelegationTokenRenewer(*_parts(each)) for each in token.renewers],
+    )
+
+
+def _owner(one: DescribeDelegationTokenOwner) -> str:
+    return str(Principal(one.principal_type, one.principal_name))
+
+
+def _parts(principal: str) -> tuple[str, str]:
+    kind, _, name = principal.partition(":")
+    return kind, name

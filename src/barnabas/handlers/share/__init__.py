@@ -1,0 +1,1 @@
+"""Requests of readers of share groups, and about their state."""

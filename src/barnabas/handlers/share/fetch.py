@@ -1,0 +1,352 @@
+"""ShareFetch, versions 1 and 2: acquire records, and acknowledge earlier ones on the way.
+
+- The records of an answer are whole batches of the log, sent from its files; what of them the member holds is
+  said beside them.
+- Acknowledgements come first. The answer waits until they are stored, and until there is something to read, as
+  in Fetch.
+- Version 2 brought renewing (KIP-1222), which is never combined with a fetch, and a strict limit (KIP-1206).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.share.requests import Acknowledging, Leaders, ShareNeeds, check_member
+from barnabas.protocol.internal_topics import SharePartitionKey
+from barnabas.protocol.messages.share import (
+    AcquiredRecords,
+    ShareFetchableTopicResponse,
+    ShareFetchPartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from barnabas.queues.acquisition import Wanted
+from barnabas.queues.batches_to_share import Batches
+from barnabas.queues.led_partition import LedSharePartition
+from barnabas.queues.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
+from barnabas.queues.states import AcquireMode
+from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS
+from barnabas.replication.page_cache import PageCache
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+# Batches of aborted transactions are passed over; so many rounds of them in one attempt, then the loop has a break.
+MOST_ROUNDS = 8
+
+Data = dict[TopicIdPartition, ShareFetchPartitionData]
+Opened = list[tuple[TopicIdPartition, LedSharePartition]]
+Found = list[tuple[TopicIdPartition, LedSharePartition, Batches]]
+
+
+class ShareFetchNeeds(Loop, ShareNeeds, Protocol):
+    """What ShareFetch needs from the broker."""
+
+    @property
+    def fetch_max_bytes(self) -> int: ...
+
+    @property
+    def page_cache(self) -> PageCache: ...
+
+
+def share_fetch(
+    broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest
+) -> ShareFetchResponse | None:
+    try:
+        check_member(message.group_id, message.member_id)
+        if message.is_renew_ack:
+            _check_renewal(message)
+        session = _session(broker, request, message)
+    except KafkaError as error:
+        response = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            _answer_later(broker, request, message, response)
+            return None
+        return response
+    DelayedShareFetch(broker, request, message, session).start()
+    return None
+
+
+def _check_renewal(message: ShareFetchRequest) -> None:
+    values = (message.max_bytes, message.min_bytes, message.max_records, message.max_wait_ms)
+    if any(values):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "maxBytes, minBytes, maxRecords and maxWaitMs must be set to 0, if isRenewAck is true.",
+        )
+
+
+def _session(broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest) -> ShareSession:
+    key = check_member(message.group_id, message.member_id)
+    sessions = broker.coordinators.share_partitions.sessions
+    places = [
+        TopicIdPartition(topic.topic_id, wanted.partition_index)
+        for topic in message.topics
+        for wanted in topic.partitions
+    ]
+    if message.share_session_epoch == FINAL_EPOCH:
+        return sessions.find(key)
+    if message.share_session_epoch == INITIAL_EPOCH:
+        if any(each.acknowledgement_batches for topic in message.topics for each in topic.partitions):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "a session cannot begin with acknowledgements: nothing is acquired"
+            )
+        session = broker.coordinators.share_partitions.begin_session(key, request.connection)
+        sessions.update(session, places)
+        return session
+    session = sessions.find(key)
+    session.pass_epoch(message.share_session_epoch)
+    sessions.update(
+        session,
+        places,
+        [
+            TopicIdPartition(topic.topic_id, index)
+            for topic in message.forgotten_topics_data
+            for index in topic.partitions
+        ],
+    )
+    return session
+
+
+def _answer_later(
+    broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest, response: ShareFetchResponse
+) -> None:
+    """A member that gets no session would ask again at once."""
+    seconds = min(message.max_wait_ms, LONGEST_WAIT_MS) / 1000
+    request.patience = seconds
+    broker.timers.call_later(seconds, lambda: request.respond(response))
+
+
+class DelayedShareFetch(DelayedOperation):
+    """One request until it is answered: attempt, wait for a change, attempt again."""
+
+    __slots__ = (
+        "_acknowledging",
+        "_broker",
+        "_committed_only",
+        "_found",
+        "_is_final",
+        "_max_bytes",
+        "_message",
+        "_partitions",
+        "_request",
+        "_session",
+        "_warmed",
+        "_watched",
+    )
+
+    def __init__(
+        self, broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest, session: ShareSession
+    ) -> None:
+        super().__init__(broker)
+        self._broker = broker
+        self._request = request
+        self._message = message
+        self._session = session
+        self._is_final = message.share_session_epoch == FINAL_EPOCH
+        self._partitions = broker.coordinators.share_partitions
+        isolation = self._partitions.configs.value(session.key.group_id, "share.isolation.level")
+        self._committed_only = isolation == "read_committed"
+        self._max_bytes = min(message.max_bytes, broker.fetch_max_bytes)
+        self._acknowledging = Acknowledging(broker, session.key, renewing=message.is_renew_ack)
+        self._found: Data | None = None
+        self._watched: list[LedSharePartition] = []
+        self._warmed = False
+
+    def start(self) -> None:
+        topics = self._message.topics
+        if any(wanted.acknowledgement_batches for topic in topics for wanted in topic.partitions):
+            self._acknowledging.start(topics, self._finish)
+        else:
+            self._acknowledging.start((), self._finish)
+        wants_records = self._message.max_records > 0 and self._max_bytes > 0
+        if self._is_final or self._message.is_renew_ack or not wants_records or not self._session.places:
+            self._found = {}
+            self.complete()
+        else:
+            self._attempt_first()
+
+    # -- attempts -----------------------------------------------------------------------------------
+
+    def _attempt(self, *, final: bool) -> bool:
+        """Acquire what there is; False when that is too little to be worth an answer and time is left."""
+        errors, led = self._open_all()
+        if led and not self._warmed and self._warm(led):
+            return True  # we come back when the pages are in memory
+        found = self._find_batches(led) if led else []
+        size = sum(batches.data.length for _, _, batches in found)
+        if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
+            self._watch(led)
+            return False
+        before = [each.share.end if each.share is not None else 0 for _, each, _ in found]
+        data = self._acquire(found)
+        if led and not final and not data:
+            self._watch(led)
+            if before != [each.share.end if each.share is not None else 0 for _, each, _ in found]:
+                self.changed()  # all that was found must wait for its time
+            return False
+        if self._message.share_session_epoch == INITIAL_EPOCH:
+            for place, _ in led:  # the first answer of a session names all its partitions
+                data.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
+        self._found = {**errors, **data}
+        return self.complete()
+
+    def _open_all(
+        self,
+    ) -> tuple[Data, Opened]:
+        """Partitions with an error, and those that can be read, beginning at another one with every request."""
+        errors: Data = {}
+        led: Opened = []
+        places = list(self._session.places)
+        turn = self._message.share_session_epoch % len(places) if places else 0
+        lost = {
+            TopicIdPartition(*each.key[1:]): each.error for each in self._watched if each.error is not None
+        }
+        for place in places[turn:] + places[:turn]:
+            try:
+                if (error := lost.get(place)) is not None:
+                    raise error  # the client gets the error of a partition that it has waited for
+                key = SharePartitionKey(self._session.key.group_id, *place)
+                led.append((place, self._partitions.open(key)))
+            except KafkaError as error:
+                errors[place] = _refused(place, error)
+        return errors, led
+
+    def _warm(self, led: Opened) -> bool:
+        page_cache = self._broker.page_cache
+        cold = []
+        for _, each in led:
+            log = each.partition.log
+            offset = each.share.next_offset() if each.share is not None else log.log_end_offset
+            if log.log_start_offset <= offset < log.log_end_offset and page_cache.is_cold(log, offset):
+                cold.append((log, offset, self._max_bytes))
+        if cold:
+            self._warmed = True
+            page_cache.warm(cold, self._warm_now)
+        return bool(cold)
+
+    def _warm_now(self) -> None:
+        if not self.is_completed:
+            self._attempt_first()
+            self._warmed = False
+
+    def _find_batches(self, led: Opened) -> Found:
+        ready = [(place, each) for place, each in led if each.share is not None and each.share.can_acquire]
+        room = max(1, self._max_bytes // max(1, len(ready)))
+        found = []
+        for place, each in ready:
+            batches = each.find(room, self._message.max_records, committed_only=self._committed_only)
+            if batches is not None:
+                found.append((place, each, batches))
+        return found
+
+    def _acquire(self, found: Found) -> Data:
+        data: Data = {}
+        left = self._message.max_records
+        for place, led, batches in found:
+            if left <= 0:
+                break
+            acquired = self._acquire_from(place, led, batches, left)
+            if acquired is not None:
+                data[place] = acquired
+                left -= sum(each.last_offset - each.first_offset + 1 for each in acquired.acquired_records)
+        return data
+
+    def _acquire_from(
+        self, place: TopicIdPartition, led: LedSharePartition, batches: Batches | None, most: int
+    ) -> ShareFetchPartitionData | None:
+        message = self._message
+        strict = message.share_acquire_mode == AcquireMode.RECORD_LIMIT
+        wanted = Wanted(self._session.key.member_id, most, message.batch_size, strict)
+        for _ in range(MOST_ROUNDS):
+            if batches is None:
+                return None
+            acquired, records = led.acquire(wanted, batches, committed_only=self._committed_only)
+            if records is not None:
+                led.partition.counters.bytes_out.value += len(records)
+                return ShareFetchPartitionData(
+                    partition_index=place.partition,
+                    records=records,
+                    acquired_records=[AcquiredRecords(*each) for each in acquired],
+                )
+            before, batches = batches, led.find(self._max_bytes, most, committed_only=self._committed_only)
+            if batches is not None and batches.offset <= before.offset:
+                return None
+        return None
+
+    # -- waiting ------------------------------------------------------------------------------------
+
+    def _attempt_first(self) -> None:
+        if not self._attempt(final=self._message.max_wait_ms <= 0):
+            seconds = min(self._message.max_wait_ms, LONGEST_WAIT_MS) / 1000
+            self._request.patience = seconds
+            self.wait(seconds)
+
+    def _watch(self, led: Opened) -> None:
+        for _, each in led:
+            each.watch(self)
+        self._watched = [each for _, each in led]
+
+    def try_complete(self) -> bool:
+        return self._try(final=False)
+
+    def share_changed(self) -> None:
+        if not self.is_completed:
+            self.try_complete()
+
+    def on_expiration(self) -> None:
+        self._warmed = True  # no more waiting for the disk
+        self._try(final=True)
+
+    def _try(self, *, final: bool) -> bool:
+        if self._request.connection.closed:
+            return self.complete()  # records must not be given to a client that is gone
+        return self._attempt(final=final)
+
+    def on_complete(self) -> None:
+        for led in self._watched:
+            led.unwatch(self)
+        self._watched = []
+        self._finish()
+
+    # -- answering ----------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Both halves must be there: what was acknowledged is stored, and what is to be read is found."""
+        if self._found is None or not self._acknowledging.is_done:
+            return
+        found = self._found
+        for place, error in self._acknowledging.outcomes.items():
+            data = found.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
+            if error is not None:
+                data.acknowledge_error_code = error.code
+                data.acknowledge_error_message = error.message
+        if self._is_final:
+            self._partitions.end_session(self._session)
+        self._request.respond(self._response(found))
+
+    def _response(self, found: Data) -> ShareFetchResponse:
+        leaders = Leaders(self._broker, self._request, set())
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        for place, data in found.items():
+            leaders.point_to(place, ErrorCode(data.error_code), data)
+            topic = topics.get(place.topic_id)
+            if topic is None:
+                topic = topics[place.topic_id] = ShareFetchableTopicResponse(place.topic_id, [])
+            topic.partitions.append(data)
+        lock_ms = self._partitions.configs.milliseconds(
+            self._session.key.group_id, "share.record.lock.duration.ms"
+        )
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=lock_ms,
+            responses=list(topics.values()),
+            node_endpoints=leaders.endpoints(),
+        )
+
+
+def _refused(place: TopicIdPartition, error: KafkaError) -> ShareFetchPartitionData:
+    return ShareFetchPartitionData(
+        partition_index=place.partition, error_code=error.code, error_message=error.message, records=b""
+    )

@@ -1,0 +1,1 @@
+"""Requests of transactional producers, of their coordinators, and of administrators."""

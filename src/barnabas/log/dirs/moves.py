@@ -1,0 +1,228 @@
+"""All replicas of a broker that move between its log dirs. What each step means stands in log/dirs/move.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log import names
+from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.log_dir import Checkpoints, LogDir
+from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
+from barnabas.log.log import Log
+from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log_lines import safe_logger
+from barnabas.types import TopicPartition, uuid_to_text
+
+if TYPE_CHECKING:
+    from barnabas.log.dirs.manager import LogManager
+
+logger = safe_logger(__name__)
+
+
+class Moves:
+    """Part of a LogManager, which says where each partition lies (`dir_of`) and where a log dir's failure is told."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        dir_of: dict[TopicPartition, LogDir],
+        open_segments: OpenSegments,
+        remove_later: Callable[[str, int], None],
+        disk_failed: Callable[[LogDir, OSError], KafkaError],
+    ) -> None:
+        self._fs = logs.fs
+        self._logs = logs
+        self._dir_of = dir_of
+        self._open_segments = open_segments
+        self._remove_later = remove_later
+        self._disk_failed = disk_failed
+        self._moves: dict[TopicPartition, Move] = {}
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(list(self._moves.values()))
+
+    def get(self, partition: TopicPartition) -> Move | None:
+        return self._moves.get(partition)
+
+    def copying(self, partition: TopicPartition) -> bool:
+        move = self._moves.get(partition)
+        return move is not None and move.state is State.COPYING
+
+    def futures_in(self, log_dir: LogDir) -> list[Log]:
+        """The copies that are being made in a dir."""
+        return [
+            move.future
+            for move in self._moves.values()
+            if move.target is log_dir and move.state is State.COPYING
+        ]
+
+    # -- beginning and giving up --------------------------------------------------------------------
+
+    def begin(self, log: Log, target: LogDir) -> Move:
+        """Make room for a copy of the log in another dir; KafkaError when that dir does not let us."""
+        partition = log.topic_partition
+        folder = f"{target.folder}/{_future_name(partition)}"
+        try:
+            future = create_log(
+                self._fs,
+                folder,
+                partition,
+                log.topic_id,
+                log.config,
+                disk=target.disk,
+                open_segments=self._open_segments,
+                now_ms=self._logs.clock.now_ms(),
+            )
+        except OSError as error:
+            raise self._disk_failed(target, error) from error
+        move = self._add(log, future, target)
+        move.align()
+        return move
+
+    def resume(self, log: Log, future: Log, target: LogDir) -> None:
+        """Go on with a copy that was there at the start."""
+        move = self._add(log, future, target)
+        try:
+            move.agree()
+        except KafkaError as error:
+            move.failure = error
+
+    def _add(self, log: Log, future: Log, target: LogDir) -> Move:
+        move = Move(log, future, self._dir_of[log.topic_partition], target)
+        self._moves[log.topic_partition] = move
+        future.connect(before_truncation=lambda end: self._logs.checkpoint_dir(target))
+        return move
+
+    def drop(self, partition: TopicPartition) -> None:
+        """The partition does not move any more: deleted, called off, or the copy is of no use."""
+        move = self._moves.pop(partition, None)
+        if move is None or move.state is State.OVER:
+            return
+        was, move.state = move.state, State.OVER
+        if was is State.SETTLING:
+            self._retire(move.source, move.old_folder, partition)
+            move.source.forget(partition)
+        else:
+            move.future.abandon()
+            self._retire(move.target, move.future.folder, partition)
+            move.target.forget(partition)
+
+    def lost(self, log_dir: LogDir) -> None:
+        """A disk failed: what moves from it or to it stays as it is until the next start."""
+        for move in self:
+            if log_dir in (move.source, move.target):
+                del self._moves[move.partition]
+                if move.state is State.COPYING:
+                    move.future.abandon()
+                move.state = State.OVER
+
+    def _retire(self, log_dir: LogDir, folder: str, partition: TopicPartition) -> None:
+        if log_dir.disk.error is not None:
+            return
+        retired = f"{log_dir.folder}/{names.retired_folder_name(partition, names.DELETE_FOLDER)}"
+        try:
+            self._fs.rename(folder, retired)
+        except OSError as error:
+            self._disk_failed(log_dir, error)
+            return
+        log = self._logs.get(partition)
+        delay_ms = log.config.file_delete_delay_ms if log is not None else 0
+        self._remove_later(retired, self._logs.clock.now_ms() + delay_ms)
+
+    # -- the end, step by step ----------------------------------------------------------------------
+
+    def leave_note(self, move: Move) -> Callable[[], None]:
+        """The rest of step 1, in any thread: the copy counts as soon as it has the partition's name."""
+        checkpoint = self._logs.checkpoint_job_of(move.target)
+
+        def work() -> None:
+            remove_note(self._fs, move.old_folder)
+            write_note(self._fs, move.future.folder, move.source.directory_id)
+            checkpoint.run()
+
+        return work
+
+    def change(self, move: Move) -> None:
+        """Step 2, on the loop: the log goes on with the files of the copy. KafkaError when nothing has changed."""
+        log, partition = move.log, move.partition
+        folder = f"{move.target.folder}/{partition}"
+        if partition in move.target.unwritten_deletions:
+            self._logs.checkpoint_dir(move.target)
+        try:
+            self._fs.rename(move.future.folder, folder)
+        except OSError as error:
+            raise self._disk_failed(move.target, error) from error
+        # Should a crash undo the renaming, the old folder counts again: its checkpoints must still speak of it.
+        move.source.keep(partition, _noted(log))
+        if (cleaned := move.source.cleaned.get(partition)) is not None:
+            move.target.cleaned[partition] = cleaned
+        log.use_files_of(move.future, folder)
+        self._dir_of[partition] = move.target
+        move.state = State.SETTLING
+
+    def sync_target(self, move: Move) -> None:
+        """Step 3, in any thread."""
+        self._fs.sync_folder(move.target.folder)
+
+    def retire_source(self, move: Move) -> None:
+        """Step 4, on the loop. KafkaError when the old folder stays: then the note must stay too."""
+        self._retire(move.source, move.old_folder, move.partition)
+        if move.source.disk.error is not None:
+            raise move.source.disk.error
+        move.source.forget(move.partition)
+
+    def remove_note(self, move: Move) -> None:
+        """The rest of step 4, and step 5, in any thread."""
+        self._fs.sync_folder(move.source.folder)
+        remove_note(self._fs, move.log.folder)
+
+    def end(self, move: Move) -> None:
+        """On the loop again: everything is done."""
+        if self._moves.get(move.partition) is move:
+            del self._moves[move.partition]
+        move.state = State.OVER
+
+    # -- starting -----------------------------------------------------------------------------------
+
+    def settle_two_places(self, held: dict[LogDir, set[str]]) -> None:
+        """Finish, from step 3 on, what a crash has interrupted. `held` are the names in each dir."""
+        for target, source in permutations(held, 2):
+            for name in held[target] & held[source]:
+                partition = names.partition_of_folder(name)
+                if partition is not None and self._replaces(target, name, source):
+                    try:
+                        self._finish(partition, source, target)
+                    except OSError as error:
+                        self._disk_failed(target, error)
+
+    def _replaces(self, target: LogDir, name: str, source: LogDir) -> bool:
+        return read_note(self._fs, f"{target.folder}/{name}") == uuid_to_text(source.directory_id)
+
+    def _finish(self, partition: TopicPartition, source: LogDir, target: LogDir) -> None:
+        logger.info(
+            "%s had just moved to %s: what is left in %s goes", partition, target.folder, source.folder
+        )
+        self._fs.sync_folder(target.folder)
+        self._retire(source, f"{source.folder}/{partition}", partition)
+        if source.disk.error is None:
+            self._fs.sync_folder(source.folder)
+            remove_note(self._fs, f"{target.folder}/{partition}")
+
+
+def _future_name(partition: TopicPartition) -> str:
+    name = names.retired_folder_name(partition, names.FUTURE_FOLDER)
+    if names.partition_of_future(name) != partition:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {partition} is too long for it to be moved"
+        )
+    return name
+
+
+def _noted(log: Log) -> Checkpoints:
+    partition = log.topic_partition
+    return Checkpoints(
+        {partition: log.recovery_point}, {partition: log.log_start_offset}, {partition: log.high_watermark}
+    )

@@ -1,0 +1,130 @@
+"""`meta.properties`, the identity of a log dir, and the files that tell how the broker stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSystem
+from barnabas.log.checkpoints import name_value_pairs, read_if_there
+from barnabas.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
+
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+BOOT_ID = ".barnabas-boot-id"
+
+_META_VERSION = "1"
+_CLEAN_SHUTDOWN_VERSION = 0
+_KERNEL_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere every stop counts as a crash
+
+
+class MetaPropertiesError(ValueError):
+    """The file is there and cannot be used; the text says why."""
+
+
+class MetaProperties(NamedTuple):
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+
+    def encode(self) -> bytes:
+        lines = (
+            "#",
+            f"cluster.id={self.cluster_id}",
+            f"directory.id={uuid_to_text(self.directory_id)}",
+            f"node.id={self.node_id}",
+            f"version={_META_VERSION}",
+        )
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> MetaProperties:
+        fields = dict(name_value_pairs(data.decode("utf-8", "replace"), "="))
+        if fields.get("version") != _META_VERSION:
+            raise MetaPropertiesError(
+                f"version {fields.get('version')} is not supported, only {_META_VERSION}"
+            )
+        try:
+            directory_id = uuid_from_text(fields["directory.id"])
+            return cls(fields["cluster.id"], int(fields["node.id"]), directory_id)
+        except KeyError as missing:
+            raise MetaPropertiesError(f"{missing} is missing") from None
+        except ValueError as error:
+            raise MetaPropertiesError(str(error)) from None
+
+
+def read_meta(fs: FileSystem, folder: str) -> MetaProperties | None:
+    data = read_if_there(fs, f"{folder}/{META_PROPERTIES}")
+    return None if data is None else MetaProperties.decode(data)
+
+
+def read_identity(fs: FileSystem, folder: str) -> MetaProperties | None:
+    """As `read_meta`, with a KafkaError that says what is wrong."""
+    try:
+        return read_meta(fs, folder)
+    except MetaPropertiesError as error:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"{folder}/{META_PROPERTIES} cannot be used: {error}"
+        ) from error
+
+
+def claim(fs: FileSystem, folder: str, cluster_id: str, node_id: int) -> MetaProperties:
+    """Write the identity of a broker into a new folder; refuse that of another one."""
+    meta = read_identity(fs, folder)
+    if meta is None:
+        meta = MetaProperties(cluster_id, node_id, new_uuid())
+        write_meta(fs, folder, meta)
+    elif (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"{folder} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
+            f"{node_id} of cluster {cluster_id}: use that node.id, or another folder",
+        )
+    return meta
+
+
+def write_meta(fs: FileSystem, folder: str, meta: MetaProperties) -> None:
+    fs.write_atomic(f"{folder}/{META_PROPERTIES}", meta.encode())
+
+
+def write_clean_shutdown(fs: FileSystem, folder: str, broker_epoch: int) -> None:
+    """Everything in the folder is complete and synced. The epoch tells the controller who stopped (KIP-966)."""
+    marker = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+    fs.write_atomic(f"{folder}/{CLEAN_SHUTDOWN}", json.dumps(marker, separators=(",", ":")).encode())
+
+
+def read_clean_shutdown(fs: FileSystem, folder: str) -> int | None:
+    """The broker epoch of the clean stop (-1 if it is not told); None when the stop was not clean."""
+    data = read_if_there(fs, f"{folder}/{CLEAN_SHUTDOWN}")
+    if data is None:
+        return None
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1  # Kafka before 3.7 left the file empty
+
+
+def remove_clean_shutdown(fs: FileSystem, folder: str) -> None:
+    """From now on a stop is unclean until the opposite is written."""
+    if fs.exists(f"{folder}/{CLEAN_SHUTDOWN}"):
+        fs.remove(f"{folder}/{CLEAN_SHUTDOWN}")
+        fs.sync_folder(folder)
+
+
+def kernel_boot_id() -> str | None:
+    """Changes whenever the machine starts, so that a killed process can be told from a lost page cache."""
+    try:
+        return _KERNEL_BOOT_ID.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def read_boot_id(fs: FileSystem, folder: str) -> str | None:
+    data = read_if_there(fs, f"{folder}/{BOOT_ID}")
+    return data.decode("ascii", "replace").strip() if data else None
+
+
+def write_boot_id(fs: FileSystem, folder: str, boot_id: str) -> None:
+    fs.write_atomic(f"{folder}/{BOOT_ID}", f"{boot_id}\n".encode())

@@ -1,0 +1,227 @@
+"""Appends of one log that wait for a slow disk (decision 0022).
+
+Theory of operation. When a log dir has shown itself slow, its logs do not write on the loop. An append gives a batch
+its offsets, checks and remembers its producer, and puts a copy of its bytes into a queue: *log end* moves, *written*
+stays. A thread of the log dir takes one step for each log at a time (log/dirs/slow_writes.py):
+
+    queue:   append append append | roll append append | roll append ...
+    step:    one write of all appends up to the next roll; a roll is the beginning of a step
+
+The end of a step is heard on the loop. Only then do size, index and tail of the segment change, and *written* moves. So
+whatever reads the log finds what is written and nothing else, and a step that fails leaves nothing of its bytes behind.
+Then all that is pending is undone, newest first: log end goes back to *written*, producers are as they were before the
+first of the batches, and the next append gets the same offsets again. Nobody was told of them: answers, reads and the
+high watermark stop at *written*.
+
+A roll is planned when its batch comes: the producer snapshot is that of this moment. It is carried out when everything
+below it is written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from barnabas.files import File
+from barnabas.log import names
+from barnabas.log.recovery.snapshots import encode_snapshot
+from barnabas.log.segments.segment import Segment
+
+if TYPE_CHECKING:
+    from barnabas.log.durable_log import DurableLog
+    from barnabas.log.producer import SavedProducer
+    from barnabas.log.segments.transactions import AbortedTransaction
+
+STEP_BYTES = 4 << 20
+"""What one write takes at most, and so how long `DurableLog.drop_pending` waits at most."""
+
+
+class PendingAppend:
+    """A batch that has its offsets and is not written yet."""
+
+    __slots__ = ("_aborted", "data", "last_offset", "max_timestamp", "saved")
+
+    def __init__(
+        self, data: bytes, last_offset: int, max_timestamp: int, saved: SavedProducer | None
+    ) -> None:
+        self.data = data
+        self.last_offset = last_offset
+        self.max_timestamp = max_timestamp
+        self.saved = saved
+        self._aborted: AbortedTransaction | None = None
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """As `Segment.note_aborted`, which follows when the marker is written."""
+        self._aborted = transaction
+
+    def apply(self, log: DurableLog) -> None:
+        """It is written."""
+        log.segments.note_append(
+            len(self.data), self.last_offset, self.max_timestamp, log.config.index_interval_bytes
+        )
+        if self._aborted is not None:
+            log.segments.active.note_aborted(self._aborted)
+
+
+class PendingRoll:
+    """A new segment, and what must be written before it begins."""
+
+    def __init__(self, log: DurableLog, now_ms: int) -> None:
+        offset = log.offsets.end
+        self._fs = log.fs
+        self._snapshot = log.snapshots.path(offset), encode_snapshot(log.producers)
+        self._indexes: list[tuple[str, bytes]] = []
+        self._file: File | None = None
+        self.offset = offset
+        self.fresh = Segment.planned(log.fs, log.folder, offset, log.open_segments, now_ms)
+
+    def prepare(self, sealed: Segment) -> None:
+        """On the loop, when everything below is written."""
+        self._indexes = sealed.sealed_files()
+
+    def run(self) -> File:
+        """In the thread. Done twice it changes nothing."""
+        for path, data in (self._snapshot, *self._indexes):
+            self._fs.write_atomic(path, data, sync=False)
+        file = self._fs.open(self.fresh.path(names.LOG), create=True)
+        if file.size:
+            file.truncate(0)
+        self._file = file
+        return file
+
+    def apply(self, log: DurableLog) -> None:
+        """On the loop, if it was carried out."""
+        if self._file is None:
+            return
+        sealed = log.segments.active
+        sealed.files_were_saved()
+        self.fresh.use_file(self._file)
+        log.segments.roll(self.fresh)
+        log.snapshots.note(self.offset)
+        log.unsynced.add(log.folder, sealed.existing_paths()[1:])
+        log.want_flush()
+
+
+class Step:
+    """What the thread does next for one log."""
+
+    __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll")
+
+    def __init__(
+        self, pending: PendingAppends, roll: PendingRoll | None, appends: list[PendingAppend]
+    ) -> None:
+        self.pending = pending
+        self.roll = roll
+        self.file: File | None = None
+        self.appends = appends
+        self.is_run = False
+        self.is_over = False
+        """The loop has heard of it, or does not want it any more."""
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        self.is_run = True
+        if self.error is not None:
+            return
+        try:
+            file = self.roll.run() if self.roll is not None else self.file
+            assert file is not None
+            file.append(b"".join([append.data for append in self.appends]))
+        except OSError as error:
+            self.error = error
+
+
+class PendingAppends:
+    """The queue of one log. There is one as long as something is pending."""
+
+    def __init__(self, log: DurableLog) -> None:
+        self.log = log
+        self._queue: deque[PendingAppend | PendingRoll] = deque()
+        self._step: Step | None = None
+        self._segment = log.segments.active  # in which the next append will be
+        self._size = self._segment.size
+        self.bytes = 0
+        self.newest: PendingAppend | None = None
+
+    def add(
+        self, batch: memoryview, last_offset: int, max_timestamp: int, producer_id: int, now_ms: int
+    ) -> None:
+        log, size = self.log, len(batch)
+        if log.must_roll(self._segment, self._size, size, last_offset, max_timestamp, now_ms):
+            self._plan_roll(now_ms)
+        if not self._size:
+            self._segment.first_timestamp = max_timestamp
+        saved = log.producers.save(producer_id) if producer_id >= 0 else None
+        self.newest = PendingAppend(bytes(batch), last_offset, max_timestamp, saved)
+        self._queue.append(self.newest)
+        self._size += size
+        self.bytes += size
+        log.offsets.reserve(last_offset + 1)
+
+    def _plan_roll(self, now_ms: int) -> None:
+        roll = PendingRoll(self.log, now_ms)
+        self._queue.append(roll)
+        self._segment, self._size = roll.fresh, 0
+
+    # -- one step after the other -------------------------------------------------------------------
+
+    def begin_step(self) -> Step:
+        """Everything up to the next roll, but no more than STEP_BYTES."""
+        queue, segment = self._queue, self.log.segments.active
+        roll = queue[0] if isinstance(queue[0], PendingRoll) else None
+        if roll is not None:
+            queue.popleft()
+            roll.prepare(segment)
+        appends: list[PendingAppend] = []
+        size = 0
+        while queue and size < STEP_BYTES and isinstance(first := queue[0], PendingAppend):
+            appends.append(first)
+            size += len(first.data)
+            queue.popleft()
+        step = self._step = Step(self, roll, appends)
+        if roll is None:
+            try:
+                step.file = segment.file_to_append()
+            except OSError as error:
+                step.error = error
+        return step
+
+    def end_step(self, step: Step) -> None:
+        """On the loop, when the thread is through with it."""
+        log = self.log
+        step.is_over = True
+        if step.roll is not None:
+            step.roll.apply(log)
+        if step.error is not None:
+            log.failed(step.error)
+            self.undo()
+            return
+        self._step = None
+        size = 0
+        for append in step.appends:
+            append.apply(log)
+            size += len(append.data)
+        self.bytes -= size
+        log.note_written(step.appends[-1].last_offset + 1, size)
+        if not self._queue:
+            log.end_pending()
+
+    def undo(self) -> None:
+        """None of what is not written by now will be: not the step under way, nor what waits behind it."""
+        log = self.log
+        unwritten = self._step.appends if self._step is not None else []
+        unwritten += [each for each in self._queue if isinstance(each, PendingAppend)]
+        self._queue.clear()
+        self._step = None
+        self.bytes = 0
+        log.end_pending()
+        log.undo_appends(unwritten)
+
+    @property
+    def step(self) -> Step | None:
+        return self._step
+
+    @property
+    def is_waiting(self) -> bool:
+        """Has it something to write, and is not written to now?"""
+        return bool(self._queue) and self._step is None

@@ -1,0 +1,149 @@
+"""Producer snapshots: the file `<offset>.snapshot`, what was known of the producers at that offset.
+
+One is written when a segment is rolled (so that recovery need not go further back than that segment) and one
+at a clean stop. As in Kafka only the last batch of each producer is in it. The timestamp of an entry is when the broker
+appended that batch: both Kafka and we take it to know for how long a producer has been silent, and in Kafka's own
+files it is the client's (producers.GRACE_MS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from struct import error as struct_error
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from barnabas.files import FileSystem
+from barnabas.log import names
+from barnabas.log.producer import Producer, RememberedBatch
+from barnabas.log.producers import ProducerStates
+from barnabas.log_lines import safe_logger
+from barnabas.records.batch import NO_SEQUENCE
+
+_HEAD = Struct(">hIi")  # version, CRC of all that follows the CRC, number of entries
+_ENTRY = Struct(">qhiqiqiq")
+_VERSION = 1
+_CRC_END = 6
+_NO_OFFSET = -1
+
+logger = safe_logger(__name__)
+
+
+class SnapshotError(ValueError):
+    """The file cannot be right; an older one serves, and more of the log is replayed."""
+
+
+def encode_snapshot(producers: Iterable[Producer]) -> bytes:
+    entries = [_encode_entry(producer) for producer in producers]
+    data = bytearray(_HEAD.pack(_VERSION, 0, len(entries)))
+    for entry in entries:
+        data += entry
+    data[2:_CRC_END] = crc32c(memoryview(data)[_CRC_END:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+def _encode_entry(producer: Producer) -> bytes:
+    last = producer.batches[-1] if producer.batches else None
+    return _ENTRY.pack(
+        producer.producer_id,
+        producer.epoch,
+        last.last_sequence if last else NO_SEQUENCE,
+        last.last_offset if last else _NO_OFFSET,
+        last.offset_delta if last else 0,
+        producer.last_append_ms,
+        producer.coordinator_epoch,
+        _NO_OFFSET if producer.transaction_start is None else producer.transaction_start,
+    )
+
+
+def decode_snapshot(data: bytes, written_ms: int) -> list[Producer]:
+    """`written_ms`: when the file was; nothing in it was appended later, whatever it says."""
+    try:
+        version, crc, count = _HEAD.unpack_from(data)
+    except struct_error:
+        raise SnapshotError(f"{len(data)} bytes are too few") from None
+    if version != _VERSION:
+        raise SnapshotError(f"version {version} is unknown")
+    if crc32c(memoryview(data)[_CRC_END:]) != crc or len(data) != _HEAD.size + count * _ENTRY.size:
+        raise SnapshotError("the checksum is wrong")
+    return [_decode_entry(fields, written_ms) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
+
+
+def _decode_entry(fields: tuple[int, ...], written_ms: int) -> Producer:
+    producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = fields
+    producer = Producer(producer_id, epoch)
+    if sequence != NO_SEQUENCE:
+        producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp), timestamp)
+    producer.marker_timestamp = timestamp
+    producer.last_append_ms = min(timestamp, written_ms)
+    producer.coordinator_epoch = coordinator_epoch
+    producer.transaction_start = None if transaction == _NO_OFFSET else transaction
+    return producer
+
+
+class SnapshotFiles:
+    """The snapshots in one partition's folder, by offset."""
+
+    __slots__ = ("_fs", "_unsynced", "folder", "offsets")
+
+    def __init__(self, fs: FileSystem, folder: str, offsets: Iterable[int] = ()) -> None:
+        self._fs = fs
+        self.folder = folder
+        self.offsets = sorted(offsets)
+        self._unsynced: set[int] = set()
+
+    def path(self, offset: int) -> str:
+        return names.path_of(self.folder, offset, names.PRODUCER_SNAPSHOT)
+
+    def take(self, producers: ProducerStates, offset: int) -> None:
+        """Write what is known now, at the log end `offset`. It is synced with the next flush."""
+        self.put(offset, encode_snapshot(producers))
+
+    def put(self, offset: int, data: bytes) -> None:
+        self._fs.write_atomic(self.path(offset), data, sync=False)
+        self.note(offset)
+
+    def note(self, offset: int) -> None:
+        """One was written."""
+        self._unsynced.add(offset)
+        if offset not in self.offsets:
+            self.offsets.append(offset)
+            self.offsets.sort()
+
+    def load_latest(self, producers: ProducerStates, upto: int) -> int:
+        """Restore the newest sound snapshot at or below `upto`; its offset, or -1 if there is none."""
+        for offset in [offset for offset in reversed(self.offsets) if offset <= upto]:
+            path = self.path(offset)
+            try:
+                producers.restore(decode_snapshot(self._fs.read_bytes(path), self._fs.modified_ms(path)))
+            except SnapshotError as damage:
+                logger.warning("%s is dropped: %s", path, damage)
+                self._remove(offset)
+            else:
+                producers.known_since = offset
+                return offset
+        producers.clear()
+        producers.known_since = 0
+        return -1
+
+    def keep_only(self, wanted: Iterable[int]) -> None:
+        """Remove the snapshots at all other offsets."""
+        keep = set(wanted)
+        for offset in [offset for offset in self.offsets if offset not in keep]:
+            self._remove(offset)
+
+    def remove_from(self, offset: int) -> None:
+        """Remove the snapshots above `offset`, of a part of the log that was cut."""
+        self.keep_only(known for known in self.offsets if known <= offset)
+
+    def _remove(self, offset: int) -> None:
+        self._fs.remove(self.path(offset))
+        self.offsets.remove(offset)
+        self._unsynced.discard(offset)
+
+    def take_unsynced(self) -> list[str]:
+        """Paths that the next flush has to sync."""
+        paths = [self.path(offset) for offset in self._unsynced]
+        self._unsynced.clear()
+        return paths

@@ -1,0 +1,1 @@
+"""The segments of a log: files with their indexes, found by offset, time and transaction."""

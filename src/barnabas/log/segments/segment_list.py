@@ -1,0 +1,146 @@
+"""The segments of a log, and what is known of its tail.
+
+The seam where remote segments come in (tiered storage): here are the segments on this disk. What lies between the log
+start and `base_offset` is elsewhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import NamedTuple, overload
+
+from barnabas.files import FileSystem
+from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.tail import Tail
+
+_base_offset = attrgetter("base_offset")
+
+
+class EndCut(NamedTuple):
+    """Where a log is going to end: at `position` of the segment that starts at `base_offset`."""
+
+    base_offset: int
+    position: int
+    log_end: int
+
+
+class Segments:
+    """Oldest first. The last one is `active` and grows; `tail` knows where the last batches of it begin."""
+
+    __slots__ = ("_sealed_bytes", "_segments", "active", "tail")
+
+    def __init__(self, segments: list[Segment], log_end: int) -> None:
+        self._segments = segments
+        self.tail = Tail(log_end)
+        self._settle(log_end)
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @overload
+    def __getitem__(self, place: int) -> Segment: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Segment]: ...
+    def __getitem__(self, place: int | slice) -> Segment | list[Segment]:
+        return self._segments[place]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self._sealed_bytes + self.active.size
+
+    @property
+    def base_offset(self) -> int:
+        """The first offset that is on this disk."""
+        return self._segments[0].base_offset
+
+    def number_of(self, offset: int) -> int:
+        """The index of the segment that `offset` belongs to."""
+        return number_in(self._segments, offset)
+
+    def since(self, offset: int) -> list[Segment]:
+        """The segment that `offset` belongs to, and those after it."""
+        return self._segments[number_in(self._segments, offset) :]
+
+    # -- growing ------------------------------------------------------------------------------------
+
+    def roll(self, fresh: Segment) -> None:
+        """A new segment, which starts at the log end, is active from now on."""
+        self._segments.append(fresh)
+        self._settle(fresh.base_offset)
+
+    def note_append(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """A thread has written a batch at the end of the active segment."""
+        self.tail.add(last_offset, self.active.size)
+        self.active.note_write(size, last_offset, max_timestamp, index_interval)
+
+    # -- retention and compaction -------------------------------------------------------------------
+
+    def remove(self, segment: Segment) -> None:
+        self._segments.remove(segment)
+        self._sealed_bytes -= segment.size
+
+    def insert(self, segment: Segment) -> None:
+        """A compacted segment takes the place of those that were removed."""
+        self._segments.insert(bisect_right(self._segments, segment.base_offset, key=_base_offset), segment)
+        self._sealed_bytes += segment.size
+
+    # -- truncation ---------------------------------------------------------------------------------
+
+    def find_cut(self, offset: int) -> EndCut:
+        """The place of the first batch that ends at `offset` or later."""
+        last = self._segments[self.number_of(offset)]
+        found = last.locate(offset)
+        if found is None:
+            return EndCut(last.base_offset, last.size, offset)
+        position, header = found
+        return EndCut(last.base_offset, position, header.base_offset if position else last.base_offset)
+
+    def cut(self, cut: EndCut, fs: FileSystem) -> None:
+        """Remove what lies behind the cut: from the back to the front, so that a crash leaves no gap."""
+        while self._segments[-1].base_offset > cut.base_offset:
+            _remove_files(self._segments.pop(), fs)
+        last = self._segments[-1]
+        if cut.position < last.size:
+            last.truncate(cut.position)
+        self._settle(cut.log_end)
+
+    def remove_all(self, fs: FileSystem) -> None:
+        """The log starts over: `roll` follows."""
+        while self._segments:
+            _remove_files(self._segments.pop(), fs)
+
+    def _settle(self, log_end: int) -> None:
+        self.active = self._segments[-1]
+        self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        self.tail.restart(log_end)
+
+    # -- another folder -----------------------------------------------------------------------------
+
+    def move_to(self, folder: str) -> None:
+        """Their files are in this folder by now."""
+        for segment in self._segments:
+            segment.folder = folder
+
+    def forget(self) -> None:
+        """Give back the files and save nothing: they are removed, lost, or not ours any more."""
+        for segment in self._segments:
+            segment.forget()
+
+
+def number_in(segments: list[Segment], offset: int) -> int:
+    """The index of the segment that `offset` belongs to."""
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+
+def _remove_files(segment: Segment, fs: FileSystem) -> None:
+    segment.forget()
+    for path in segment.existing_paths():
+        fs.remove(path)

@@ -1,0 +1,208 @@
+"""All open connections of a server: how many there may be, and which have timed out."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from barnabas.network.connection import Connection
+from barnabas.network.frames import STOPPING
+from barnabas.network.limits import Limits
+
+SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
+EVICTED = (
+    "others wait for memory that it holds for a request which does not arrive "
+    "(barnabas.request.min.bytes.per.second; raise queued.max.request.bytes if clients really are that slow)"
+)
+
+
+class Brokers(Protocol):
+    """The other brokers of the cluster: how many there are, and whether one of them has an address."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, address: str) -> bool: ...
+
+
+class Connections:
+    """Clients cannot lock brokers out. A listener that brokers have for themselves (`brokers_listener`) is counted
+    apart. On every listener a few places are reserved for the addresses of registered brokers: they are used when
+    there is no other place, and only by connections that turn out to be a broker's.
+    """
+
+    def __init__(
+        self, limits: Limits, brokers: Brokers = frozenset(), brokers_listener: str | None = None
+    ) -> None:
+        self.limits = limits
+        self._brokers = brokers
+        self._brokers_listener = brokers_listener
+        self._open: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self._in_reserved_places: set[Connection] = set()
+        self._unchecked: list[Connection] = []  # by the current round of close_overdue
+        # Since the start, by name of the listener.
+        self.opened: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.closed: Counter[str] = (
+            Counter()
+        )  # by reason: those that were closed for reasons of time or memory
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._open))
+
+    def count_on(self, listener_name: str) -> int:
+        return self._by_listener[listener_name]
+
+    def refusal(self, address: str, listener_name: str) -> str | None:
+        """Say why one more connection from this address is too many, if it is."""
+        reason = self._limit_reached(address, listener_name)
+        return None if reason is not None and self._has_reserved_place(address) else reason
+
+    def _limit_reached(self, address: str, listener_name: str) -> str | None:
+        limits = self.limits
+        own_limit = limits.listener_connections.get(listener_name)
+        if own_limit is not None and self._by_listener[listener_name] >= own_limit:
+            return f"listener.name.{listener_name.lower()}.max.connections={own_limit} are open"
+        if self._is_full(listener_name):
+            return f"max.connections={limits.connections} are open, or kept for brokers"
+        if self._by_address[address] >= limits.connections_from(address):
+            return f"max.connections.per.ip={limits.connections_from(address)} are open from {address}"
+        return None
+
+    def _is_full(self, listener_name: str) -> bool:
+        limits = self.limits
+        kept = min(len(self._brokers) * limits.connections_per_broker, limits.connections // 2)
+        if len(self._open) >= limits.descriptors - kept:
+            return True
+        if self._brokers_listener is None:
+            return len(self._open) >= limits.connections - kept
+        of_brokers = self._by_listener[self._brokers_listener]
+        counted = of_brokers if listener_name == self._brokers_listener else len(self._open) - of_brokers
+        return counted >= limits.connections
+
+    def _has_reserved_place(self, address: str) -> bool:
+        taken = sum(each.peer[0] == address for each in self._in_reserved_places)
+        return taken < self.limits.connections_per_broker and address in self._brokers
+
+    def add(self, connection: Connection) -> None:
+        address, name = connection.peer[0], connection.listener.name
+        if self._limit_reached(address, name) is not None:
+            self._in_reserved_places.add(connection)
+        self._open.add(connection)
+        self._by_address[address] += 1
+        self._by_listener[name] += 1
+        self.opened[name] += 1
+
+    def remove(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._in_reserved_places.discard(connection)
+        self._by_listener[connection.listener.name] -= 1
+        address = connection.peer[0]
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def close_clients_in_reserved_places(self, now: float) -> None:
+        """Close clients that run on a broker's machine and use a place that is reserved for that broker."""
+        for connection in tuple(self._in_reserved_places):
+            # Where brokers share a listener with clients, the client id tells them apart.
+            if not connection.context.is_peer and (
+                connection.requests or now > connection.opened + SILENT_BROKER_SECONDS
+            ):
+                self.closed["kept for brokers"] += 1
+                connection.close("the last places are kept for brokers (max.connections)", logging.WARNING)
+
+    def close_overdue(self, now: float, at_most: int | None = None) -> bool:
+        """Close those that are idle, that never asked anything, or that send a request too slowly.
+
+        Looks at some and goes on where it stopped when it is called again; True when all have been looked at.
+        """
+        if not self._unchecked:
+            self._unchecked = list(self._open)
+        remaining = 0 if at_most is None else max(len(self._unchecked) - at_most, 0)
+        for connection in self._unchecked[remaining:]:
+            if connection.closed:
+                continue
+            if overdue := _overdue(connection, self.limits, now):
+                self.closed[overdue[0]] += 1
+                connection.close(overdue[1], logging.INFO)
+            elif reason := _unanswered(connection, self.limits, now):
+                self.closed["unanswered"] += 1
+                connection.close(reason, logging.ERROR)
+        del self._unchecked[remaining:]
+        return not self._unchecked
+
+    def evict_slow(self, now: float) -> None:
+        """Close those that hold memory without progress, the slowest first, until no request waits for memory."""
+        slow = [connection for connection in self._open if connection.holds_wanted_memory(now)]
+        for connection in sorted(slow, key=lambda each: each.lateness(now), reverse=True):
+            if connection.holds_wanted_memory(now):  # still: those before may have been enough
+                self.closed["evicted"] += 1
+                connection.close(EVICTED, logging.WARNING)
+
+    def close_senders_of(self, folders: Collection[str]) -> None:
+        """Close those that have yet to send slices of logs that were truncated: other bytes will be there."""
+        for connection in self:
+            if connection.may_send_from(folders):
+                self.closed["truncated"] += 1
+                connection.close("records that it was being sent have been truncated", logging.INFO)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; what is in flight is still answered."""
+        for connection in self:
+            connection.pause(STOPPING)
+
+    def close_quiet(self) -> None:
+        """Close those that have nothing in flight any more."""
+        for connection in self:
+            if connection.is_quiet:
+                connection.close("the broker stops")
+
+    def close_all(self) -> None:
+        for connection in self:
+            connection.close("the broker stops", logging.INFO)
+
+
+def _unanswered(connection: Connection, limits: Limits, now: float) -> str | None:
+    """Say which request we owe an answer that should have been given long ago: a mistake of ours."""
+    if not connection.unanswered or connection.output:
+        return None
+    oldest = connection.unanswered[0]
+    allowed = max(oldest.patience, oldest.within) + limits.answer_seconds
+    if oldest.answer is not None or now <= oldest.received + allowed:
+        return None
+    return f"{oldest.route.name} version {oldest.version} was not answered for {now - oldest.received:.0f} s"
+
+
+def _overdue(connection: Connection, limits: Limits, now: float) -> tuple[str, str] | None:
+    """Say why a connection has to go for reasons of time, if it has to: the label of a metric, and a sentence."""
+    if connection.lateness(now) > limits.frame_seconds:
+        rate = limits.frame_bytes_per_second
+        return (
+            "slow request",
+            f"a request arrives with less than {rate} bytes/s (barnabas.request.min.bytes.per.second)",
+        )
+    if not connection.requests and now > connection.opened + limits.first_request_seconds:
+        text = f"no request within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
+        return "no request", text
+    login = connection.login
+    if (
+        login is not None
+        and login.principal is None
+        and now > connection.opened + limits.first_request_seconds
+    ):
+        text = (
+            f"not authenticated within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
+        )
+        return "not authenticated", text
+    # One that waits for an answer is not idle; one that does not fetch the answer that is there is.
+    if now > connection.last_active + limits.idle_seconds and (
+        connection.output or not connection.unanswered
+    ):
+        return "idle", f"idle for more than {limits.idle_seconds:g} s (connections.max.idle.ms)"
+    return None

@@ -1,0 +1,67 @@
+"""Warns at every start of listeners that other machines can reach and that do not authenticate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from barnabas.log_lines import safe_logger
+
+if TYPE_CHECKING:
+    from barnabas.network.listener import Listener
+
+log = safe_logger(__name__)
+
+
+def warn_if_exposed(listeners: Sequence[Listener]) -> None:
+    """Listeners on loopback are left alone: those on this machine are trusted."""
+    for listener in listeners:
+        if _is_exposed(listener):
+            log.warning(
+                "%r can be reached from other machines and does not authenticate: every client that reaches it can "
+                "read, change and delete everything. Listen on 127.0.0.1 (listeners=%s://127.0.0.1:%d), or let a "
+                "firewall or a private network keep others away, or have clients authenticate (SASL_SSL, or SSL with "
+                "ssl.client.auth=required, see docs/security.md).",
+                *(listener, listener.name, listener.port),
+            )
+    _warn_if_shared(listeners)
+
+
+def warn_if_metrics_exposed(address: str, *, is_authenticated: bool, is_encrypted: bool) -> None:
+    """The same for `barnabas.metrics.listen`, where names of topics, groups and clients can be read."""
+    host = address.rpartition(":")[0].strip("[]")
+    if not host or is_loopback(host) or (is_authenticated and is_encrypted):
+        return
+    if is_authenticated:
+        what, remedy = "its passwords and tokens can be read on the way", "Set barnabas.metrics.tls.listener"
+    else:
+        what = "everybody who reaches it can read the names of topics, groups and clients"
+        remedy = "Set barnabas.metrics.users.file or barnabas.metrics.tokens.file"
+    log.warning(
+        "barnabas.metrics.listen=%s can be reached from other machines, and %s. %s, or listen on 127.0.0.1.",
+        *(address, what, remedy),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:  # a name, or *
+        return False
+
+
+def _is_exposed(listener: Listener) -> bool:
+    return not (listener.authenticates or listener.requires_certificate or listener.is_loopback)
+
+
+def _warn_if_shared(listeners: Sequence[Listener]) -> None:
+    """A cluster whose clients connect where its brokers do cannot tell them apart."""
+    if len(listeners) != 1 or not listeners[0].serves_brokers or not _is_exposed(listeners[0]):
+        return
+    log.warning(
+        "%r is the only listener of this broker: a client that connects there can act as a broker of the cluster "
+        "(fetch as a replica, change who is in sync, write transaction markers). Give the brokers a listener that "
+        "only they can reach: add one to listeners, and name it in inter.broker.listener.name.",
+        listeners[0],
+    )

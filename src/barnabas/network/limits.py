@@ -1,0 +1,114 @@
+"""What one client may ask of the server, and how long it may take.
+
+Every limit is on by default. Kafka leaves most of them unlimited; a single process that serves all clients
+from one loop cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from barnabas import log_lines, patterns
+from barnabas.config.broker import BrokerConfig
+from barnabas.descriptors import room_for_connections
+
+MEBIBYTE = 1 << 20
+UNLIMITED = 1 << 62
+
+# Sizes that need no tuning: they bound one turn of the loop and what waits behind one connection.
+RECEIVE_BUFFER_BYTES = MEBIBYTE
+REQUESTS_PER_TURN = 64
+SENT_BYTES_PER_TURN = MEBIBYTE
+UNANSWERED_REQUESTS = 64
+QUEUED_OUTPUT_BYTES = MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one server, with the setting that each comes from."""
+
+    request_bytes: int = 100 * MEBIBYTE  # socket.request.max.bytes
+    unauthenticated_bytes: int = 512 * 1024  # sasl.server.max.receive.size
+    queued_bytes: int = 256 * MEBIBYTE  # queued.max.request.bytes
+    queued_bytes_per_address: int = 128 * MEBIBYTE  # barnabas.queued.max.request.bytes.per.ip
+    connections: int = 10_000  # max.connections
+    listener_connections: Mapping[str, int] = field(default_factory=dict)  # listener.name.*.max.connections
+    connections_per_address: int = 10_000  # max.connections.per.ip
+    address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
+    connections_per_broker: int = 8  # barnabas.connections.kept.per.broker
+    descriptors: int = UNLIMITED  # what the process may open beside everything else
+    connections_per_second: float = UNLIMITED  # max.connection.creation.rate
+    # listener.name.*.max.connection.creation.rate
+    listener_connections_per_second: Mapping[str, int] = field(default_factory=dict)
+    idle_seconds: float = 600.0  # connections.max.idle.ms
+    first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
+    # A request that has begun must keep arriving, at this rate, and may be so many seconds late. That is enough
+    # for a slow line, too little for a client that holds on to memory by sending one byte now and then.
+    frame_bytes_per_second: int = 64 * 1024  # barnabas.request.min.bytes.per.second
+    frame_seconds: float = 30.0  # barnabas.request.late.ms
+    short_frame_seconds: float = 2.0  # barnabas.request.late.short.memory.ms
+    # Handlers bound their own waits, and none by more than this beyond what its client asked for. Should one fail to,
+    # the client is cut off, comes back and is served, instead of waiting for an answer that may never come.
+    answer_seconds: float = 60.0
+
+    def longest_request(self, *, is_authenticated: bool) -> tuple[int, str]:
+        """Return what a client may send in one request, and by which setting. It is less before authentication."""
+        if is_authenticated or self.unauthenticated_bytes >= self.request_bytes:
+            return self.request_bytes, "socket.request.max.bytes"
+        return self.unauthenticated_bytes, "sasl.server.max.receive.size, until it has authenticated"
+
+    def connections_from(self, address: str) -> int:
+        """Return how many connections one address may have."""
+        return self.address_overrides.get(address, self.connections_per_address)
+
+
+def limits_from(config: BrokerConfig) -> Limits:
+    """Return the limits that a broker's settings say."""
+    idle_ms: int = config["connections.max.idle.ms"]
+    queued_bytes: int = config["queued.max.request.bytes"]
+    if queued_bytes <= 0:
+        queued_bytes = UNLIMITED
+    share: int = config["barnabas.queued.max.request.bytes.per.ip"]
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        unauthenticated_bytes=config["sasl.server.max.receive.size"],
+        queued_bytes=queued_bytes,
+        queued_bytes_per_address=share if share > 0 else queued_bytes // 2,
+        frame_bytes_per_second=config["barnabas.request.min.bytes.per.second"],
+        frame_seconds=config["barnabas.request.late.ms"] / 1000,
+        short_frame_seconds=config["barnabas.request.late.short.memory.ms"] / 1000,
+        connections=min(config["max.connections"], room_for_connections()),
+        connections_per_broker=config["barnabas.connections.kept.per.broker"],
+        descriptors=room_for_connections(),
+        listener_connections=_own_limits(config, "max.connections"),
+        listener_connections_per_second=_own_limits(config, "max.connection.creation.rate"),
+        connections_per_address=config["max.connections.per.ip"],
+        address_overrides=_overrides(config["max.connections.per.ip.overrides"]),
+        connections_per_second=config["max.connection.creation.rate"],
+        idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        first_request_seconds=config["barnabas.first.request.timeout.ms"] / 1000,
+    )
+
+
+def _own_limits(config: BrokerConfig, setting: str) -> dict[str, int]:
+    """The limits of single listeners, by their names."""
+    names = [spec.name for spec in config.listeners]
+    limits = {name: config.get(f"listener.name.{name.lower()}.{setting}") for name in names}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """Read `HOST:LIMIT,HOST:LIMIT`; a host may be an IPv6 address."""
+    pairs = (item.strip().rpartition(":") for item in text.split(",") if item.strip())
+    return {host.strip("[]"): int(limit) for host, _, limit in pairs}
+
+
+def use_process_limits(config: BrokerConfig) -> None:
+    """Bound log lines and regular expressions as these settings say, for all brokers in the process."""
+    log_lines.use_limits(config["barnabas.log.lines.max"], config["barnabas.log.line.max.characters"])
+    patterns.limits.use(
+        characters=config["barnabas.regex.max.characters"],
+        memory=config["barnabas.regex.max.bytes"],
+        instructions=config["barnabas.regex.max.instructions"],
+    )

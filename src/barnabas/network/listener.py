@@ -1,0 +1,261 @@
+"""A listening socket by name, the address that it advertises, and the rate at which it accepts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections import Counter
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from barnabas.log_lines import limited_logger
+from barnabas.network.reachability import why_unreachable
+from barnabas.network.transport import PlainTransport, Wrap
+from barnabas.security.context import RequestContext
+from barnabas.security.sasl.login import NOTHING_OFFERED, Offer
+
+log = limited_logger(__name__)
+
+ACCEPTED_PER_TURN = 64
+RETRY_ACCEPT_SECONDS = 0.5
+BACKLOG = 1024
+
+# Running out of these passes; anything else that accept() says is about one connection only.
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# What a machine says that does not speak IPv6.
+_WITHOUT_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+
+UNTUNED = -1  # the size of a socket's buffer is left to the system
+
+IsBroker = Callable[[RequestContext], bool]
+Accepted = Callable[["Listener", socket.socket, tuple[str, int]], None]
+
+Pace = Callable[[], float]
+"""Returns 0 when a connection may be accepted now, or the seconds after which to ask again."""
+
+
+def _at_once() -> float:
+    return 0.0
+
+
+class ConnectionRate:
+    """At most so many connections per second: a token bucket that holds those of one second.
+
+    `limit` says in metrics whose they are: those of the broker or of one listener.
+    """
+
+    def __init__(self, per_second: float, monotonic: Callable[[], float], limit: str = "broker") -> None:
+        self.per_second = per_second
+        self.limit = limit
+        self._now = monotonic
+        self._left = max(per_second, 1.0)
+        self._filled = monotonic()
+
+    def delay(self) -> float:
+        """Return 0 when a connection may be accepted now, or the seconds after which to ask again."""
+        now = self._now()
+        self._left = min(self._left + (now - self._filled) * self.per_second, max(self.per_second, 1.0))
+        self._filled = now
+        if self._left < 1.0:
+            return (1.0 - self._left) / self.per_second if self.per_second > 0 else 1.0
+        return 0.0
+
+    def take(self) -> None:
+        """A connection was accepted."""
+        self._left -= 1.0
+
+
+class Listener:
+    """Accepts connections on one address. After `open`, `port` is the real one even if 0 was asked for."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        advertised: tuple[str, int] | None = None,
+        security_protocol: str = "PLAINTEXT",
+        backlog: int = BACKLOG,
+        receive_buffer: int = UNTUNED,
+        send_buffer: int = UNTUNED,
+        serves_brokers: bool = False,
+        wrap: Wrap = PlainTransport,
+        offer: Offer = NOTHING_OFFERED,
+        pace: Pace = _at_once,
+        requires_certificate: bool = False,
+    ) -> None:
+        self.name = name
+        self.offer = offer  # the mechanisms of SASL
+        self.is_broker: IsBroker = _whoever_authenticates
+        self.wrap = wrap
+        self.requires_certificate = requires_certificate  # of clients; who has none gets no connection
+        self._pace = pace
+        self.serves_brokers = serves_brokers  # what only brokers may ask (`brokers_only`)
+        self.host = host
+        self.port = port
+        self.security_protocol = security_protocol
+        self.advertised_address = advertised
+        self._backlog = backlog
+        self._buffers = {socket.SO_RCVBUF: receive_buffer, socket.SO_SNDBUF: send_buffer}
+        self._has_warned = False
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepted: Accepted | None = None
+        self._rates: Sequence[ConnectionRate] = ()
+        self.throttled: Counter[str] = Counter()  # how often connections had to wait, by limit
+
+    @property
+    def authenticates(self) -> bool:
+        """Clients must prove who they are before anything else is done for them."""
+        return self.security_protocol.startswith("SASL")
+
+    def __repr__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    def open(self) -> None:
+        """Bind and listen. Connections are accepted from `start` on; earlier ones wait in the kernel's queue."""
+        try:
+            self._socket = self._listen()
+        except OSError as error:
+            where = f"{self.host or '*'}:{self.port}"
+            raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
+        self.port = self._socket.getsockname()[1]
+
+    def _listen(self) -> socket.socket:
+        family, host = _family_of(self.host)
+        try:
+            return self._listen_on(family, host)
+        except OSError as error:
+            if self.host or error.errno not in _WITHOUT_IPV6:
+                raise
+            return self._listen_on(socket.AF_INET, "0.0.0.0")
+
+    def _listen_on(self, family: socket.AddressFamily, host: str) -> socket.socket:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                # An empty host means every interface, IPv4 included; "::" does too, as in Java.
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            # Connections inherit the sizes. TCP agrees on its window at the handshake: later is too late.
+            for option, size in self._buffers.items():
+                if size > 0:
+                    listening.setsockopt(socket.SOL_SOCKET, option, size)
+            listening.bind((host, self.port))
+            listening.listen(self._backlog)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+
+    @property
+    def is_loopback(self) -> bool:
+        """Is it open, and out of reach for other machines?"""
+        if self._socket is None:
+            return False
+        host, _ = plain_address(self._socket.getsockname())
+        return ip_address(host.partition("%")[0]).is_loopback
+
+    def start(
+        self, loop: asyncio.AbstractEventLoop, accepted: Accepted, rates: Sequence[ConnectionRate] = ()
+    ) -> None:
+        if self._socket is None:
+            self.open()
+        self._loop, self._accepted, self._rates = loop, accepted, rates
+        self._watch()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            if self._loop is not None:
+                self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def advertised(self, connection: Any) -> tuple[str, int]:
+        """Return the address to tell a client: as configured, or the one at which it has reached us."""
+        if self.advertised_address is not None:
+            return self.advertised_address
+        local: tuple[str, int] = connection.local_address
+        return local
+
+    def check_reachable(self, peer: str, local: str) -> None:
+        """Warn once when a client that has just connected cannot reach the advertised address."""
+        if self._has_warned or peer == local:
+            return
+        advertised = self.advertised_address[0] if self.advertised_address is not None else local
+        reason = why_unreachable(advertised, peer, is_set=self.advertised_address is not None)
+        if reason is not None:
+            self._has_warned = True
+            log.warning(
+                "%r: the client at %s is told to connect to %s, %s. Set advertised.listeners=%s://HOST:PORT to "
+                "the address that clients dial.",
+                *(self, peer, advertised, reason, self.name),
+            )
+
+    def _watch(self) -> None:
+        if self._socket is not None and self._loop is not None:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        assert self._accepted is not None
+        for _ in range(ACCEPTED_PER_TURN):
+            if self._has_to_wait():
+                return
+            try:
+                accepted, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._accept_failed(error)
+                return
+            for rate in self._rates:
+                rate.take()
+            accepted.setblocking(False)
+            self._accepted(self, accepted, plain_address(peer))
+
+    def _has_to_wait(self) -> bool:
+        """Too many have come lately: the others wait in the kernel's queue."""
+        for rate in self._rates:
+            if delay := rate.delay():
+                self.throttled[rate.limit] += 1
+                self._rest(delay)
+                return True
+        if delay := self._pace():
+            self._rest(delay)
+        return delay > 0
+
+    def _accept_failed(self, error: OSError) -> None:
+        if error.errno not in _OUT_OF_RESOURCES:
+            return  # that client has gone already
+        log.error("%r cannot accept: %s; trying again in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
+        self._rest(RETRY_ACCEPT_SECONDS)
+
+    def _rest(self, seconds: float) -> None:
+        """Accept no connection for a while; clients wait in the kernel's queue."""
+        if self._socket is not None and self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(seconds, self._watch)
+
+
+def _whoever_authenticates(context: RequestContext) -> bool:
+    return True
+
+
+def _family_of(host: str) -> tuple[socket.AddressFamily, str]:
+    """How to listen on a host. A name may have addresses of both families: most clients try IPv4 in any case."""
+    if not host or ":" in host:
+        return socket.AF_INET6, host
+    found = [(family, str(address[0])) for family, *_, address in socket.getaddrinfo(host, None)]
+    return next((each for each in found if each[0] == socket.AF_INET), found[0])
+
+
+def plain_address(address: tuple[Any, ...]) -> tuple[str, int]:
+    """Return host and port; an IPv4 client of an IPv6 socket is shown by its IPv4 address."""
+    host, port = address[0], address[1]
+    return host.removeprefix("::ffff:") if "." in host else host, port

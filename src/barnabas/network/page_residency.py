@@ -1,0 +1,71 @@
+"""Is a part of a file in the page cache? Cold parts are read by a thread first, so that the loop never waits.
+
+`sendfile` of a page that is not in memory blocks the one thread that serves all clients. So before a slice goes
+out, one byte in every 128 KB is read with RWF_NOWAIT, which fails instead of waiting for the disk. When one of
+them fails, or on a system that cannot tell, a thread reads the part into the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+# The kernel reads ahead by this much (its usual default), so that one page stands for that many around it.
+PROBE_DISTANCE = 128 * 1024
+
+WARMED_AT_ONCE = 1 << 20
+TAIL_BYTES = 1 << 20
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", None)
+_probe = [bytearray(1)]
+
+
+class Warmer:
+    """A few threads that pull parts of files into the page cache; the waiting is outside of Python's lock."""
+
+    def __init__(self, threads: int = 4) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="barnabas-cold-read")
+        self.submit = self._pool.submit
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
+    """Say whether sending this part would not wait for the disk; False when that cannot be known.
+
+    Where the system cannot tell (macOS; tmpfs), the last part of a file that we write counts as cached.
+    """
+    if _NOWAIT is None:
+        return _is_tail(position, file_size)
+    try:
+        last = position + count - 1
+        for place in (*range(position, last, PROBE_DISTANCE), last):
+            os.preadv(fd, _probe, place, _NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:  # EOPNOTSUPP: this file system cannot tell
+        return _is_tail(position, file_size)
+    return True
+
+
+def read_if_cached(fd: int, position: int, count: int, file_size: int = 0) -> bytearray | bytes | None:
+    """The bytes, if all of them are in memory; None when reading them might wait."""
+    if _NOWAIT is not None:
+        data = bytearray(count)
+        try:
+            return data if os.preadv(fd, [data], position, _NOWAIT) == count else None
+        except BlockingIOError:
+            return None
+        except OSError:
+            pass
+    return os.pread(fd, count, position) if _is_tail(position, file_size) else None
+
+
+def _is_tail(position: int, file_size: int) -> bool:
+    return position + TAIL_BYTES >= file_size > 0
+
+
+def warm(fd: int, position: int, count: int) -> None:
+    """Read a part of a file for the sake of the page cache. Runs in a thread."""
+    os.pread(fd, count, position)

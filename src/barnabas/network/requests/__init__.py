@@ -1,0 +1,1 @@
+"""From a request's bytes to its handler and back: routes, stages, requests that weigh much."""

@@ -1,0 +1,227 @@
+"""The stages that count against quotas: admit, before a request is carried out, and account, when it has been.
+
+A route has them only for kinds of quotas that are set. Requests of brokers of the cluster are not counted. The answer
+goes out at once and says how long its client is muted, from then on (KIP-219).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.errors import ErrorCode
+from barnabas.network.requests.authorize import StagedRequest, awaited, completed
+from barnabas.network.requests.error_injection import error_response
+from barnabas.network.requests.request import Request
+from barnabas.network.requests.request_parts import with_value
+from barnabas.network.requests.stopwatch import Stopwatch, timed
+from barnabas.protocol.api import response_class
+from barnabas.protocol.schema import Message
+from barnabas.security.authorizer import Access, Action, Authorizer, Operation, ResourceType
+from barnabas.security.context import RequestContext
+from barnabas.security.quotas import Kind, Quotas, Usage
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.routes import HandlerFunction, Result
+
+
+class Mutations(NamedTuple):
+    """Which elements of a request create or delete partitions, and how many (KIP-599)."""
+
+    asked: str
+    answered: str
+    partitions: Callable[[Any, Any], int]
+    """From the broker and an element to a number of partitions."""
+    strict_since: int
+    """From this version on clients understand THROTTLING_QUOTA_EXCEEDED."""
+
+
+class Bytes(NamedTuple):
+    """How many bytes a request or its answer counts for: with records, as far as they are known without encoding."""
+
+    produced: Callable[[Any, Request], int] | None = None
+    fetched: Callable[[Any], int] | None = None
+    cap: Callable[[Any, int], None] | None = None
+    """Ask for no more than so many bytes."""
+    withhold: Callable[[Any, Any, Any], Any] | None = None
+    """From the broker, the message and the response: the response without records, which are as if never read."""
+
+
+Exempts = Callable[[RequestContext], bool]
+
+
+def exempt_brokers(authorizer: Authorizer) -> Exempts:
+    """Brokers of the cluster are not counted. A client on their listener that only calls itself one is."""
+    action = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    return lambda context: context.is_peer and Access(authorizer, context).allows(action)
+
+
+def is_charged(carried: Bytes, quotas: Quotas) -> bool:
+    """Is something counted of the requests of an API?"""
+    kinds = quotas.kinds
+    return (
+        Kind.REQUEST in kinds
+        or (carried.produced is not None and Kind.PRODUCE in kinds)
+        or (carried.fetched is not None and Kind.FETCH in kinds)
+    )
+
+
+def admitted(
+    function: HandlerFunction, mutations: Mutations, version: int, quotas: Quotas, is_exempt: Exempts
+) -> HandlerFunction:
+    """A handler that gets what the controller's quota admits; the controller alone counts."""
+    is_strict = version >= mutations.strict_since
+
+    def admit(broker: Any, request: Request, message: Any) -> Result:
+        if not broker.controller.is_active or is_exempt(request.context):
+            return function(broker, request, message)
+        allowed: list[Any] = []
+        refused: list[Any] = []
+        wait_ms = 0
+        for item in getattr(message, mutations.asked):
+            wait = quotas.admit(request.context, mutations.partitions(broker, item), is_strict=is_strict)
+            wait_ms = max(wait_ms, wait)
+            (refused if wait and is_strict else allowed).append(item)
+        answer = error_response(
+            with_value(message, mutations.asked, refused), ErrorCode.THROTTLING_QUOTA_EXCEEDED, version
+        )
+
+        def complete(response: Message) -> Message:
+            together = [*getattr(response, mutations.answered), *getattr(answer, mutations.answered)]
+            setattr(response, mutations.answered, together)
+            throttle(request, response, wait_ms)
+            return response
+
+        if not wait_ms:
+            return function(broker, request, message)
+        if not allowed:
+            return complete(response_class(message.api_key)())
+        return completed(function, complete, broker, request, with_value(message, mutations.asked, allowed))
+
+    return admit
+
+
+class Terms(NamedTuple):
+    """What requests of a route are charged for, and by whom."""
+
+    carried: Bytes
+    quotas: Quotas
+
+
+class Charge(Stopwatch):
+    """What one request has used. It runs while the request is handled, and is settled when it is answered.
+
+    It does not know its request, which knows it: nothing that a connection holds may be a cycle.
+    """
+
+    __slots__ = ("_broker", "_message", "_produced", "_terms")
+
+    def __init__(self, terms: Terms, broker: Any, request: Any, message: Any) -> None:
+        self.began = self.spent = 0.0
+        self._terms = terms
+        self._broker = broker
+        self._message = message
+        self._produced = terms.carried.produced(message, request) if terms.carried.produced is not None else 0
+
+    def settle(self, request: Any, response: Message) -> Message:
+        """Charge for it; what the client is told."""
+        if type(request) is ChargedRequest:
+            request.__class__ = Request  # type: ignore[assignment]  # it has the same slots
+        carried, quotas = self._terms
+        fetched = carried.fetched(response) if carried.fetched is not None else 0
+        usage = Usage(self._produced, fetched, self.seconds)
+        if carried.withhold is None:
+            wait_ms = quotas.charge(request.context, usage)
+        elif wait_ms := quotas.charge_fetch(request.context, usage):
+            response = carried.withhold(self._broker, self._message, response)
+        if wait_ms:
+            throttle(request, response, wait_ms)
+        return response
+
+    def settle_unanswered(self, request: Any) -> None:
+        """The time of a request without an answer (acks=0) is not charged, as by Kafka."""
+        mute(request, self._terms.quotas.charge(request.context, Usage(self._produced)))
+
+
+class ChargedRequest(Request):
+    """A request until it is charged: a `Request` becomes one, and then is what it was.
+
+    A request that is wrapped costs a call for each attribute; this one does not.
+    """
+
+    __slots__ = ()
+
+    def respond(self, response: Message) -> None:
+        settled = self.charge.settle(self, response)
+        Request.respond(self, settled)
+
+    def completed(self, response: Message) -> Message:
+        settled: Message = self.charge.settle(self, response)
+        return settled
+
+    def respond_nothing(self) -> None:
+        self.charge.settle_unanswered(self)
+        super().respond_nothing()
+
+
+class ChargedPart(StagedRequest):
+    """The same for a part of a request, or a forwarded one."""
+
+    __slots__ = ("_charge",)
+
+    def __init__(self, request: Any, charge: Charge) -> None:
+        super().__init__(request, partial(charge.settle, request))
+        object.__setattr__(self, "_charge", charge)
+
+    def respond_nothing(self) -> None:
+        self._charge.settle_unanswered(self._request)
+        self._request.respond_nothing()
+
+
+def accounted(
+    function: HandlerFunction, carried: Bytes, quotas: Quotas, is_exempt: Exempts
+) -> HandlerFunction:
+    """A handler whose requests are charged for their bytes and for the time that they take of the loop."""
+    terms, cap = Terms(carried, quotas), carried.cap
+
+    def account(broker: Any, request: Request, message: Any) -> Result:
+        if request.context.is_privileged and is_exempt(request.context):
+            return function(broker, request, message)
+        charge = Charge(terms, broker, request, message)
+        if cap is not None:
+            cap(message, quotas.fetch_room(request.context))
+        charge.began = monotonic()
+        result = function(broker, _charged(request, charge), message)
+        charge.spent = monotonic() - charge.began
+        if result is None:
+            return None
+        if isinstance(result, Message):
+            return charge.settle(request, result)
+        return awaited(timed(result, charge), partial(charge.settle, request))
+
+    return account
+
+
+def _charged(request: Request, charge: Charge) -> Any:
+    if type(request) is not Request:
+        return ChargedPart(request, charge)
+    request.charge = charge
+    request.__class__ = ChargedRequest
+    return request
+
+
+def throttle(request: Request, response: Any, wait_ms: int) -> None:
+    """Tell the client how long it is muted, if its version has a field for it, and mute it."""
+    if wait_ms:
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
+        mute(request, wait_ms)
+
+
+def mute(request: Request, wait_ms: int) -> None:
+    """Read nothing from a client for some time; a request that was forwarded has none here."""
+    connection = request.connection
+    if wait_ms and connection is not None:
+        connection.mute(wait_ms / 1000)

@@ -1,0 +1,394 @@
+"""From a request's bytes to its handler, and from the handler's answer back to bytes.
+
+A handler's first stage runs when the request is read. It answers by returning the response; or it returns None and
+calls `request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
+Requests of many elements take another way, a turn of the loop at a time (`network/requests/heavy_requests.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from struct import error as StructError  # noqa: N812  (an exception, whatever its module calls it)
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import ErrorCode
+from barnabas.log_lines import limited_logger
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.frames import ANSWERS, HANDLER
+from barnabas.network.limits import QUEUED_OUTPUT_BYTES
+from barnabas.network.requests.brokers_only import is_brokers_only, tell_refused
+from barnabas.network.requests.error_injection import Injections
+from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
+from barnabas.network.requests.request import Request
+from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
+from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
+from barnabas.protocol.api import APIS, ApiKey
+from barnabas.protocol.framing import decode_client_id
+from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
+from barnabas.security.quotas import Quotas
+from barnabas.security.sasl.login import Login
+
+if TYPE_CHECKING:
+    from barnabas.network.connection import Connection
+
+__all__ = ["Dispatcher", "Handler", "Request"]
+
+log = limited_logger(__name__)
+
+DEFAULT_BUDGET = Budget()
+
+
+class Dispatcher:
+    """Serves the requests of all connections from one table of handlers."""
+
+    def __init__(
+        self,
+        broker: object,
+        handlers: Iterable[Handler],
+        metrics: RequestMetrics,
+        *,
+        slow_request_seconds: float = 0.0,
+        budget: Budget = DEFAULT_BUDGET,
+        monotonic: Callable[[], float] = time.monotonic,
+        security: Security = OPEN,
+    ) -> None:
+        self._broker = broker
+        self._security = security
+        self.handlers = {handler.request_class.api_key: handler for handler in handlers}
+        self._metrics = metrics
+        self._now = monotonic
+        self.slow_request_seconds = slow_request_seconds or float("inf")
+        self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._injections = Injections()
+        self._heavy = HeavyRequests(metrics, budget)
+        self.refused_as_broker: Counter[str] = Counter()  # requests that only brokers may send, by API
+
+    @property
+    def security(self) -> Security:
+        """The authorizer and the quotas that routes are made with."""
+        return self._security
+
+    def use(self, security: Security) -> None:
+        """Authorize and charge from now on: routes are made again."""
+        self._security = security
+        self._routes.clear()
+
+    def use_quotas(self, quotas: Quotas) -> None:
+        """Charge for other kinds of quotas from now on, or for none."""
+        self.use(self._security._replace(quotas=quotas))
+
+    def use_budget(self, budget: Budget) -> None:
+        self._heavy.budget = budget
+
+    def inject(self, api_key: int, error: int, times: int = 1) -> None:
+        """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
+        self._injections.add(api_key, ErrorCode(error), times)
+
+    # The path of every request
+
+    def authenticate(
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        position: int,
+        end: int,
+        route_key: int,
+        correlation_id: int,
+        client_id_length: int,
+    ) -> None:
+        """The stage before `dispatch` for a client that must prove first who it is: nothing else of it is decoded."""
+        api_key = route_key >> 16
+        if api_key in BEFORE_AUTHENTICATION:
+            self.dispatch(connection, buffer, position, end, route_key, correlation_id, client_id_length)
+        else:
+            name = APIS[api_key].name if api_key in APIS else f"API {api_key}"
+            connection.close(f"{name} {_why_too_early(connection.login)}", logging.WARNING)
+
+    def dispatch(  # noqa: C901  (one frame for every request there is; each branch leads out of it)
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        position: int,
+        end: int,
+        route_key: int,
+        correlation_id: int,
+        client_id_length: int,
+    ) -> None:
+        """Handle one request. `position` is behind the fixed part of its header, at the client id."""
+        try:
+            route = self._routes.get(route_key)
+            if route is None:
+                route = self._find_route(connection, route_key, correlation_id)
+                if route is None:
+                    return
+            body = position + client_id_length if client_id_length > 0 else position
+            if buffer[position:body] != connection.client_id_bytes:
+                remember_client_id(connection, buffer, position, end, client_id_length)
+            if route.flexible:
+                body = body + 1 if buffer[body] == 0 else skip_tagged_fields(buffer[:end], body)
+            if end - body > route.bytes_at_once:
+                self._take_heavy(connection, route, correlation_id, buffer[body:end])
+                return
+            if route.is_coroutine:
+                buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
+            decode = route.decode
+            message, _ = decode(buffer, body, end, ELEMENTS_AT_ONCE)
+        except TooManyElementsError:
+            assert route is not None
+            self._take_heavy(connection, route, correlation_id, buffer[body:end])
+            return
+        except (ProtocolError, StructError, IndexError, UnicodeDecodeError) as error:
+            connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
+            return
+        request = Request(self, connection, route, correlation_id)
+        route.count.value += 1
+        try:
+            if self._injections.waiting:
+                response = self.call(request, message, route.function)
+            else:
+                function = route.function
+                response = function(self._broker, request, message)
+            if (
+                response is None
+                or type(response) is CoroutineType
+                or connection.closed
+                or connection.unanswered
+            ):
+                self._settle(connection, request, response)
+                return
+            # The rest is `_settle` for most requests: they are answered at once, and wait for no other.
+            answer = request.answer = route.write(correlation_id, response)  # type: ignore[arg-type]
+            now, observe = self._now, route.observe
+            seconds = now() - request.received
+            observe(seconds)
+            if seconds > self.slow_request_seconds:
+                self._tell_slow(request, seconds)
+            output = connection.output
+            output.add(answer)
+            if output.queued_bytes > QUEUED_OUTPUT_BYTES:
+                connection.pause(ANSWERS)
+        except Exception as error:
+            self.fail(request, error)
+
+    def call(
+        self, request: Request, message: Message, function: HandlerFunction
+    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+        """The first stage of a request that is heavy, or answered with an error that was asked for."""
+        injected = self._injections.answer(message, request.route)
+        return injected if injected is not None else function(self._broker, request, message)
+
+    def _settle(
+        self,
+        connection: Connection,
+        request: Request,
+        response: Message | Coroutine[Any, Any, Message | None] | None,
+    ) -> None:
+        """Take what the first stage gave: a response, nothing yet, or a coroutine that will have one."""
+        if connection.closed:
+            return
+        if response is None:
+            if request.answer is None:
+                request.is_queued = True
+                connection.unanswered.append(request)
+                return
+        elif isinstance(response, Coroutine):
+            self._start_task(connection, request, self._run(request, response))
+            return
+        else:
+            request.answer = request.route.write(request.correlation_id, response)
+            self.finished(request)
+        if connection.unanswered:
+            request.is_queued = True
+            connection.unanswered.append(request)
+        elif request.answer:
+            output = connection.output
+            output.add(request.answer)
+            if output.queued_bytes > QUEUED_OUTPUT_BYTES:
+                connection.pause(ANSWERS)
+
+    def finished(self, request: Request) -> None:
+        """Note how long an answered request took."""
+        now, observe = self._now, request.route.observe
+        seconds = now() - request.received
+        observe(seconds)
+        if seconds > self.slow_request_seconds:
+            self._tell_slow(request, seconds)
+
+    def _tell_slow(self, request: Request, seconds: float) -> None:
+        if seconds - request.patience > self.slow_request_seconds:
+            log.warning("slow request: %r took %.3f s (barnabas.slow.request.ms)", request, seconds)
+
+    # Handlers that wait
+
+    def run(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run what serves a client without a request; what it sends next has to wait."""
+        connection.pause(HANDLER)
+        self._keep_task(self._run_for(connection, coroutine))
+
+    async def _run_for(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await coroutine
+        except Exception as error:
+            log.error("what %r sent failed; it is closed", connection, exc_info=error)
+            connection.close("a token failed")
+        finally:
+            connection.resume(HANDLER)
+
+    def cancel_tasks(self) -> None:
+        """Give up on handlers that still run; nobody is left to hear their answers."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _start_task(
+        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, None]
+    ) -> None:
+        """Run what resumes the connection at its end."""
+        request.is_queued = True
+        connection.unanswered.append(request)
+        connection.pause(HANDLER)
+        self._keep_task(coroutine)
+
+    def _keep_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        try:
+            if request.is_large:
+                await self._heavy.finish(request, coroutine)
+            elif (response := await coroutine) is not None:
+                request.respond(response)
+        except Exception as error:
+            self._end(request, error)
+        finally:
+            request.connection.resume(HANDLER)
+
+    # Requests and answers of many elements
+
+    def _take_heavy(
+        self, connection: Connection, route: Route, correlation_id: int, body: memoryview
+    ) -> None:
+        """Serve a request that is copied, because it will take several turns.
+
+        One that only brokers send is not even decoded for others: an error for each of its elements would take long.
+        """
+        request = Request(self, connection, route, correlation_id)
+        if is_brokers_only(route.handler, route.version) and not request.context.is_privileged:
+            tell_refused(request)
+            connection.close(f"{route.name} of {len(body)} bytes, which only brokers send", logging.WARNING)
+            return
+        request.is_large = True
+        route.count.value += 1
+        problem = self._heavy.weigh(request, len(body))
+        copied = bytearray() if problem else bytearray(body)  # logs write into batches
+        self._start_task(connection, request, self._serve(request, memoryview(copied), problem))
+
+    async def _serve(self, request: Request, body: memoryview, problem: ExceededError | None) -> None:
+        connection, size = request.connection, len(body)
+        connection.hold_memory(size)
+        try:
+            if problem is not None:
+                raise problem
+            await self._heavy.serve(request, body)
+        except Exception as error:
+            self._end(request, error)
+        finally:
+            connection.release_memory(size)
+            connection.resume(HANDLER)
+
+    def respond_in_turns(self, request: Request, response: Message) -> None:
+        """Answer later, when many elements are encoded."""
+        self._keep_task(self._ending(request, self._heavy.respond(request, response)))
+
+    def finish_in_turns(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        """Answer a request, to which nobody listens any more, with what a coroutine returns unless it is None."""
+        request.is_large = True
+        self._keep_task(self._ending(request, self._heavy.finish(request, coroutine)))
+
+    async def _ending(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await coroutine
+        except Exception as error:
+            self._end(request, error)
+
+    def _end(self, request: Request, error: Exception) -> None:
+        """A request cannot be served: because it exceeds a bound, cannot be decoded, or by a mistake of ours."""
+        if isinstance(error, ExceededError):
+            self._refuse(request, error)
+        elif isinstance(error, ProtocolError):
+            request.connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
+        else:
+            self.fail(request, error)
+
+    def _refuse(self, request: Request, error: ExceededError) -> None:
+        response = self._heavy.refusal(request, error)
+        if response is None:
+            request.connection.close(f"a request is refused: {error}", logging.WARNING)
+        else:
+            request.is_large = False
+            request.respond(response)
+
+    # What is not served
+
+    def _find_route(self, connection: Connection, route_key: int, correlation_id: int) -> Route | None:
+        """Close the connection if there is no such API or version."""
+        api_key, version = route_key >> 16, route_key & 0xFFFF
+        route = self.route_of(api_key, version)
+        if route is not None:
+            return route
+        handler = self.handlers.get(api_key)
+        if handler is not None and api_key == ApiKey.API_VERSIONS:
+            self._name_versions(connection, handler, correlation_id)
+        else:
+            name = APIS[api_key].name if api_key in APIS else f"API {api_key}"
+            connection.close(f"{name} version {version} is not served", logging.INFO)
+        return None
+
+    def route_of(self, api_key: int, version: int) -> Route | None:
+        """Make a route at its first use; None if there is no such API or version."""
+        key, handler = api_key << 16 | version, self.handlers.get(api_key)
+        route = self._routes.get(key)
+        if route is None and handler is not None and handler.min_version <= version <= handler.max_version:
+            route = self._routes[key] = Route(handler, version, self._metrics, self._security)
+        return route
+
+    def _name_versions(self, connection: Connection, handler: Handler, correlation_id: int) -> None:
+        """Answer an ApiVersions of a newer client in version 0, so that it can ask again (KIP-511)."""
+        route = self._find_route(connection, ApiKey.API_VERSIONS << 16, correlation_id)
+        assert route is not None
+        versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
+        self._settle(connection, Request(self, connection, route, correlation_id), response)
+
+    def fail(self, request: Request, error: Exception) -> None:
+        """A handler raised what it should have answered: a mistake of ours. The client will try again.
+
+        An UNKNOWN_SERVER_ERROR instead would make a Java producer write duplicates (KAFKA-14034).
+        """
+        log.error("%r failed; the connection is closed", request, exc_info=error)
+        request.connection.close("a request failed")
+
+
+def _why_too_early(login: Login | None) -> str:
+    if login is None or login.principal is None:
+        return "before it has authenticated"
+    if login.is_done:
+        return "after the end of its session: it has to authenticate again (connections.max.reauth.ms)"
+    return "while it authenticates again"
+
+
+def remember_client_id(
+    connection: Connection, buffer: memoryview, position: int, end: int, length: int
+) -> None:
+    """Keep a connection's client id, decoded; most clients send the same one with every request."""
+    connection.context = connection.context.named(decode_client_id(buffer, position, end, length))
+    connection.client_id_bytes = None if length == -1 else bytes(buffer[position : position + length])

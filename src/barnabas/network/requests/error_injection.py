@@ -1,0 +1,118 @@
+"""Errors on demand, for those who test how their client copes: `broker.inject("Produce", error, times)`.
+
+An injected response has the shape that the request asks for: for each topic, partition or resource of the request
+an element with the same name or number, and the error in every error field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import ErrorCode
+from barnabas.protocol.api import response_class
+from barnabas.protocol.schema import Field, Message, Struct
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.routes import Route
+
+_ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+
+
+class Injections:
+    """The errors that are still to be given, for each API in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, list[ErrorCode]] = {}
+
+    def add(self, api_key: int, error: ErrorCode, times: int) -> None:
+        if times > 0:
+            self.waiting.setdefault(api_key, []).extend([error] * times)
+
+    def clear(self) -> None:
+        self.waiting.clear()
+
+    def answer(self, message: Message, route: Route) -> Message | None:
+        """Return the response with the next error for this API, or None when its handler is to answer."""
+        errors = self.waiting.get(route.api_key)
+        if not errors:
+            return None
+        error = errors.pop(0)
+        if not errors:
+            del self.waiting[route.api_key]
+        return error_response(message, error, route.version)
+
+
+def error_response(request: Message, error: ErrorCode, version: int) -> Message:
+    """Build the response to a request in which everything failed with one error."""
+    response = response_class(request.api_key)()
+    _fill(response, request, error, version)
+    return response
+
+
+def _fill(target: Struct, source: Struct, error: ErrorCode, version: int) -> None:
+    for field in target.FIELDS:
+        if not field.present_in(version):
+            continue
+        if field.name in _ERROR_FIELDS:
+            setattr(target, field.name, int(error))
+        elif field.wire == "array" and isinstance(field.element, type):
+            setattr(target, field.name, _elements(field, source, error, version))
+        elif (twin := _twin(field, source)) is not None:
+            setattr(target, field.name, getattr(source, twin.name))
+
+
+def _elements(field: Field, source: Struct, error: ErrorCode, version: int) -> list[Any]:
+    """Make one element for each element of the array in the request that this array answers."""
+    if not _carries_errors(field.element):
+        return []  # endpoints, brokers, configs, aborted transactions
+    return [_element(field, item, error, version) for item in _items(source, version)]
+
+
+def _carries_errors(cls: type[Struct]) -> bool:
+    return any(
+        field.name in _ERROR_FIELDS
+        or (field.wire == "array" and isinstance(field.element, type) and _carries_errors(field.element))
+        for field in cls.FIELDS
+    )
+
+
+def _items(source: Struct, version: int) -> list[Any]:
+    arrays = [field for field in source.FIELDS if field.wire == "array" and field.present_in(version)]
+    return list(getattr(source, arrays[0].name) or ()) if arrays else []
+
+
+def _element(field: Field, item: Any, error: ErrorCode, version: int) -> Struct:
+    element: Struct = field.element()
+    if isinstance(item, Struct):
+        _fill(element, item, error, version)
+    else:  # an array of names, group ids or partition numbers
+        for inner in element.FIELDS:
+            if inner.name in _ERROR_FIELDS:
+                setattr(element, inner.name, int(error))
+        setattr(element, element.FIELDS[_first_naming_field(element)].name, item)
+    return element
+
+
+def _first_naming_field(element: Struct) -> int:
+    return next(
+        index
+        for index, inner in enumerate(element.FIELDS)
+        if inner.name not in _ERROR_FIELDS and inner.name != "error_message"
+    )
+
+
+# Fields that name the same thing and are called differently in a request and its response.
+_SAME = ({"index", "partition", "partition_index", "partition_id"}, {"name", "topic", "topic_name"})
+# What a request says of a new topic; an error says nothing of it.
+_NOT_REPEATED = frozenset({"num_partitions", "replication_factor"})
+
+
+def _twin(field: Field, source: Struct) -> Field | None:
+    """Find the request's field that a response's field repeats."""
+    if field.name in _NOT_REPEATED:
+        return None
+    names = next((group for group in _SAME if field.name in group), {field.name})
+    for candidate in source.FIELDS:
+        if candidate.name in names and candidate.wire == field.wire and candidate.wire != "array":
+            return candidate
+    return None

@@ -1,0 +1,187 @@
+"""Requests that weigh much: how many elements and bytes one may have, and how it is served while others are.
+
+A request of few elements is decoded and handled where it lies (`dispatch.py`). One of more is copied, its connection
+waits, and it is decoded, handled and answered a turn of the loop at a time. So is a small request whose
+handler says that its answer is large (`request.is_large`). Only a few of them are under way at once, so that memory
+is bounded: the others wait, holding no more than their bytes, which count against `queued.max.request.bytes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.errors import ErrorCode
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.requests.routes import has_records
+from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.protocol.api import response_class
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import TooManyElementsError
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+# A request that takes longer waits for the controller or for followers: the next one need not wait with it.
+LENT_SECONDS = 5.0
+OVERDUE_PER_PLACE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one request may cost, with the setting that each bound comes from."""
+
+    elements: int = 150_000  # barnabas.request.max.elements
+    request_bytes: int = 16 << 20  # barnabas.heavy.request.max.bytes
+    response_bytes: int = 32 << 20  # barnabas.response.max.bytes
+    undivided_elements: int = 10_000  # barnabas.undivided.request.max.elements
+    at_once: int = 2  # barnabas.heavy.requests.at.once
+
+
+def budget_from(config: BrokerConfig) -> Budget:
+    """Return the bounds that a broker's settings say."""
+    return Budget(
+        elements=config["barnabas.request.max.elements"],
+        request_bytes=config["barnabas.heavy.request.max.bytes"],
+        response_bytes=config["barnabas.response.max.bytes"],
+        undivided_elements=config["barnabas.undivided.request.max.elements"],
+        at_once=config["barnabas.heavy.requests.at.once"],
+    )
+
+
+class ExceededError(Exception):
+    """A request or its answer is beyond a bound; `limit` is the metric's name for it."""
+
+    def __init__(self, limit: str, text: str) -> None:
+        super().__init__(text)
+        self.limit = limit
+
+
+class Places:
+    """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out.
+
+    A few at most may go on beyond that time, because each keeps its decoded message.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._overdue = 0
+        self._most_overdue = OVERDUE_PER_PLACE * count
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        is_overdue = False
+
+        def lend_to_others() -> None:
+            nonlocal is_overdue
+            if self._overdue < self._most_overdue:
+                is_overdue = True
+                self._overdue += 1
+                self._free.release()
+
+        expiry = asyncio.get_running_loop().call_later(LENT_SECONDS, lend_to_others)
+        try:
+            yield
+        finally:
+            expiry.cancel()
+            if is_overdue:
+                self._overdue -= 1
+            else:
+                self._free.release()
+
+
+class HeavyRequests:
+    """The heavy requests of one broker: some are under way, the others wait in the order of their arrival."""
+
+    def __init__(self, metrics: RequestMetrics, budget: Budget) -> None:
+        self.budget = budget
+        self._metrics = metrics
+        # Apart, so that requests that wait for others do not hold up large answers to small ones.
+        self._heavy = Places(budget.at_once)
+        self._large = Places(budget.at_once)
+        metrics.heavy_waiting(lambda: self._heavy.waiting + self._large.waiting)
+
+    def weigh(self, request: Request, size: int) -> ExceededError | None:
+        """Count a heavy request; what is wrong with it if it is too long."""
+        self._metrics.heavy(request.route.name).value += 1
+        if size <= self.budget.request_bytes:
+            return None
+        return ExceededError(
+            "bytes",
+            f"{request.route.name} of {size} bytes, more than {self.budget.request_bytes} "
+            "(barnabas.heavy.request.max.bytes)",
+        )
+
+    async def serve(self, request: Request, body: memoryview) -> None:
+        """Decode a request, have it handled, and send the answer unless the handler gives it later."""
+        async with self._heavy.one():
+            if request.connection.closed:
+                return
+            message = await self._decode(request, body)
+            response = request.dispatcher.call(request, message, request.route.in_turns)
+            if isinstance(response, Coroutine):
+                response = await response
+            if response is not None:
+                await self.respond(request, response)
+
+    async def _decode(self, request: Request, body: memoryview) -> Message:
+        limit, setting = self._most_elements(request)
+        try:
+            return await RequestTurn().run(request.route.decode_in_steps(body, limit))
+        except TooManyElementsError as error:
+            raise ExceededError("elements", f"{error} ({setting})") from error
+
+    def _most_elements(self, request: Request) -> tuple[int, str]:
+        """How many elements a request may have, and the setting that says so."""
+        elements, undivided = self.budget.elements, self.budget.undivided_elements
+        if request.route.handler.in_turns is None and undivided < elements:
+            return undivided, "barnabas.undivided.request.max.elements"
+        return elements, "barnabas.request.max.elements"
+
+    async def finish(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+        """Wait for a large answer to a small request, and send it."""
+        async with self._large.one():
+            response = await coroutine
+            if response is not None:
+                await self.respond(request, response)
+
+    async def respond(self, request: Request, response: Message) -> None:
+        """Encode an answer of many elements, and send it."""
+        if request.connection.closed:
+            return
+        steps = request.route.write_in_steps(request.correlation_id, request.completed(response))
+        answer = await RequestTurn().run(steps)
+        size = sum(map(len, answer))
+        if size > self.budget.response_bytes and not has_records(type(response)):
+            raise ExceededError(
+                "answer",
+                f"the answer to {request.route.name} has {size} bytes, more than {self.budget.response_bytes} "
+                "(barnabas.response.max.bytes): ask for less at a time",
+            )
+        if not request.connection.closed:
+            request.finish(answer)
+
+    def refusal(self, request: Request, error: ExceededError) -> Message | None:
+        """Count a refused request; the answer to it, if its API has an error for the whole request."""
+        self._metrics.refused(request.route.name, error.limit).value += 1
+        response = response_class(request.api_key)()
+        if not _can_tell(response, "error_code", request.version):
+            return None
+        response.error_code = ErrorCode.POLICY_VIOLATION  # type: ignore[attr-defined]  # checked above
+        if _can_tell(response, "error_message", request.version):
+            response.error_message = str(error)  # type: ignore[attr-defined]
+        return response
+
+
+def _can_tell(response: Message, name: str, version: int) -> bool:
+    return any(field.name == name and field.present_in(version) for field in response.FIELDS)

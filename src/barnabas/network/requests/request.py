@@ -1,0 +1,88 @@
+"""One request, from its first stage until it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.network.connection import Connection
+    from barnabas.network.output import Part
+    from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.network.requests.routes import Route
+
+_NO_PARTS: tuple[Part, ...] = ()
+
+
+class Request:
+    """One request until it is answered, which happens once: now, later, or (acks=0) with nothing."""
+
+    __slots__ = (
+        "answer", "api_key", "charge", "connection", "context", "correlation_id", "dispatcher", "is_large", "is_queued",
+        "patience", "received", "route", "version", "within",
+    )  # fmt: skip
+
+    charge: Any  # of a request that counts against quotas (`account.ChargedRequest`); others have none
+
+    def __init__(
+        self, dispatcher: Dispatcher, connection: Connection, route: Route, correlation_id: int
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.connection = connection
+        self.route = route
+        self.api_key = route.api_key
+        self.version = route.version
+        self.correlation_id = correlation_id
+        self.context = connection.context
+        self.received = connection.received
+        self.patience = 0.0  # seconds that the client asked to wait: a long poll is not slow
+        self.within = 0.0  # seconds that the client gave us, if it said so and we may need them
+        self.answer: Sequence[Part] | None = None
+        self.is_queued = False
+        self.is_large = False  # the answer has many elements: it is encoded a turn at a time
+
+    def __repr__(self) -> str:
+        return f"{self.route.name} version {self.version} on {self.connection!r}"
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Has the client gone?"""
+        return self.connection.closed
+
+    @property
+    def client_id(self) -> str | None:
+        return self.context.client_id
+
+    def respond(self, response: Message) -> None:
+        """Answer; does nothing when the client has gone."""
+        if self.connection.closed:
+            return
+        if self.is_large:
+            self.dispatcher.respond_in_turns(self, response)
+            return
+        try:
+            answer = self.route.write(self.correlation_id, response)
+        except Exception as error:  # a response that cannot be encoded must not be waited for
+            self.dispatcher.fail(self, error)
+        else:
+            self.finish(answer)
+
+    def completed(self, response: Message) -> Message:
+        """What a stage makes of an answer before it is encoded (`StagedRequest`)."""
+        return response
+
+    def respond_nothing(self) -> None:
+        """Let the next response go out without one to this request."""
+        if not self.connection.closed:
+            self.finish(_NO_PARTS)
+
+    def finish(self, answer: Sequence[Part]) -> None:
+        """Send an answer that is encoded."""
+        if self.answer is not None:
+            raise RuntimeError(f"{self!r} is answered twice")
+        self.answer = answer
+        self.dispatcher.finished(self)
+        if self.is_queued:
+            self.connection.answered(self)

@@ -1,0 +1,133 @@
+"""The table of handlers and the routes that are made from it.
+
+A row names an API, the versions that are served and the function that serves them. A route is one version of one
+API in use: the compiled decoder and encoder, the function, and what is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.requests.account import Bytes, Mutations
+from barnabas.network.requests.authorize import Rule
+from barnabas.network.requests.stages import OPEN, Security, compiled
+from barnabas.protocol.api import APIS
+from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
+from barnabas.protocol.framing import RESPONSE_START, response_header_version
+from barnabas.protocol.schema import Message, Struct
+
+if TYPE_CHECKING:
+    from barnabas.network.output import Part
+
+# Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
+ELEMENTS_AT_ONCE = 1_000
+BYTES_AT_ONCE = 1 << 20
+
+NO_BOUND = 1 << 62
+
+_frame = RESPONSE_START.pack_into
+
+Result = Message | Coroutine[Any, Any, Message | None] | None
+HandlerFunction = Callable[..., Result]
+"""Takes the broker, a `Request` and its message."""
+
+
+class Handler(NamedTuple):
+    """One row of the table: an API, the versions that are served, and the function that serves them."""
+
+    request_class: type[Message]
+    min_version: int
+    max_version: int
+    function: HandlerFunction
+    advertised_min: int | None = None
+    """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
+    in_turns: HandlerFunction | None = None
+    """Serves requests of many elements a turn at a time (`network/requests/request_parts.py`)."""
+    brokers_only_since: int | None = None
+    """The first version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
+    is_forwarded: bool = False
+    """It runs on the controller: other brokers send it there, in an Envelope (`handlers/forwarding.py`)."""
+    rule: Rule | None = None
+    """Which operations on which resources it needs (`handlers/authorization.py`)."""
+    mutations: tuple[Mutations, ...] = ()
+    carried: Bytes = Bytes()
+    bare: HandlerFunction | None = None
+    """The function without slicing, and what slices it: stages come in between, for each part."""
+    sliced: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
+
+
+class Route:
+    """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
+
+    __slots__ = (
+        "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "in_turns",
+        "is_coroutine", "name", "observe", "response_start", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, handler: Handler, version: int, metrics: RequestMetrics, security: Security = OPEN
+    ) -> None:
+        request_class = handler.request_class
+        self.handler = handler
+        self.api_key = request_class.api_key
+        self.version = version
+        self.name = APIS[self.api_key].name
+        self.flexible = request_class.is_flexible(version)
+        self.decode = decoder(request_class, version)
+        self.encode: Encoder[Any] | None = None  # known with the first response
+        self.function, self.in_turns = compiled(handler, version, security)
+        self.is_coroutine = iscoroutinefunction(handler.function)
+        # Records are not copied when they are decoded, so that only what has none takes time by its length.
+        self.bytes_at_once = NO_BOUND if has_records(request_class) else BYTES_AT_ONCE
+        # From header version 1 on, it ends in tagged fields: there are none.
+        self.response_start = bytes(RESPONSE_START.size + response_header_version(self.api_key, version))
+        self.count = metrics.counter(self.name, version)
+        self.observe = metrics.times(self.name).observe
+
+    def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
+        """Encode a response frame into bytes, with slices of files between them where it has some."""
+        encode = self.encode
+        if encode is None:
+            encode = self.encode = encoder(type(response), self.version)
+        start = bytearray(self.response_start)
+        parts: list[Part] = []
+        rest = encode(response, start, parts)
+        if parts:
+            return self._framed(correlation_id, start, parts, rest)
+        _frame(start, 0, len(start) - 4, correlation_id)
+        return (start,)
+
+    def write_in_steps(self, correlation_id: int, response: Message) -> Generator[None, None, Sequence[Part]]:
+        """The same for a response of many elements."""
+        start = bytearray(self.response_start)
+        parts: list[Part] = []
+        rest = yield from encoder_in_steps(type(response), self.version)(response, start, parts)
+        return self._framed(correlation_id, start, parts, rest)
+
+    def decode_in_steps(self, body: memoryview, elements: int) -> Generator[None, None, Message]:
+        """Decode a request that may have so many elements."""
+        decode = decoder_in_steps(self.handler.request_class, self.version)
+        message: Message
+        message, _ = yield from decode(body, 0, len(body), elements)
+        return message
+
+    @staticmethod
+    def _framed(correlation_id: int, start: bytearray, parts: list[Part], rest: bytearray) -> Sequence[Part]:
+        if not parts:
+            _frame(start, 0, len(start) - 4, correlation_id)
+            return (start,)
+        if rest:
+            parts.append(rest)
+        _frame(start, 0, sum(map(len, parts)) - 4, correlation_id)
+        return parts
+
+
+def has_records(cls: type[Struct]) -> bool:
+    """Say whether a message holds record batches, which have limits of their own."""
+    return any(
+        field.wire == "records" or (isinstance(field.element, type) and has_records(field.element))
+        for field in cls.FIELDS
+    )

@@ -1,0 +1,70 @@
+"""The stages of a request, composed when its route is made.
+
+    frame -> authenticate -> decode -> authorize -> admit -> handle -> account -> encode -> mute
+
+The connection frames and mutes, the dispatcher authenticates, decodes and encodes. The others are functions around the
+handler, as the rows of the table say; a deployment without authorizer and quotas has none of them: its routes call the
+bare handlers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.network.requests.account import accounted, admitted, exempt_brokers, is_charged
+from barnabas.network.requests.authorize import access_by, authorized
+from barnabas.network.requests.brokers_only import guarded
+from barnabas.protocol.api import APIS, ApiKey
+from barnabas.security.audit import AuditLog
+from barnabas.security.authorizer import ALLOW_ALL, Authorizer
+from barnabas.security.quotas import NO_QUOTAS, Kind, Quotas
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.routes import Handler, HandlerFunction
+
+BEFORE_AUTHENTICATION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
+"""All that is decoded for a client that has to authenticate and has not yet."""
+
+
+_UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""Nobody knows yet whom to charge."""
+
+
+class Security(NamedTuple):
+    """What a deployment uses of the stages."""
+
+    authorizer: Authorizer = ALLOW_ALL
+    quotas: Quotas = NO_QUOTAS
+    audit: AuditLog | None = None
+
+
+OPEN = Security()
+
+
+def compiled(handler: Handler, version: int, security: Security) -> tuple[HandlerFunction, HandlerFunction]:
+    """The functions of a route: for most requests, and for those of many elements, which are authorized in parts."""
+    bare = handler.function if handler.bare is None else handler.bare
+    staged = bare if security == OPEN else _staged(bare, handler, version, security)
+    if staged is bare:
+        function, in_turns = handler.function, handler.in_turns or handler.function
+    elif handler.sliced is not None:
+        function, in_turns = handler.sliced(staged)
+    else:
+        function = staged
+        in_turns = _staged(handler.in_turns or handler.function, handler, version, security)
+    return guarded(function, handler, version), guarded(in_turns, handler, version)
+
+
+def _staged(function: HandlerFunction, handler: Handler, version: int, security: Security) -> HandlerFunction:
+    quotas, is_exempt = security.quotas, exempt_brokers(security.authorizer)
+    if Kind.MUTATION in quotas.kinds:
+        for mutations in handler.mutations:
+            function = admitted(function, mutations, version, quotas, is_exempt)
+    if security.authorizer is not ALLOW_ALL or security.audit is not None:
+        if handler.rule is None:
+            raise LookupError(f"{handler.request_class.NAME} has no row in handlers/authorization")
+        access_of = access_by(security.authorizer, security.audit, APIS[handler.request_class.api_key].name)
+        function = authorized(function, handler.rule, version, access_of)
+    if is_charged(handler.carried, quotas) and handler.request_class.api_key not in _UNCHARGED:
+        function = accounted(function, handler.carried, quotas, is_exempt)
+    return function

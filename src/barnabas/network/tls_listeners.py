@@ -1,0 +1,128 @@
+"""TLS of a broker's listeners: for each a context, from which new connections are made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.network.handshakes import Handshakes
+from barnabas.network.tls_transport import Buffers, TlsTransport
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.certificates import OwnCertificate, own_certificate
+from barnabas.security.tls.server import Identify, ListenerTls, of_listener, server_context
+
+HANDSHAKES_AT_ONCE = 1000
+
+Fingerprint = tuple[tuple[int, ...], ...]
+
+
+class TlsListener:
+    """The TLS of one listener. A new context is for new connections; open ones keep theirs."""
+
+    def __init__(self, wanted: ListenerTls, handshakes: Handshakes, buffers: Buffers) -> None:
+        self._handshakes = handshakes
+        self._buffers = buffers
+        self.wanted: ListenerTls
+        self.certificate: OwnCertificate
+        self._context: ssl.SSLContext
+        self._identify: Identify
+        self._files: Fingerprint
+        files = fingerprint(wanted)
+        self.use(wanted, *loaded(wanted), files)
+
+    def use(
+        self, wanted: ListenerTls, context: ssl.SSLContext, certificate: OwnCertificate, files: Fingerprint
+    ) -> None:
+        self.wanted, self._context, self.certificate, self._files = wanted, context, certificate, files
+        self._identify = Identify(wanted.mapping_rules)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For new connections."""
+        return self._context
+
+    def differs(self, wanted: ListenerTls) -> bool:
+        """Are these settings, or what is in their files, other than what is in use?"""
+        return wanted != self.wanted or fingerprint(wanted) != self._files
+
+    def wrap(self, accepted: socket.socket, loop: asyncio.AbstractEventLoop) -> TlsTransport:
+        return TlsTransport(accepted, loop, self._context, self._handshakes, self._buffers, self._identify)
+
+
+def fingerprint(wanted: ListenerTls) -> Fingerprint:
+    """Changes when one of the files does. A symbolic link that is turned elsewhere is another file."""
+    return tuple(_state(path) for path in wanted.files)
+
+
+def _state(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def loaded(wanted: ListenerTls) -> tuple[ssl.SSLContext, OwnCertificate]:
+    """Read the files: ConfigError for what cannot be used. It may take a tenth of a second."""
+    assert wanted.tls.certificate is not None
+    context = server_context(wanted)
+    try:
+        return context, own_certificate(wanted.tls.certificate)
+    except SecuritySettingError as error:
+        raise of_listener(wanted.listener, error) from None
+
+
+class Reload(Protocol):
+    """Takes over what has changed, from settings and from files."""
+
+    def use(self, config: BrokerConfig) -> None: ...
+    async def check(self, config: BrokerConfig) -> None: ...
+    def stop(self) -> None: ...
+
+
+class TlsListeners:
+    """Those of one broker, and what they share."""
+
+    def __init__(
+        self,
+        wanted: Iterable[ListenerTls] = (),
+        handshakes_at_once: int = HANDSHAKES_AT_ONCE,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.handshakes = Handshakes(handshakes_at_once, monotonic)
+        self.reload: Reload | None = None
+        of_each = list(wanted)
+        buffers = Buffers() if of_each else None
+        self._listeners = {
+            each.listener: TlsListener(each, self.handshakes, buffers) for each in of_each if buffers
+        }
+
+    def __iter__(self) -> Iterator[TlsListener]:
+        return iter(self._listeners.values())
+
+    def __getitem__(self, listener: str) -> TlsListener:
+        return self._listeners[listener]
+
+    def __contains__(self, listener: str) -> bool:
+        return listener in self._listeners
+
+    def use(self, config: BrokerConfig) -> None:
+        """The settings have changed while running: new connections get the new ones soon."""
+        if self.reload is not None and self._listeners:
+            self.reload.use(config)
+
+    async def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError if the key stores of these settings cannot be used."""
+        if self.reload is not None and self._listeners:
+            await self.reload.check(config)
+
+    def close(self) -> None:
+        if self.reload is not None:
+            self.reload.stop()
+        self.handshakes.close()

@@ -1,0 +1,329 @@
+"""TLS behind `Transport`, over `ssl.MemoryBIO`: OpenSSL encrypts and decrypts in memory and never sees the socket.
+
+    socket -> incoming BIO -> OpenSSL -> the connection's buffer
+    bytes, or a part of a file -> OpenSSL -> outgoing BIO -> socket
+
+A transport begins with the handshake, whose steps are done by threads (`handshakes`): a signature takes 0.1 to 6 ms,
+by the kind of the key. Later everything happens on the loop, in pieces of 256 KiB at most, which take 0.3 ms. A turn
+also ends after 512 TLS records: a peer that sends one byte in each would be served for hundreds of milliseconds
+otherwise.
+
+What the socket does not take stays here, encrypted, and the connection is told that nothing of it was sent. It offers
+the same bytes again, perhaps more behind them, and is then told how many of them have gone. So nothing that a
+connection believes sent is ever lost by closing it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from barnabas.files import Bytes
+from barnabas.log_lines import limited_logger
+from barnabas.network.transport import BLOCKED
+from barnabas.security.principal import Principal
+from barnabas.security.tls.server import explain_client
+
+log = limited_logger(__name__)
+
+PIECE_BYTES = 256 * 1024  # read from a socket or a file, encrypted or decrypted at once
+RECORDS_PER_TURN = 512  # they take a millisecond; librdkafka makes one of every 2 KB
+# How a handshake ends; abandoned: the connection was closed before.
+DONE, FAILED, ABANDONED = "done", "failed", "abandoned"
+LONGEST_RECORD = 18 * 1024  # 16 KiB, and what encryption adds to it (RFC 5246, 6.2.3)
+
+
+class Buffers:
+    """What all transports of one loop share; what is in there is used up before another one's turn."""
+
+    def __init__(self) -> None:
+        self.received = memoryview(bytearray(PIECE_BYTES))
+        self.of_file = memoryview(bytearray(PIECE_BYTES))
+
+
+class HandshakeSteps(Protocol):
+    """Where steps of handshakes are done, and how many are under way."""
+
+    def begin(self, transport: TlsTransport) -> None: ...
+    def step(self, transport: TlsTransport, tls: ssl.SSLObject) -> None:
+        """Do a step elsewhere, then call `stepped` of the transport on the loop."""
+        ...
+
+    def end(self, transport: TlsTransport, outcome: str) -> None: ...
+
+
+Identify = Callable[[ssl.SSLObject], Principal | None]
+"""Who a client is by its certificate; OSError for one who may not come in."""
+
+
+class TlsTransport:
+    __slots__ = (
+        "_accepted", "_again", "_buffers", "_certified", "_failure", "_fd", "_identify", "_incoming", "_is_open",
+        "_loop", "_outgoing", "_readable", "_socket", "_steps", "_tls", "_unsent", "_writable", "is_closed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        context: ssl.SSLContext,
+        steps: HandshakeSteps,
+        buffers: Buffers,
+        identify: Identify,
+    ) -> None:
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._loop = loop
+        self._steps = steps
+        self._buffers = buffers
+        self._identify = identify
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_open = self.is_closed = False  # open: the handshake is done
+        self._failure: OSError | None = None  # of the handshake
+        self._certified: Callable[[Principal], None] | None = None  # until the handshake is done
+        self._readable: Callable[[], None] | None = None  # None: the connection does not want to read
+        self._writable: Callable[[], None] | None = None
+        self._again: asyncio.Handle | None = None
+        self._unsent: memoryview | bytes = b""  # encrypted, and not taken by the socket yet
+        self._accepted = 0  # how much of what the connection offers is encrypted in there
+
+    # The handshake
+
+    def open(self, readable: Callable[[], None], certified: Callable[[Principal], None]) -> None:
+        self._readable, self._certified = readable, certified
+        self._steps.begin(self)
+        self._loop.add_reader(self._fd, self._shake_hands)
+
+    def _shake_hands(self) -> None:
+        """The client has sent something: have the next step done."""
+        try:
+            self._feed()
+        except BLOCKED:
+            return
+        except OSError as error:
+            self.fail(error)
+            return
+        self._loop.remove_reader(self._fd)
+        self._steps.step(self, self._tls)
+
+    def stepped(self, error: BaseException | None) -> None:
+        """A step was done: send what it has to say, and wait for the client or be open."""
+        if self.is_closed or self._failure is not None:
+            return
+        try:
+            self._send_own()
+            if error is None:
+                self._opened()
+        except OSError as failure:
+            self.fail(failure)
+            return
+        if isinstance(error, ssl.SSLWantReadError):
+            self._loop.add_reader(self._fd, self._shake_hands)
+        elif error is not None:
+            self.fail(error if isinstance(error, OSError) else OSError(str(error)))
+
+    def _opened(self) -> None:
+        principal = self._identify(self._tls)
+        self._is_open = True
+        self._steps.end(self, DONE)
+        certified, self._certified = self._certified, None
+        if principal is not None and certified is not None:
+            certified(principal)
+        if self._readable is not None:
+            self.start_reading(self._readable)
+
+    def fail(self, failure: OSError) -> None:
+        """End the handshake; the connection is told by its next `receive`."""
+        self._failure = failure
+        self._steps.end(self, FAILED)
+        if isinstance(failure, ssl.SSLError) and not isinstance(failure, ssl.SSLEOFError):
+            log.info("the TLS handshake with %s failed: %s", self._peer(), explain_client(failure))
+        # Not at once: the traceback of what `receive` raises would refer to the frames here, and those to the failure.
+        self._call_again()
+
+    def _peer(self) -> str:
+        try:
+            return str(self._socket.getpeername()[0])
+        except OSError:
+            return "a client that has gone"
+
+    # In
+
+    def receive(self, buffer: memoryview) -> int:
+        if self._failure is not None:
+            raise self._failure
+        if self._incoming.pending < LONGEST_RECORD:
+            with suppress(*BLOCKED):
+                self._feed()
+        try:
+            return self._decrypt(buffer)
+        finally:
+            if self._outgoing.pending:  # an alert, or the answer to an update of keys
+                self._send_own()
+
+    def receive_both(self, first: memoryview, second: memoryview) -> int:
+        count = self.receive(first)
+        if count == len(first):
+            with suppress(*BLOCKED):
+                count += self._decrypt(second)
+        return count
+
+    def _feed(self) -> None:
+        """Give OpenSSL what the socket has."""
+        received = self._buffers.received
+        count = self._socket.recv_into(received)
+        if count:
+            self._incoming.write(received[:count])
+        else:
+            self._incoming.write_eof()
+
+    def _decrypt(self, buffer: memoryview) -> int:
+        """Fill the buffer with what has been received; 0 at the end of the stream."""
+        tls, incoming, count, room = self._tls, self._incoming, 0, len(buffer)
+        read: Callable[[int, memoryview], int] = tls.read  # type: ignore[assignment]  # bytes only without a buffer
+        for _ in range(RECORDS_PER_TURN):
+            try:
+                got: int = read(room - count, buffer[count:] if count else buffer)
+            except ssl.SSLWantReadError:
+                break
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                return count
+            if not got:
+                return count
+            count += got
+            if count == room:
+                break
+            if not (incoming.pending or tls.pending()):
+                return count
+        if incoming.pending or tls.pending():
+            self._call_again()  # the socket may be silent from now on
+        if not count:
+            raise BlockingIOError
+        return count
+
+    def start_reading(self, readable: Callable[[], None]) -> None:
+        self._readable = readable
+        if self._failure is not None:
+            self._call_again()
+        elif self._is_open:
+            self._loop.add_reader(self._fd, readable)
+            if self._incoming.pending or self._tls.pending():
+                self._call_again()
+
+    def stop_reading(self) -> None:
+        self._readable = None
+        if self._is_open:
+            self._loop.remove_reader(self._fd)
+
+    def _call_again(self) -> None:
+        if self._again is None:
+            self._again = self._loop.call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        self._again = None
+        if self._readable is not None:
+            self._readable()
+
+    # Out
+
+    def send(self, data: Bytes, flags: int) -> int:
+        if self._unsent:
+            self._send_rest()
+        if self._accepted:
+            return self._take_accepted()
+        count = self._tls.write(data if len(data) <= PIECE_BYTES else memoryview(data)[:PIECE_BYTES])
+        return self._pass_on(count, flags)
+
+    def send_file(self, fd: int, position: int, count: int) -> int:
+        if self._unsent:
+            self._send_rest()
+        if self._accepted:
+            return self._take_accepted()
+        piece = self._buffers.of_file[:count]
+        count = os.preadv(fd, [piece], position)
+        return self._pass_on(self._tls.write(piece[:count]), 0) if count else 0
+
+    def _pass_on(self, count: int, flags: int) -> int:
+        """Send what was encrypted; `count` is how long it was before."""
+        encrypted = self._outgoing.read()
+        try:
+            sent = self._socket.send(encrypted, flags)
+        except BLOCKED:
+            sent = 0
+        if sent == len(encrypted):
+            return count
+        self._unsent, self._accepted = memoryview(encrypted)[sent:], count
+        raise BlockingIOError
+
+    def _take_accepted(self) -> int:
+        count, self._accepted = self._accepted, 0
+        return count
+
+    def _send_rest(self) -> None:
+        """Raises BlockingIOError as long as the socket does not take all of it."""
+        self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        if self._unsent:
+            raise BlockingIOError
+
+    def _send_own(self) -> None:
+        """Send what OpenSSL itself has to say, now or when there is room."""
+        self._unsent = bytes(self._unsent) + self._outgoing.read()
+        if not self._unsent:
+            return
+        try:
+            self._send_rest()
+        except BLOCKED:
+            self._loop.add_writer(self._fd, self._send_more)
+
+    def _send_more(self) -> None:
+        with suppress(*BLOCKED):
+            try:
+                self._send_rest()
+            except BLOCKED:
+                raise
+            except OSError:
+                self._unsent = b""  # reading says why
+        if self._writable is not None:
+            self._writable()
+        elif not self._unsent:
+            self._loop.remove_writer(self._fd)
+
+    def start_writing(self, writable: Callable[[], None]) -> None:
+        self._writable = writable
+        self._loop.add_writer(self._fd, writable)
+
+    def stop_writing(self) -> None:
+        self._writable = None
+        self._loop.remove_writer(self._fd)
+
+    # The end
+
+    def close(self) -> None:
+        """Say goodbye (close_notify) if the socket takes it at once."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        if self._again is not None:
+            self._again.cancel()
+        if self._is_open:
+            self._say_goodbye()
+        elif self._failure is None:
+            self._steps.end(self, ABANDONED)
+        self._readable = self._writable = self._certified = None
+        self._failure = None  # its traceback refers to this transport, and to its connection
+        self._socket.close()
+
+    def _say_goodbye(self) -> None:
+        with suppress(OSError):
+            self._tls.unwrap()
+        if not self._unsent:
+            with suppress(OSError):
+                self._socket.send(self._outgoing.read())

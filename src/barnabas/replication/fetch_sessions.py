@@ -1,0 +1,337 @@
+"""Fetch sessions (KIP-227): what a consumer subscribed to, and which of it is worth reading.
+
+A session remembers its partitions between requests and keeps a *ready* set. A partition is ready
+when a fetch may have something to say about it; one that had nothing new is watched and leaves
+the set until its partition changes. A fetch therefore costs what has changed, not what is subscribed.
+
+A fetch without a session is a session that lives for one request. So is one of a consumer for whose partitions there
+is no room any more: a client may name partitions that do not exist, and each that is remembered takes memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+from barnabas.clock import Clock
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from barnabas.replication.partition import Partition
+from barnabas.types import Uuid
+
+NO_SESSION: Final = 0
+NO_REPLICA: Final = -1  # a consumer fetches, not a follower
+FINAL_EPOCH: Final = -1  # no session, or the end of one
+INITIAL_EPOCH: Final = 0  # a full fetch that asks for a session
+TOPIC_IDS_SINCE: Final = 13
+LONGEST_WAIT_MS: Final = (
+    600_000  # a client may ask for weeks; its connection would be idle and closed by then
+)
+# How long followers are expected to name what we have just begun to lead, and how long their polls may wait meanwhile.
+EXPECTATION_S = 1.0
+EXPECTANT_WAIT_MS = 25
+EVICTION_AGE_S = 120.0  # a session used within this time is not evicted for another (Kafka's own constant)
+UNBOUNDED = 2**31 - 1
+_LAST_EPOCH = 2**31 - 1
+
+EntryKey: TypeAlias = tuple[str | Uuid, int]
+
+
+class FetchEntry:
+    """One partition of a session: where the consumer stands and what it was last told."""
+
+    __slots__ = (
+        "index",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "max_bytes",
+        "offset",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "session",
+        "topic",
+        "topic_id",
+        "topic_key",
+    )
+
+    def __init__(self, topic: FetchTopic, topic_key: str | Uuid, wanted: FetchPartition) -> None:
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
+        self.topic_key = topic_key  # name or id, whichever the session goes by
+        self.index = wanted.partition
+        self.partition: Partition | None = None
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
+        self.offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+
+    def update(self, wanted: FetchPartition) -> None:
+        self.offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+
+    def sent(self, data: PartitionData) -> None:
+        self.sent_high_watermark = data.high_watermark
+        self.sent_log_start = data.log_start_offset
+
+    def watch(self, session: FetchSession, partition: Partition) -> None:
+        self.session = session
+        self.partition = partition
+        if session.replica == NO_REPLICA:
+            partition.watch(self)
+        else:
+            partition.watch_end(self)
+
+    def unwatch(self) -> None:
+        if self.partition is not None:
+            self.partition.unwatch(self)
+            self.partition = None
+
+    def partition_changed(self, new_bytes: int) -> None:
+        self.partition = None
+        self.session.changed(self)
+
+    def high_watermark_moved(self) -> None:
+        self.session.is_worth_telling(self)
+
+
+class FetchSession:
+    """The partitions of one client. `ready` is changed by this class only."""
+
+    __slots__ = (
+        "counted", "ends_now", "entries", "epoch", "full", "id", "last_used", "on_ready", "ready", "replica",
+        "uses_topic_ids",
+    )  # fmt: skip
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH
+        self.uses_topic_ids = uses_topic_ids
+        self.replica = NO_REPLICA  # the follower that fetches
+        self.last_used = now
+        self.ends_now = False  # what waits is answered even if there is nothing new
+        self.full = True  # the next answer names every partition, not only those with news
+        self.entries: dict[EntryKey, FetchEntry] = {}
+        self.counted = 0  # of its partitions, in the sum of all sessions
+        self.ready: dict[FetchEntry, None] = {}
+        self.on_ready: Callable[[], None] | None = None
+
+    def update(self, request: FetchRequest) -> None:
+        """Add, change and forget partitions as the request says."""
+        entries, ready = self.entries, self.ready
+        for topic in request.topics:
+            topic_key = topic.topic_id if self.uses_topic_ids else topic.topic
+            for wanted in topic.partitions:
+                index = wanted.partition
+                entry = entries.get((topic_key, index))
+                if entry is None:
+                    entry = entries[topic_key, index] = FetchEntry(topic, topic_key, wanted)
+                else:
+                    entry.update(wanted)
+                if self.replica != NO_REPLICA:
+                    entry.sent_high_watermark = -1  # the follower may have lost our last answer about it
+                ready[entry] = None
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                self._forget((forgotten.topic_id if self.uses_topic_ids else forgotten.topic, index))
+
+    def _forget(self, key: EntryKey) -> None:
+        entry = self.entries.pop(key, None)
+        if entry is not None:
+            entry.unwatch()
+            self.ready.pop(entry, None)
+
+    def set_idle(self, entry: FetchEntry, partition: Partition) -> None:
+        """There is nothing to read: it is not ready until it changes."""
+        self.ready.pop(entry, None)
+        entry.watch(self, partition)
+
+    def keep_ready(self, entry: FetchEntry, partition: Partition) -> None:
+        """There is something, and more may come."""
+        self.ready[entry] = None
+        entry.watch(self, partition)
+
+    def changed(self, entry: FetchEntry) -> None:
+        self.ready[entry] = None
+        if self.on_ready is not None:
+            self.on_ready()
+
+    def is_worth_telling(self, entry: FetchEntry) -> None:
+        """With the next answer, but not in one of its own."""
+        self.ready[entry] = None
+
+    def end_poll(self) -> None:
+        self.ends_now = True
+        if self.on_ready is not None:
+            self.on_ready()
+
+    def rotate(self, entries: Iterable[FetchEntry]) -> None:
+        """Those that just got data go to the back of the queue, so that no partition starves the others."""
+        for entry in entries:
+            self.ready.pop(entry, None)
+            self.ready[entry] = None
+
+    def take_back(self, response: FetchResponse) -> None:
+        """An answer is not sent after all: what it would have told is news again."""
+        for topic in response.responses:
+            topic_key = topic.topic_id if self.uses_topic_ids else topic.topic
+            for data in topic.partitions:
+                entry = self.entries.get((topic_key, data.partition_index))
+                if entry is not None:
+                    entry.unwatch()
+                    entry.sent_high_watermark = -1
+                    self.ready[entry] = None
+
+    def close(self) -> None:
+        for entry in self.entries.values():
+            entry.unwatch()
+        self.entries.clear()
+        self.ready.clear()
+        self.on_ready = None
+
+
+class FetchSessions:
+    """All sessions of a broker; bounded, the longest unused one of a consumer makes room for a new one."""
+
+    def __init__(self, slots: int, clock: Clock, most_partitions: int = UNBOUNDED) -> None:
+        self._slots = slots
+        self.most_partitions = most_partitions
+        self._clock = clock
+        self._sessions: dict[int, FetchSession] = {}  # in order of last use
+        self._followers: dict[int, FetchSession] = {}  # the latest of each replica
+        self._expectant_until: dict[int, float] = {}  # by replica
+        self.evicted = 0
+        self.refused = 0  # sessions that were not opened, or ended, because of their partitions
+        self.partition_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def open(self, request: FetchRequest, version: int) -> FetchSession:
+        """The session that serves this request; KafkaError when the client's idea of it is wrong."""
+        uses_topic_ids, epoch = version >= TOPIC_IDS_SINCE, request.session_epoch
+        if epoch == FINAL_EPOCH:
+            if request.session_id != NO_SESSION:
+                self.close(request.session_id)
+            session = FetchSession(NO_SESSION, uses_topic_ids, 0.0)
+        elif epoch == INITIAL_EPOCH:
+            self.close(request.session_id)
+            session = self._create(request, uses_topic_ids, request.replica_state.replica_id)
+        else:
+            session = self._continue(request, uses_topic_ids)
+        session.update(request)
+        if session.id != NO_SESSION:
+            self.count(session, request.replica_state.replica_id)
+        return session
+
+    def count(self, session: FetchSession, replica: int) -> None:
+        """Take account of a session's partitions. One that outgrows the room for all ends; its client fetches without
+        one, as Kafka's do when slots are missing."""
+        added = len(session.entries) - session.counted
+        if not added or session.id not in self._sessions:
+            return
+        session.counted += added
+        self.partition_count += added
+        if self.partition_count > self.most_partitions and replica == NO_REPLICA and added > 0:
+            self.refused += 1
+            self.close(session.id)
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                "the fetch sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
+                "allows",
+            )
+
+    def take_back(self, response: FetchResponse) -> None:
+        """The answer of a session is not sent."""
+        session = self._sessions.get(response.session_id)
+        if session is not None:
+            session.take_back(response)
+
+    # -- followers ----------------------------------------------------------------------------------
+
+    def follower_fetches(self, session: FetchSession, replica: int) -> int:
+        """Note whose session it is; the milliseconds that it may wait for news."""
+        session.replica = replica
+        session.ends_now = False
+        self._followers[replica] = session
+        is_expectant = self._clock.monotonic() < self._expectant_until.get(replica, 0.0)
+        return EXPECTANT_WAIT_MS if is_expectant else LONGEST_WAIT_MS
+
+    def expect(self, replicas: Iterable[int]) -> None:
+        """We have begun to lead something that these follow, and they cannot name it before their polls have ended.
+        Some will hear of it a little later than we: for a moment their polls are short."""
+        until = self._clock.monotonic() + EXPECTATION_S
+        for replica in replicas:
+            self._expectant_until[replica] = until
+            if (session := self._followers.get(replica)) is not None:
+                session.end_poll()
+
+    def _single_use(self, uses_topic_ids: bool) -> FetchSession:
+        return FetchSession(NO_SESSION, uses_topic_ids, 0.0)
+
+    def _create(self, request: FetchRequest, uses_topic_ids: bool, replica: int) -> FetchSession:
+        """A follower always gets one, and only one: without it, it would name a thousand partitions in every fetch."""
+        now, follows = self._clock.monotonic(), replica != NO_REPLICA
+        if (former := self._followers.pop(replica, None)) is not None:
+            self.close(former.id)
+        if len(self._sessions) >= self._slots and not self._evict(now, even_if_used=follows) and not follows:
+            return self._single_use(uses_topic_ids)
+        if not follows and not self._has_room(request):
+            self.refused += 1
+            return self._single_use(uses_topic_ids)
+        session = FetchSession(self._new_id(), uses_topic_ids, now)
+        self._sessions[session.id] = session
+        return session
+
+    def _has_room(self, request: FetchRequest) -> bool:
+        wanted = sum(len(topic.partitions) for topic in request.topics)
+        return self.partition_count + wanted <= self.most_partitions
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        expected = session.epoch + 1 if session.epoch < _LAST_EPOCH else 1
+        if request.session_epoch != expected:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = expected
+        session.full = False
+        session.last_used = self._clock.monotonic()
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return session
+
+    def _evict(self, now: float, *, even_if_used: bool) -> bool:
+        """Take a place from a consumer."""
+        oldest = next((each for each in self._sessions.values() if each.replica == NO_REPLICA), None)
+        if oldest is None or (now - oldest.last_used < EVICTION_AGE_S and not even_if_used):
+            return False
+        self.close(oldest.id)
+        self.evicted += 1
+        return True
+
+    def close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= session.counted
+            session.close()
+
+    def _new_id(self) -> int:
+        while (candidate := random.randint(1, 2**31 - 1)) in self._sessions:
+            pass
+        return candidate

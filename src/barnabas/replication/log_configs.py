@@ -1,0 +1,42 @@
+"""The settings of each topic's logs. Topics with the same settings, most of them with none of their own, share one."""
+
+from __future__ import annotations
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig, topic_log_config
+from barnabas.types import TopicPartition, Uuid
+
+MOST_KEPT = 1000
+
+
+class LogConfigs:
+    def __init__(self, config: BrokerConfig) -> None:
+        self.use(config)
+
+    def use(self, config: BrokerConfig) -> None:
+        """The broker's settings, which are the defaults of the topics', have changed."""
+        self._config = config
+        self._known: dict[frozenset[tuple[str, str]], LogConfig] = {}
+
+    def of(self, image: MetadataImage, topic: str) -> LogConfig:
+        overrides = image.topic_configs(topic)
+        key = frozenset(overrides.items())
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            known = self._known[key] = topic_log_config(self._config, overrides)
+        return known
+
+    def expected(
+        self, image: MetadataImage, node_id: int, place: TopicPartition, topic_id: Uuid | None
+    ) -> LogConfig | None:
+        """The config of a log that belongs to this broker; None for one whose topic, or replica, is not here."""
+        topic = image.topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
+            return None
+        if topic_id is not None and topic_id != topic.topic_id:
+            return None
+        if node_id not in topic.partitions[place.partition].replicas:
+            return None  # it was moved to another broker while this one was down
+        return self.of(image, place.topic)

@@ -1,0 +1,239 @@
+"""Replicas that move between the log dirs of this broker (AlterReplicaLogDirs); log/dirs/move.py has the rules.
+
+One task for each move; as many of them copy at the same time as there are log dirs. A thread reads, the loop
+appends what was read piece by piece, as it does for a follower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+
+from barnabas.clock import Clock
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import FileSlice
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs.move import Move, State
+from barnabas.log.failures import DiskFull
+from barnabas.log.log import Log
+from barnabas.log_lines import limited_logger
+from barnabas.replication.flusher import Flusher
+from barnabas.replication.follower import pieces
+from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.page_cache import PageCache
+from barnabas.replication.throttle import Throttle
+from barnabas.types import TopicPartition
+
+READ_BYTES = 1 << 20
+FLUSHED_EVERY = 64 << 20
+"""A copy is synced as it grows, so that little is left for the moment in which producers have to wait for it."""
+LAST_BYTES = 256 << 10
+"""What may be copied within one turn of the loop, so that nothing is missing when the copy takes over."""
+ATTEMPTS = 3  # to take over while the log is being written; then producers are let on for a while
+PAUSE_SECONDS = 0.1  # between two looks at a throttle that is exceeded, or at a disk that is full
+
+logger = limited_logger(__name__)
+
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """What moves need of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def flusher(self) -> Flusher: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def page_cache(self) -> PageCache: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    async def in_thread(self, work: Callable[[], T]) -> T: ...
+
+
+class _Over(Exception):  # noqa: N818 - an end, not an error
+    """The move was dropped while we waited."""
+
+
+class ReplicaMoves:
+    def __init__(self, broker: Host) -> None:
+        self._broker = broker
+        self._logs = broker.logs
+        self._tasks: dict[Move, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(len(broker.logs.dirs))
+        self.throttle = Throttle(broker.clock.monotonic)
+
+    def start(self) -> None:
+        """Go on with what was under way when the broker stopped."""
+        for move in self._logs.moves:
+            self._run(move)
+
+    async def stop(self) -> None:
+        """What is not finished goes on with the next start."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def move(self, partition: TopicPartition, path: str) -> None:
+        """Let the replica move to a log dir, or call its move off if it is there; KafkaError says why it cannot be."""
+        target = self._logs.placement.dir_named(path)
+        if partition in self._broker.replicas.offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is offline")
+        log = self._logs.get(partition)
+        if log is None:
+            self._logs.placement.prefer(partition, target)
+            raise KafkaError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} is not here yet; it will be created in {path}"
+            )
+        known = self._logs.moves.get(partition)
+        if known is not None and known.state is State.SETTLING:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} has just moved: ask once more")
+        if known is not None and known.target is not target:
+            self._logs.moves.drop(partition)
+        if self._logs.dir_of(partition) is target or self._logs.moves.get(partition) is not None:
+            return
+        if self._logs.offline_dirs:
+            # Another copy may lie in the dir that is offline.
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                "nothing is moved while a log dir is offline: repair that first",
+            )
+        self._run(self._logs.moves.begin(log, target))
+
+    def _run(self, move: Move) -> None:
+        task = self._tasks[move] = asyncio.ensure_future(self._carry_out(move))
+        task.add_done_callback(lambda task: self._tasks.pop(move, None))
+
+    # -- one move -----------------------------------------------------------------------------------
+
+    async def _carry_out(self, move: Move) -> None:
+        try:
+            async with self._room:
+                await self._copy(move)
+            await self._settle(move)
+            logger.info("%s has moved from %s to %s", move.partition, move.source.folder, move.target.folder)
+        except _Over:
+            logger.info("%s does not move to %s any more", move.partition, move.target.folder)
+        except (KafkaError, OSError) as error:
+            logger.error(
+                "%s could not be moved to %s: %s. It stays where it was; ask for the move again.",
+                move.partition,
+                move.target.folder,
+                error,
+            )
+            self._give_up(move)
+
+    def _give_up(self, move: Move) -> None:
+        if move.source.disk.error is not None:
+            self._logs.moves.lost(move.source)
+        elif move.state is State.COPYING:
+            self._logs.moves.drop(move.partition)
+        else:
+            self._logs.moves.end(move)  # its note stays: the next start removes what is left in the old dir
+
+    async def _copy(self, move: Move) -> None:
+        while move.state is State.COPYING:
+            await self._catch_up(move, throttled=True)
+            await self._flush(move)
+            await self._try_to_take_over(move)
+
+    async def _catch_up(self, move: Move, *, throttled: bool) -> None:
+        unflushed = 0
+        while self._check(move) and move.lag:
+            is_held_back = throttled and self.throttle.is_exceeded
+            taken = 0 if is_held_back else await self._copy_some(move)
+            if not taken:
+                await asyncio.sleep(PAUSE_SECONDS)
+            self.throttle.take(taken)
+            unflushed += taken
+            if unflushed >= FLUSHED_EVERY:
+                await self._flush(move)
+                unflushed = 0
+
+    async def _copy_some(self, move: Move) -> int:
+        """Copy what one read gives; how many bytes that was."""
+        move.align()
+        log, start, generation = move.log, move.future.log_end_offset, move.log.generation
+        batches = await self._read(log, start)
+        taken = 0
+        for piece in pieces(memoryview(batches)):
+            self._check(move)
+            if log.generation != generation:
+                break  # it was cut meanwhile: what we have read may be gone
+            try:
+                move.take(piece, self._broker.clock.now_ms())
+            except DiskFull as full:
+                logger.warning("%s waits with its move: %s", move.partition, full)
+                break
+            taken += len(piece)
+            await asyncio.sleep(0)
+        return taken
+
+    async def _read(self, log: Log, offset: int) -> bytes:
+        broker = self._broker
+        if broker.page_cache.is_cold(log, offset):
+            warmed = asyncio.Event()
+            broker.page_cache.warm([(log, offset, READ_BYTES)], warmed.set)
+            await warmed.wait()
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            return b""
+        found = log.read(offset, READ_BYTES, log.log_end_offset)
+        return await broker.in_thread(found.read) if isinstance(found, FileSlice) else found
+
+    async def _flush(self, move: Move) -> None:
+        future = self._check(move).future
+        job = future.prepare_flush()
+        await self._broker.in_thread(job.run)
+        future.complete_flush(job)
+
+    def _check(self, move: Move) -> Move:
+        """It may have ended, or failed, whenever others had their turn."""
+        if move.state is State.OVER:
+            raise _Over
+        failure = move.failure or move.source.disk.error
+        if failure is not None:
+            raise failure
+        return move
+
+    # -- the copy takes over ------------------------------------------------------------------------
+
+    async def _try_to_take_over(self, move: Move) -> None:
+        async with self._no_flushes(move.log):
+            for _ in range(ATTEMPTS):
+                await self._catch_up(move, throttled=False)
+                await self._flush(move)
+                await self._broker.in_thread(self._logs.moves.leave_note(self._check(move)))
+                self._copy_the_rest(self._check(move))
+                if move.may_take_over:
+                    self._logs.moves.change(move)
+                    return
+
+    @asynccontextmanager
+    async def _no_flushes(self, log: Log) -> AsyncIterator[None]:
+        """While the log is not flushed nothing more is promised to be on its disk: the copy can get even with it."""
+        idle = asyncio.Event()
+        self._broker.flusher.hold(log, idle.set)
+        try:
+            await idle.wait()
+            yield
+        finally:
+            self._broker.flusher.release(log)
+
+    def _copy_the_rest(self, move: Move) -> None:
+        move.align()
+        found = move.log.read(move.future.log_end_offset, LAST_BYTES, move.log.log_end_offset)
+        batches = found.read() if isinstance(found, FileSlice) else found
+        move.take(memoryview(batches), self._broker.clock.now_ms())
+
+    async def _settle(self, move: Move) -> None:
+        moves = self._logs.moves
+        await self._broker.in_thread(lambda: moves.sync_target(move))
+        moves.retire_source(self._check(move))
+        await self._broker.in_thread(lambda: moves.remove_note(move))
+        moves.end(move)

@@ -1,0 +1,66 @@
+"""`sasl.jaas.config`, Java's way to give a name and a password:
+
+org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="...";
+
+Nothing of the text is ever repeated in an error, because a password may be anywhere in a text that cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from barnabas.security.secret import SecuritySettingError
+
+SETTING = "sasl.jaas.config"
+_FORM = """must be MODULE required NAME="VALUE" ...; with one module, quotes around values and a semicolon at the end"""
+
+_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;]))""", re.DOTALL)
+_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+_CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class LoginModule(NamedTuple):
+    name: str  # without its package: shaded Kafkas have it elsewhere
+    options: dict[str, str]
+
+
+class _Token(NamedTuple):
+    text: str
+    is_mark: bool = False  # `=` or `;`, outside quotes
+
+
+def parse_jaas(text: str) -> LoginModule:
+    tokens = _tokens(text.strip())
+    if len(tokens) < 3 or tokens[1].text.lower() not in _FLAGS or tokens[-1] != _Token(";", True):
+        raise SecuritySettingError(SETTING, _FORM)
+    return LoginModule(tokens[0].text.rpartition(".")[2], _options(tokens[2:-1]))
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise SecuritySettingError(SETTING, _FORM)
+        double, single, word, mark = match.groups()
+        quoted = double if double is not None else single
+        found.append(_Token(mark or word or _unescaped(quoted or ""), mark is not None))
+        position = match.end()
+    return found
+
+
+def _options(tokens: list[_Token]) -> dict[str, str]:
+    if len(tokens) % 3:
+        raise SecuritySettingError(SETTING, _FORM)
+    options = {}
+    for name, equals, value in zip(tokens[::3], tokens[1::3], tokens[2::3], strict=True):
+        if name.is_mark or equals != _Token("=", True) or value.is_mark:
+            raise SecuritySettingError(SETTING, _FORM)
+        options[name.text] = value.text
+    return options
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _CONTROL.get(found[1], found[1]), text, flags=re.DOTALL)

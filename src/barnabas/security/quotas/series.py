@@ -1,0 +1,55 @@
+"""Metrics of client quotas: Kafka's attributes by resource, user and client id, as the JMX exporter writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import nlargest
+
+from barnabas.metrics import catalogue
+from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.security.quotas.client_quotas import ClientQuotas, Sensor
+from barnabas.security.quotas.interface import Kind
+
+Read = Callable[[Sensor, float], float]
+
+_BYTES = frozenset({Kind.PRODUCE, Kind.FETCH})
+_METRICS: dict[Metric, tuple[frozenset[Kind], Read]] = {
+    catalogue.QUOTA_BYTE_RATE: (_BYTES, lambda sensor, now: sensor.rate.rate(now)),
+    catalogue.QUOTA_REQUEST_TIME: (frozenset({Kind.REQUEST}), lambda sensor, now: sensor.rate.rate(now)),
+    catalogue.QUOTA_MUTATION_RATE: (frozenset({Kind.MUTATION}), lambda sensor, now: sensor.rate.rate(now)),
+    catalogue.QUOTA_TOKENS: (
+        frozenset({Kind.MUTATION}),
+        lambda sensor, now: sensor.bucket.refill(sensor.bound, now),
+    ),
+    catalogue.QUOTA_THROTTLE_TIME: (
+        frozenset(Kind),
+        lambda sensor, now: sensor.throttle_time.value(now),
+    ),
+}
+
+
+def declare_quota_metrics(registry: Registry, quotas: ClientQuotas, monotonic: Callable[[], float]) -> None:
+    """Of the clients that used something last, up to barnabas.quotas.max.series for each metric."""
+    for metric, (kinds, read) in _METRICS.items():
+        registry.computed(metric, _reader(quotas, kinds, read, monotonic))
+
+
+def _reader(
+    quotas: ClientQuotas, kinds: frozenset[Kind], read: Read, monotonic: Callable[[], float]
+) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        quotas.forget_silent()
+        now = monotonic()
+        wanted = (sensor for sensor in quotas.sensors() if sensor.kind in kinds)
+        shown = nlargest(quotas.limits.series, wanted, key=lambda sensor: sensor.last_used)
+        for sensor in sorted(shown, key=lambda sensor: (sensor.kind.resource, sensor.tags)):
+            yield Sample("", _labels(sensor), read(sensor, now))
+
+    return samples
+
+
+def _labels(sensor: Sensor) -> tuple[tuple[str, str], ...]:
+    user, client_id = sensor.tags
+    labels = (("resource", sensor.kind.resource), ("user", user), ("clientId", client_id))
+    return tuple(label for label in labels if label[1])

@@ -1,0 +1,1 @@
+"""TLS on both sides: key stores, contexts, and who a certificate names."""

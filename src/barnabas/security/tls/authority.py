@@ -1,0 +1,210 @@
+"""A small authority of one's own, for `--tls auto` and for tests: certificates that are made once and kept.
+
+    ca.pem       the authority's certificate: what clients trust
+    ca-key.pem   its key
+    broker.pem   the broker's key and certificate (`ssl.keystore.location`)
+
+The folder is the owner's alone (0700, its files 0600). The broker's certificate is made anew when it is about to
+expire or when a name is missing in it; the authority stays, so that clients need not be told.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.files import FILE_MODE, FOLDER_MODE
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.certificates import own_certificate
+from barnabas.security.tls.stores import Store
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+AUTHORITY_DAYS = 3650
+BROKER_DAYS = 397  # as long as browsers accept; it is renewed by itself
+RENEWED_DAYS = 30
+_BEFORE = datetime.timedelta(hours=1)  # clocks of clients may be behind
+
+AUTHORITY, AUTHORITY_KEY, BROKER = "ca.pem", "ca-key.pem", "broker.pem"
+
+
+class Authority:
+    """In a folder, which is made with the first certificate."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / AUTHORITY
+
+    @property
+    def broker(self) -> Path:
+        return self.folder / BROKER
+
+    def provide(self, hosts: Iterable[str], now: datetime.datetime | None = None) -> bool:
+        """See to it that there is a certificate for these hosts that is valid for a while; True if one was made."""
+        wanted, now = frozenset(hosts), now or datetime.datetime.now(datetime.UTC)
+        if self._is_good(wanted, now):
+            return False
+        _, certificate = self._made() if not self.certificate.exists() else self._loaded()
+        name = next(iter(sorted(one for one in wanted if not _is_address(one))), "broker")
+        pem = self.signed(name, wanted, now)
+        _write(self.broker, pem + _pem(certificate))
+        return True
+
+    def signed(self, name: str, hosts: Iterable[str], now: datetime.datetime | None = None) -> bytes:
+        """A new key and a certificate for it, as PEM: of a broker, or of a client called `name`."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+
+        authority_key, authority = self._made() if not self.certificate.exists() else self._loaded()
+        key = _new_key()
+        names = [_general_name(host) for host in sorted(hosts)]
+        builder = _builder(_name(name), authority.subject, key, BROKER_DAYS, now)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return _key_pem(key) + _pem(builder.sign(authority_key, hashes.SHA256()))
+
+    def client(self, name: str) -> Path:
+        """A file with a key and a certificate of a client; made when it is asked for the first time."""
+        path = self.folder / f"client-{name.encode().hex()}.pem"
+        if not path.exists():
+            _write(path, self.signed(name, ()))
+        return path
+
+    def _is_good(self, wanted: frozenset[str], now: datetime.datetime) -> bool:
+        if not self.broker.exists():
+            return False
+        try:
+            present = own_certificate(Store("barnabas.tls.auto", str(self.broker)))
+        except SecuritySettingError:
+            return False
+        lasts = present.expires - now.timestamp() > RENEWED_DAYS * 86400
+        return lasts and wanted <= present.names
+
+    def _made(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+
+        key, name = _new_key(), _name(f"Barnabas authority of {socket.gethostname()}"[:64])
+        builder = _builder(name, name, key, AUTHORITY_DAYS, None)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        certificate = builder.sign(key, hashes.SHA256())
+        self.folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        _write(self.folder / AUTHORITY_KEY, _key_pem(key))
+        _write(self.certificate, _pem(certificate))  # last: it says that the authority is there
+        return key, certificate
+
+    def _loaded(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            key = load_pem_private_key((self.folder / AUTHORITY_KEY).read_bytes(), None)
+            certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        except (OSError, ValueError):
+            raise _damaged(self.folder) from None
+        if not isinstance(key, EllipticCurvePrivateKey):
+            raise _damaged(self.folder)
+        return key, certificate
+
+
+def _damaged(folder: Path) -> SecuritySettingError:
+    problem = (
+        f"needs the authority in {folder}, which cannot be read: remove that folder to have a new one made, and give "
+        f"its {AUTHORITY} to all clients"
+    )
+    return SecuritySettingError("barnabas.tls.auto", problem)
+
+
+def own_hosts(given: Iterable[str]) -> frozenset[str]:
+    """By which names and addresses clients may know this machine, besides those that were `given`."""
+    name = socket.gethostname()
+    hosts = {"localhost", "127.0.0.1", "::1", name, *given}
+    with suppress(OSError):
+        hosts |= {str(address[0]).partition("%")[0] for *_, address in socket.getaddrinfo(name, None)}
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing, and finds the address that others see
+        hosts.add(probe.getsockname()[0])
+    return frozenset(host for host in hosts if host not in ("", "0.0.0.0", "::"))
+
+
+def _new_key() -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _name(text: str) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    return x509.IPAddress(ipaddress.ip_address(host)) if _is_address(host) else x509.DNSName(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePrivateKey,
+    days: int,
+    now: datetime.datetime | None,
+) -> x509.CertificateBuilder:
+    from cryptography import x509
+
+    now = now or datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, and never readable by others."""
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+        file.write(data)
+        os.fsync(file.fileno())
+    fresh.replace(path)

@@ -1,0 +1,141 @@
+"""Keys and certificates as people have them, made into PEM, which is what OpenSSL reads.
+
+What a file holds is seen from its bytes and not from `ssl.*.type`, as Java does it for JKS and PKCS12. JKS is Java's
+own and is refused with the command that converts it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.security.secret import Secret, SecuritySettingError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+_JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS and JCEKS
+_DER_SEQUENCE = b"\x30"
+_PEM_MARK = b"-----BEGIN "
+_CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Keys or certificates, in a file (PEM or PKCS12) or in the setting itself (PEM)."""
+
+    setting: str  # which named it, so that an error can
+    path: str | None = None
+    text: Secret | None = None
+    password: Secret | None = None
+
+
+class Pem(NamedTuple):
+    """A file that OpenSSL can read, and the password of the key in it."""
+
+    path: Path
+    password: str | None = None
+
+
+def authorities_of(store: Store) -> str:
+    """The certificates of a trust store, as PEM."""
+    data = _read(store)
+    if not data.startswith(_DER_SEQUENCE):
+        return data.decode("ascii", "replace")
+    opened = _open_pkcs12(store, data)
+    own = [opened.cert] if opened.cert else []
+    certificates = [entry.certificate for entry in (*own, *opened.additional_certs)]
+    if not certificates:
+        raise SecuritySettingError(store.setting, f"names {store.path}, which holds no certificate")
+    return "".join(_certificate_pem(certificate) for certificate in certificates)
+
+
+def as_pem_file(store: Store, folder: Path) -> Pem:
+    """The store itself if it is a PEM file; else a file in `folder`, which is the caller's to remove."""
+    data = _read(store)
+    password = store.password.text if store.password else None
+    if not data.startswith(_DER_SEQUENCE):
+        return Pem(Path(store.path), password) if store.path else Pem(_write(folder, data), password)
+    passing = secrets.token_urlsafe(32)  # the key is on disk for a moment, and never in the clear
+    return Pem(_write(folder, _key_and_chain(store, data, passing)), passing)
+
+
+def certificate_pem_of(store: Store) -> bytes:
+    """The first certificate of a key store: the one that its key belongs to."""
+    data = _read(store)
+    if data.startswith(_DER_SEQUENCE):
+        opened = _open_pkcs12(store, data)
+        return _certificate_pem(opened.cert.certificate).encode() if opened.cert else b""
+    _, mark, rest = data.partition(_CERTIFICATE_MARK)
+    return mark + rest
+
+
+def _read(store: Store) -> bytes:
+    if store.text is not None:
+        data = store.text.text.encode()
+    else:
+        data = _read_file(store)
+    if data.startswith(_JKS_MAGIC):
+        raise SecuritySettingError(store.setting, _how_to_convert(str(store.path)))
+    if not data.startswith(_DER_SEQUENCE) and _PEM_MARK not in data:
+        where = f"names {store.path}, which" if store.path else "has a text that"
+        raise SecuritySettingError(store.setting, f"{where} is neither PEM nor PKCS12")
+    return data
+
+
+def _read_file(store: Store) -> bytes:
+    assert store.path is not None
+    try:
+        return Path(store.path).read_bytes()
+    except OSError as error:
+        problem = f"names {store.path}, which cannot be read: {error.strerror}"
+        raise SecuritySettingError(store.setting, problem) from None
+
+
+def _how_to_convert(path: str) -> str:
+    return (
+        f"names {path}, a JKS store, which only Java reads; convert it: keytool -importkeystore "
+        f"-srckeystore {path} -destkeystore {Path(path).with_suffix('.p12')} -deststoretype PKCS12"
+    )
+
+
+def _key_and_chain(store: Store, data: bytes, password: str) -> bytes:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+
+    opened = _open_pkcs12(store, data)
+    if opened.key is None or opened.cert is None:
+        raise SecuritySettingError(
+            store.setting, f"names {store.path}, which holds no key with its certificate"
+        )
+    encryption = BestAvailableEncryption(password.encode())
+    key = opened.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    chain = [opened.cert.certificate, *(entry.certificate for entry in opened.additional_certs)]
+    return key + "".join(_certificate_pem(certificate) for certificate in chain).encode()
+
+
+def _open_pkcs12(store: Store, data: bytes) -> PKCS12KeyAndCertificates:
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    password = store.password.text.encode() if store.password else None
+    try:
+        return pkcs12.load_pkcs12(data, password)
+    except ValueError:
+        problem = f"names {store.path}, which is damaged or has another password"
+        raise SecuritySettingError(store.setting, problem) from None
+
+
+def _certificate_pem(certificate: object) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import Certificate
+
+    assert isinstance(certificate, Certificate)
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _write(folder: Path, data: bytes) -> Path:
+    path = folder / secrets.token_hex(8)
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+    return path

@@ -1,1 +1,0 @@
-"""The broker as a server: sockets, requests in, responses out, and the handlers between them."""

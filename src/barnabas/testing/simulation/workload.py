@@ -1,0 +1,51 @@
+"""The clients of a scenario: all of them write and read; some use transactions or commit offsets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.testing.simulation.clients import Committer, Reader, Writer
+from barnabas.testing.simulation.trader import CommittedReader, Trader
+from barnabas.testing.simulation.world import World
+
+PARTITIONS = 2
+WITH_TRANSACTIONS = 0.4  # of the scenarios; in the others, consumers commit offsets
+
+
+class Workload:
+    def __init__(self, world: World) -> None:
+        network, image, chance = world.network, world.image, world.chance
+        indexes = range(PARTITIONS)
+        self.writers = [Writer(network, index, image, chance) for index in indexes]
+        self.readers = [Reader(network, index, image, chance) for index in indexes]
+        self.committers = [Committer(network, index, image, chance) for index in indexes]
+        self.trader = Trader(network, image, chance)
+        self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
+        self.has_transactions = chance.random() < WITH_TRANSACTIONS
+        self._finite: list[asyncio.Task[None]] = []
+        self._all: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._finite = [asyncio.ensure_future(client.run()) for client in self._with_an_end()]
+        endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
+        self._all = [*self._finite, *endless]
+
+    def _with_an_end(self) -> list[Writer | Committer | Trader]:
+        """Clients that finish what they do when they are asked to."""
+        return [*self.writers, *([self.trader] if self.has_transactions else self.committers)]
+
+    def _without_one(self) -> list[Reader]:
+        return [*self.readers, *(self.committed_readers if self.has_transactions else ())]
+
+    def ask_to_finish(self) -> None:
+        for client in self._with_an_end():
+            client.is_to_stop = True
+
+    def has_finished(self) -> bool:
+        return all(task.done() for task in self._finite)
+
+    def raise_what_failed(self) -> None:
+        """A client that met something impossible has ended with it."""
+        for task in self._all:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error

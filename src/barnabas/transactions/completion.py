@@ -1,0 +1,160 @@
+"""Finishing decided transactions: the decision, the markers, the completion, each safe before the next.
+
+What a crash or a lost disk write interrupts is taken up again, when the partition of `__transaction_state` is loaded
+or at the next sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.clock import Clock, Timers
+from barnabas.cluster.image import MetadataImage
+from barnabas.coordination.channel import Channel
+from barnabas.coordination.runtime import CoordinatorRuntime
+from barnabas.errors import KafkaError
+from barnabas.log_lines import limited_logger
+from barnabas.protocol.internal_topics import TRANSACTION_STATE
+from barnabas.replication.manager import ReplicaManager
+from barnabas.transactions.marker_rounds import MarkerRound
+from barnabas.transactions.markers import Marker, MarkerWriter
+from barnabas.transactions.shard import TransactionShard
+from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import Transaction
+
+logger = limited_logger(__name__)
+
+# How long a request may wait for the markers of the last transaction before it is sent away, as in Kafka
+# (add.partitions.to.txn.retry.backoff.max.ms); clients come back only after 20 to 100 ms.
+PATIENCE_SECONDS = 0.1
+
+
+class Host(Protocol):
+    """What is needed from the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class Completion:
+    """`index_of` finds the partition of `__transaction_state` that holds a transactional id."""
+
+    def __init__(
+        self,
+        host: Host,
+        runtime: CoordinatorRuntime[TransactionShard],
+        index_of: Callable[[str], int],
+        channel: Channel,
+        writer: MarkerWriter,
+    ) -> None:
+        self._host = host
+        self._runtime = runtime
+        self._index_of = index_of
+        self._channel = channel
+        self._writer = writer
+        self.shards: dict[int, TransactionShard] = {}
+        self._rounds: dict[str, MarkerRound] = {}
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+
+    # -- shards -----------------------------------------------------------------------------------------
+
+    def shard_loaded(self, shard: TransactionShard) -> None:
+        self.shards[shard.index] = shard
+        self.resume(shard)
+
+    def shard_unloaded(self, shard: TransactionShard) -> None:
+        self.shards.pop(shard.index, None)
+        for transaction in shard.decided():
+            self._rounds.pop(transaction.transactional_id, None)
+
+    def resume(self, shard: TransactionShard) -> None:
+        """Take up decided transactions that have no round of markers, once the decision is known to be safe."""
+        for decided in shard.decided():
+            if decided.transactional_id not in self._rounds:
+                self._runtime.read(shard.index, lambda shard: shard.decided(), self._finish_all)
+                return
+
+    def _finish_all(self, result: list[Transaction] | KafkaError) -> None:
+        if not isinstance(result, KafkaError):
+            for decided in result:
+                self.finish(decided)
+
+    # -- one transaction ----------------------------------------------------------------------------------
+
+    def finish(self, decided: Transaction) -> None:
+        """Write the markers of a transaction whose decision is safe, then its completion."""
+        name = decided.transactional_id
+        if name in self._rounds or not self._is_current(decided):
+            return
+        current = self._rounds[name] = MarkerRound(
+            self._host,
+            self._channel,
+            self._writer,
+            self._marker(decided),
+            decided.partitions,
+            lambda: self._rounds.get(name) is current and self._is_current(decided),
+            lambda: self._complete(current, decided),
+        )
+        current.run()
+
+    def _marker(self, decided: Transaction) -> Marker:
+        state_partition = self._host.replicas.find(
+            TRANSACTION_STATE, self._index_of(decided.transactional_id)
+        )
+        return Marker(
+            decided.producer_id,
+            decided.epoch,
+            decided.state is TransactionState.PREPARE_COMMIT,
+            state_partition.leader_epoch if state_partition is not None else -1,
+            decided.version,
+        )
+
+    def _is_current(self, decided: Transaction) -> bool:
+        shard = self.shards.get(self._index_of(decided.transactional_id))
+        return shard is not None and shard.get(decided.transactional_id) == decided
+
+    def _complete(self, finished: MarkerRound, decided: Transaction) -> None:
+        """Every partition has its marker. The next transaction may start as soon as that is in the log."""
+        name = decided.transactional_id
+        if self._rounds.get(name) is not finished:
+            return
+        del self._rounds[name]
+        now_ms = self._host.clock.now_ms()
+        self._runtime.write(
+            self._index_of(name),
+            lambda shard: shard.complete(decided, now_ms),
+            lambda result: _completed(name, result),
+        )
+        self._wake(name)
+
+    # -- requests that came too early ---------------------------------------------------------------------
+
+    def when_complete(self, transactional_id: str, again: Callable[[], None]) -> None:
+        """Call back when the present transaction of an id is complete, or after a little while."""
+        waiting = self._waiting.setdefault(transactional_id, [])
+        waiting.append(again)
+        if len(waiting) == 1:
+            self._host.timers.call_later(PATIENCE_SECONDS, lambda: self._wake_if(transactional_id, waiting))
+
+    def _wake_if(self, transactional_id: str, waiting: list[Callable[[], None]]) -> None:
+        if self._waiting.get(transactional_id) is waiting:
+            self._wake(transactional_id)
+
+    def _wake(self, transactional_id: str) -> None:
+        for again in self._waiting.pop(transactional_id, ()):
+            again()
+
+
+def _completed(name: str, result: Transaction | KafkaError | None) -> None:
+    if isinstance(result, KafkaError):
+        logger.warning("the completion of the transaction of %r could not be written yet: %s", name, result)

@@ -1,0 +1,329 @@
+"""The transaction coordinator of a broker: the state machine of `barnabas.transactions` on the coordinators' runtime.
+
+What the pure part cannot do happens here and in `completion`: timeouts abort, unused ids expire, decided transactions
+get their markers, and requests that come a little too early wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar
+
+from barnabas.clock import Clock, Timer
+from barnabas.cluster.features import TRANSACTION_VERSION
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.coordination.channel import Channel
+from barnabas.coordination.runtime import CoordinatorRuntime, Machine
+from barnabas.coordination.shard import ProducerIdAndEpoch, coordinator_error
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import limited_logger
+from barnabas.metrics import catalogue
+from barnabas.metrics.registry import Registry
+from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
+from barnabas.replication.manager import ReplicaManager
+from barnabas.transactions.bounds import (
+    IDS,
+    WITHOUT_TIMEOUT,
+    WITHOUT_TIMEOUT_PER_PREFIX,
+    Bounds,
+    check_room,
+)
+from barnabas.transactions.completion import Completion
+from barnabas.transactions.markers import MarkerWriter
+from barnabas.transactions.producer_ids import ProducerIds
+from barnabas.transactions.shard import Outcome, Records, TransactionShard
+from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
+from barnabas.types import TopicPartition
+
+T = TypeVar("T")
+logger = limited_logger(__name__)
+
+MOST_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
+
+Done = Callable[[Outcome | KafkaError], None]
+
+
+class Host(Machine, Protocol):
+    """What is needed from the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+
+class TransactionCoordinator:
+    def __init__(self, host: Host, channel: Channel, writer: MarkerWriter) -> None:
+        self._host = host
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            TRANSACTION_STATE,
+            lambda index: TransactionShard(index, self._completion, limit=lambda: self._room_for_ids(index)),
+            host,
+            host.config["request.timeout.ms"],
+        )
+        self._completion = Completion(host, self.runtime, self.partition_of, channel, writer)
+        self._sweepers: dict[Callable[[], None], Timer] = {}
+        self.refused = 0  # requests, because of a bound (`transactions/bounds`)
+
+    def start(self) -> None:
+        self._sweep_open()
+        self._sweep_unused()
+
+    def stop(self) -> None:
+        for timer in self._sweepers.values():
+            timer.cancel()
+        self.runtime.stop()
+
+    # -- where a transactional id lives ---------------------------------------------------------------
+
+    def partition_of(self, transactional_id: str) -> int:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        topic = self._host.image.topics.get(TRANSACTION_STATE)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR, "there is no transaction coordinator yet: ask FindCoordinator"
+            )
+        return partition_for(transactional_id, len(topic.partitions))
+
+    def leader_of(self, transactional_id: str) -> int:
+        """The broker that coordinates an id; -1 when none does at the moment."""
+        index = self.partition_of(transactional_id)
+        return self._host.image.topics[TRANSACTION_STATE].partitions[index].leader
+
+    @property
+    def version(self) -> int:
+        """The transactions that the cluster speaks: how it writes the aborts of its own."""
+        return V2 if self._host.image.features.get(TRANSACTION_VERSION, 0) >= V2 else V1
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def initialize(
+        self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int, done: Done
+    ) -> None:
+        self._write(
+            transactional_id,
+            lambda shard: self._bounded(
+                shard,
+                shard.initialize(
+                    transactional_id, expected, timeout_ms, self.version, self._now(), self._new_producer_id
+                ),
+            ),
+            done,
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        instance: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        version: int,
+        done: Done,
+        *,
+        patient: bool = True,
+    ) -> None:
+        """If the last transaction is not yet complete, wait a little; most often that saves a retry."""
+
+        def handled(result: Outcome | KafkaError) -> None:
+            if (
+                patient
+                and isinstance(result, KafkaError)
+                and result.code == ErrorCode.CONCURRENT_TRANSACTIONS
+            ):
+                self._completion.when_complete(transactional_id, again)
+            else:
+                done(result)
+
+        def again() -> None:
+            self.add_partitions(transactional_id, instance, partitions, version, done, patient=False)
+
+        self._write(
+            transactional_id,
+            lambda shard: self._bounded(
+                shard,
+                shard.add_partitions(transactional_id, instance, partitions, version, self._now()),
+            ),
+            handled,
+        )
+
+    def verify(
+        self,
+        transactional_id: str,
+        instance: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        done: Callable[[dict[TopicPartition, ErrorCode] | KafkaError], None],
+    ) -> None:
+        self._read(transactional_id, lambda shard: shard.verify(transactional_id, instance, partitions), done)
+
+    def end(
+        self,
+        transactional_id: str,
+        instance: ProducerIdAndEpoch,
+        *,
+        committed: bool,
+        version: int,
+        done: Done,
+    ) -> None:
+        self._write(
+            transactional_id,
+            lambda shard: shard.end(
+                transactional_id,
+                instance,
+                committed=committed,
+                version=version,
+                now_ms=self._now(),
+                new_producer_id=self._new_producer_id,
+            ),
+            done,
+        )
+
+    def describe(
+        self, transactional_id: str, done: Callable[[Transaction | KafkaError | None], None]
+    ) -> None:
+        self._read(transactional_id, lambda shard: shard.get(transactional_id), done)
+
+    # -- bounds ---------------------------------------------------------------------------------------
+
+    @property
+    def shards(self) -> Collection[TransactionShard]:
+        return self._completion.shards.values()
+
+    def _room_for_ids(self, index: int) -> int:
+        """How many ids a shard may have: what the others leave, but always its share. Ids can be aimed at a shard."""
+        others = sum(len(shard) for shard in self.shards if shard.index != index)
+        most = self._bounds.ids
+        return max(most - others, most // (len(self.shards) or 1), 1)
+
+    @property
+    def _bounds(self) -> Bounds:
+        config = self._host.config
+        return Bounds(config[IDS], config[WITHOUT_TIMEOUT], config[WITHOUT_TIMEOUT_PER_PREFIX])
+
+    def _bounded(self, shard: TransactionShard, step: tuple[Records, Outcome]) -> tuple[Records, Outcome]:
+        """Refuse a step to a transaction without a timeout when there are too many. Ending one is never refused."""
+        after = step[1].transaction
+        if after.timeout_ms == NO_TIMEOUT_MS and not after.is_decided:
+            known = shard.get(after.transactional_id)
+            if known is None or not known.is_ongoing:
+                check_room(self.shards, after.transactional_id, self._bounds)
+        return step
+
+    def _now(self) -> int:
+        return self._host.clock.now_ms()
+
+    def _new_producer_id(self) -> int:
+        producer_id = self._host.producer_ids.take()
+        if (
+            producer_id is None
+        ):  # InitProducerId has made sure that there is one; EndTxn needs one very rarely
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for a block of producer ids")
+        return producer_id
+
+    def _read(
+        self,
+        transactional_id: str,
+        handle: Callable[[TransactionShard], T],
+        done: Callable[[T | KafkaError], None],
+    ) -> None:
+        try:
+            index = self.partition_of(transactional_id)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.when_loaded(index, lambda: self.runtime.read(index, handle, done))
+
+    def _write(
+        self,
+        transactional_id: str,
+        handle: Callable[[TransactionShard], tuple[Records, Outcome]],
+        done: Done,
+    ) -> None:
+        try:
+            index = self.partition_of(transactional_id)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.when_loaded(
+            index,
+            lambda: self.runtime.write(index, handle, lambda result: self._written(result, done)),
+        )
+
+    def _written(self, result: Outcome | KafkaError, done: Done) -> None:
+        if isinstance(result, KafkaError):
+            self._tell_refused(result)
+            # Too large: more partitions than a record can name.
+            code = coordinator_error(result.code, too_large=ErrorCode.INVALID_REQUEST)
+            done(KafkaError(code, result.message))
+            return
+        done(result)
+        if result.transaction.is_decided:
+            self._completion.finish(result.transaction)
+
+    def _tell_refused(self, error: KafkaError) -> None:
+        """The answers of InitProducerId and AddPartitionsToTxn have no room for words: they stand in our log."""
+        if error.code == ErrorCode.POLICY_VIOLATION:
+            self.refused += 1
+            logger.warning("a transactional producer was refused: %s", error.message)
+
+    # -- by the clock -----------------------------------------------------------------------------------
+
+    def _sweep_open(self) -> None:
+        """Abort transactions that have timed out, and resume those that are decided and not complete."""
+        self._again(self._sweep_open, "transaction.abort.timed.out.transaction.cleanup.interval.ms")
+        for shard in list(self.shards):
+            self._completion.resume(shard)
+            for late in shard.timed_out(self._now()):
+                self._abort(shard.index, late.transactional_id)
+
+    def _abort(self, index: int, transactional_id: str) -> None:
+        def written(result: Transaction | KafkaError | None) -> None:
+            if isinstance(result, Transaction):
+                logger.info("aborted the transaction of %r, which has timed out", transactional_id)
+                self._completion.finish(result)
+
+        self.runtime.write(
+            index, lambda shard: shard.abort_timed_out(transactional_id, self.version, self._now()), written
+        )
+
+    def _sweep_unused(self) -> None:
+        """Remove transactional ids that have not been used for `transactional.id.expiration.ms`."""
+        self._again(self._sweep_unused, "transaction.remove.expired.transaction.cleanup.interval.ms")
+        oldest = self._now() - self._host.config["transactional.id.expiration.ms"]
+        for shard in list(self.shards):
+            self._expire(shard.index, oldest)
+
+    def _expire(self, index: int, oldest: int) -> None:
+        def written(result: int | KafkaError) -> None:
+            if result == MOST_EXPIRED_AT_ONCE:
+                self._host.call_soon(lambda: self._expire(index, oldest))
+
+        self.runtime.write(index, lambda shard: shard.expire(oldest, MOST_EXPIRED_AT_ONCE), written)
+
+    def _again(self, sweep: Callable[[], None], setting: str) -> None:
+        seconds = self._host.config[setting] / 1000
+        self._sweepers[sweep] = self._host.timers.call_later(seconds, sweep)
+
+
+def declare_transaction_metrics(
+    registry: Registry, clock: Clock, coordinator: TransactionCoordinator
+) -> None:
+    registry.read_by(catalogue.TRANSACTIONAL_IDS, lambda: sum(map(len, coordinator.shards)))
+    registry.read_by(
+        catalogue.TRANSACTIONS_WITHOUT_TIMEOUT,
+        lambda: sum(len(shard.without_timeout) for shard in coordinator.shards),
+    )
+    registry.read_by(catalogue.OLDEST_WITHOUT_TIMEOUT, lambda: _oldest_seconds(clock, coordinator.shards))
+    registry.read_by(catalogue.TRANSACTIONS_REFUSED, lambda: coordinator.refused)
+
+
+def _oldest_seconds(clock: Clock, shards: Collection[TransactionShard]) -> float:
+    started = [transaction.started_ms for shard in shards for transaction in shard.without_timeout]
+    return max(clock.now_ms() - min(started), 0) / 1000 if started else 0.0

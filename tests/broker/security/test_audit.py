@@ -1,0 +1,174 @@
+"""The audit log: who did what to which resource, in a file and in a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.broker.security.audit.file import AuditFile, lines_of
+from barnabas.config.broker import BrokerConfig
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.security.audit import TOPIC, AuditLog, AuditPolicy, Selection
+from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import Principal
+from barnabas.testing import EmbeddedBroker
+from tests.clients.raw import RawConnection
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+PASSWORD = "swordfish"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+ALICE = RequestContext(Principal("User", "alice"), "SECURE", "10.0.0.1", "hers")
+WRITE = Action(Operation.WRITE, ResourceType.TOPIC, "orders")
+CREATE = Action(Operation.CREATE, ResourceType.TOPIC, "orders")
+ALL = frozenset(("denied", "admin", "logins"))
+
+
+def log(limit: int = 10, **policy: Any) -> AuditLog:
+    return AuditLog(AuditPolicy(policy.pop("events", ALL), **policy), 1, lambda: 0, limit)
+
+
+def seen(written: AuditLog) -> list[tuple[str, bool]]:
+    return [(event["operation"], event["allowed"]) for event in written.take()]
+
+
+def told(written: AuditLog) -> list[tuple[str, bool]]:
+    for action in (WRITE, CREATE):
+        for is_allowed in (True, False):
+            written.decided(ALICE, "Some", action, is_allowed)
+    return seen(written)
+
+
+def test_denials_and_changes_are_events_unless_the_settings_say_otherwise() -> None:
+    assert told(log()) == [("WRITE", False), ("CREATE", True), ("CREATE", False)]
+    assert told(log(events=frozenset({"admin"}))) == [("CREATE", True)]
+    assert len(told(log(events=frozenset({"allowed", "denied"})))) == 4
+    assert told(log(operations=Selection.of(["WRITE"]))) == [("WRITE", False)]
+    assert told(log(operations=Selection.of(["-WRITE"]))) == [("CREATE", True), ("CREATE", False)]
+    assert told(log(apis=Selection.of(["Other"]))) == []
+    assert told(log(principals=Selection.of(["-User:alice"]))) == []
+    assert len(told(log(principals=Selection.of(["User:alice", "User:bob"])))) == 3
+
+
+def test_what_brokers_do_for_each_other_is_no_event() -> None:
+    written = log(events=frozenset({"allowed"}))
+    broker = RequestContext(Principal("User", "broker"), "BROKERS", "10.0.0.2", is_privileged=True)
+    written.decided(broker, "Produce", Action(Operation.WRITE, ResourceType.TOPIC, TOPIC), True)
+    written.decided(broker, "Fetch", Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), True)
+    assert written.take() == []
+    written.decided(broker, "Produce", WRITE, True)
+    assert len(written.take()) == 1
+
+
+def test_what_does_not_fit_is_counted_and_told() -> None:
+    written = log(limit=2)
+    for _ in range(5):
+        written.decided(ALICE, "Produce", WRITE, False)
+    events = written.take()
+    assert [event["event"] for event in events] == ["request", "request", "lost"]
+    assert (events[-1]["count"], written.lost) == (3, 3)
+    assert written.take() == []
+    written.give_up(events)
+    assert written.take()[0]["count"] == 3
+
+
+def test_files_are_rotated_and_only_their_owner_reads_them(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        file = AuditFile(tmp_path / "audit" / "log", max_bytes=100, count=2)
+        for number in range(10):
+            file.write(lines_of([{"number": number, "text": "x" * 50}]))
+    finally:
+        os.umask(before)
+    found = sorted((tmp_path / "audit").iterdir())
+    assert [path.name for path in found] == ["log", "log.1", "log.2"]
+    assert [json.loads(path.read_text())["number"] for path in found] == [9, 8, 7]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBroker, Path]]:
+    path = tmp_path_factory.mktemp("audit") / "audit.log"
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "connection.failed.authentication.delay.ms": "0",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f'{_PLAIN} user_admin="{PASSWORD}" user_alice="{PASSWORD}";'
+        ),
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:admin",
+        "barnabas.audit.file": str(path),
+        "barnabas.audit.topic.enable": "true",
+    }
+    with EmbeddedBroker(settings) as broker:
+        yield broker, path
+
+
+def logged_in(port: int, user: str, password: str = PASSWORD) -> RawConnection:
+    connection = RawConnection(port)
+    connection.ask(SaslHandshakeRequest("PLAIN"), 1)
+    connection.ask(SaslAuthenticateRequest(f"\0{user}\0{password}".encode()), 2)
+    return connection
+
+
+def until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def events_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_who_did_what_is_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBroker, Path]) -> None:
+    broker, path = audited
+    logged_in(broker.port, "alice", "guessed-" + PASSWORD).close()
+    with logged_in(broker.port, "admin") as admin:
+        admin.ask(CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 30_000), 7)
+        admin.ask(MetadataRequest([MetadataRequestTopic(name="orders")]), 9)
+    with logged_in(broker.port, "alice") as alice:
+        alice.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
+    until(lambda: len(events_in(path)) >= 5)
+    events = events_in(path)
+    logins = [(event["principal"], event["allowed"]) for event in events if event["event"] == "login"]
+    assert logins == [(None, False), ("User:admin", True), ("User:alice", True)]
+    requests = [
+        (event["principal"], event["api"], event["operation"], event["resource"], event["allowed"])
+        for event in events
+        if event["event"] == "request"
+    ]
+    assert requests == [
+        ("User:admin", "CreateTopics", "CREATE", "orders", True),
+        ("User:alice", "DeleteTopics", "DESCRIBE", "orders", False),
+    ]
+    assert events[-1]["host"] == "127.0.0.1"
+    assert PASSWORD not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    partitions = broker.broker.replicas.by_name
+    until(lambda: TOPIC in partitions and partitions[TOPIC][0].log.log_end_offset >= 5)
+    (segment,) = broker.data_dir.glob(f"{TOPIC}-0/*.log")
+    assert b"DeleteTopics" in segment.read_bytes()
+    assert PASSWORD.encode() not in segment.read_bytes()
+
+
+def test_nothing_is_part_of_a_request_where_there_is_no_audit_log() -> None:
+    assert BrokerConfig.load({})["barnabas.audit.file"] is None
+    with EmbeddedBroker() as broker:
+        assert broker.broker.audit is None
+        route = broker.broker.dispatcher.route_of(3, 9)
+        assert route is not None
+        assert route.function is route.handler.function

@@ -1,0 +1,119 @@
+"""Work in turns: requests are served between any two of them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.broker.housekeeping import Rounds
+from barnabas.clock import TurnLimit
+from barnabas.testing.simulation.loop import VirtualLoop
+
+
+class Work:
+    """Steps of which each takes as long as it is told to, by a clock that moves only then."""
+
+    def __init__(self, count: int, seconds: float = 0.0) -> None:
+        self.count = count
+        self.seconds = seconds
+        self.now = 0.0
+        self.done = 0
+        self.rounds = 0
+
+    def steps(self) -> Iterator[None]:
+        self.rounds += 1
+        for _ in range(self.count):
+            self.now += self.seconds
+            self.done += 1
+            yield
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def turns_of(work: Work, rounds: Rounds) -> list[int]:
+    """How many steps each turn of the loop took, for the first round."""
+    rounds.start()
+    seen = [work.done]
+    while work.done < work.count:
+        await asyncio.sleep(0)
+        seen.append(work.done - sum(seen))
+    return [count for count in seen if count]
+
+
+def run(work: Work, most_steps: int = 1000) -> list[int]:
+    async def play() -> list[int]:
+        rounds = Rounds(work.steps, 1.0, work.monotonic, TurnLimit(steps=most_steps))
+        try:
+            return await turns_of(work, rounds)
+        finally:
+            rounds.stop()
+
+    return asyncio.run(play())
+
+
+def test_a_turn_ends_when_its_time_is_over() -> None:
+    turns = run(Work(100, TurnLimit().seconds / 4))
+    assert max(turns) <= 5
+    assert sum(turns) == 100
+
+
+def test_a_turn_ends_after_so_many_steps_when_the_clock_stands_still() -> None:
+    assert run(Work(100), most_steps=1) == [1] * 100
+
+
+def test_what_is_short_is_done_in_one_turn() -> None:
+    assert run(Work(100)) == [100]
+
+
+def test_rounds_follow_one_another_until_they_are_stopped() -> None:
+    loop = VirtualLoop()
+    work = Work(3)
+    rounds = Rounds(work.steps, 1.0, loop.time, TurnLimit(steps=1))
+
+    async def play() -> None:
+        rounds.start()
+        await asyncio.sleep(2.5)
+        rounds.stop()
+        await asyncio.sleep(5)
+
+    loop.run_until_complete(play())
+    loop.close()
+    assert work.rounds == 3
+
+
+def test_a_round_that_is_stopped_half_way_goes_no_further() -> None:
+    work = Work(100)
+
+    async def play() -> None:
+        rounds = Rounds(work.steps, 1.0, work.monotonic, TurnLimit(steps=10))
+        rounds.start()
+        rounds.stop()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert work.done == 10
+
+
+def test_a_step_that_fails_ends_its_round_only() -> None:
+    loop = VirtualLoop()
+    began = []
+
+    def steps() -> Iterator[None]:
+        began.append(loop.time())
+        if len(began) == 1:
+            raise RuntimeError("the first time")
+        yield
+
+    rounds = Rounds(steps, 1.0, loop.time, TurnLimit(steps=1))
+
+    async def play() -> None:
+        with pytest.raises(RuntimeError):
+            rounds.start()
+        await asyncio.sleep(1.5)
+        rounds.stop()
+
+    loop.run_until_complete(play())
+    loop.close()
+    assert began == [0.0, 1.0]

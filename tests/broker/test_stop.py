@@ -1,0 +1,133 @@
+"""Stopping: nothing new is taken, what is in flight is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.network.requests.dispatch import Request
+from barnabas.network.socket_server import SILENT_SECONDS
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving, until
+
+SILENT_MS = round(1000 * SILENT_SECONDS)
+
+
+@scenario
+async def test_requests_in_flight_are_answered_before_the_server_stops() -> None:
+    waiting: list[Request] = []
+
+    def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        waiting.append(request)
+
+    async with serving(heartbeat(defer)) as server:
+        client, idle = await server.connect(), await server.connect()
+        await client.send(heartbeat_frame(1) + heartbeat_frame(2))
+        await until(lambda: len(waiting) == 2)
+        stopping = asyncio.create_task(server.server.stop())
+        assert await idle.is_closed()
+        await client.send(heartbeat_frame(3))
+        waiting[1].respond(HeartbeatResponse())
+        waiting[0].respond(HeartbeatResponse())
+        assert await client.correlation_ids(2) == [1, 2]
+        await stopping
+        assert len(waiting) == 2
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await server.connect()
+
+
+@scenario
+async def test_the_server_does_not_wait_for_ever() -> None:
+    def never(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        return None
+
+    async with serving(heartbeat(never)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await server.server.stop(patience=0.05)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
+    def poll(broker: Any, request: Request, message: HeartbeatRequest) -> None:
+        request.patience = 30.0
+
+    async with serving(heartbeat(poll)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await asyncio.wait_for(server.server.stop(), 2.0)
+        assert await client.is_closed()
+
+
+@scenario
+async def test_a_server_without_clients_stops_at_once() -> None:
+    async with serving(heartbeat(echo)) as server:
+        await asyncio.wait_for(server.server.stop(patience=60.0), 5.0)
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await server.connect()
+
+
+@scenario
+async def test_handlers_that_still_run_are_given_up() -> None:
+    ended: list[str] = []
+
+    async def wait(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return HeartbeatResponse()
+
+    async with serving(heartbeat(wait)) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await server.server.stop(patience=0.05)
+        await until(lambda: bool(ended))
+        assert ended == ["cancelled"]
+        assert await client.is_closed()
+
+
+@scenario
+async def test_who_is_turned_away_is_answered_until_nobody_asks_any_more() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), clock=clock) as server:
+        client = await server.connect()
+        await client.send(heartbeat_frame(1))
+        assert await client.correlation_ids(1) == [1]
+        turning_away = asyncio.create_task(server.server.turn_away(patience=10 * SILENT_SECONDS))
+        for number in (2, 3, 4):
+            clock.advance(SILENT_MS - 10)
+            await client.send(heartbeat_frame(number))
+            assert await client.correlation_ids(1) == [number]
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await server.connect()
+        assert not turning_away.done()
+        clock.advance(SILENT_MS)
+        await turning_away
+        assert len(server.server.connections) == 1
+
+
+@scenario
+async def test_who_asks_on_and_on_is_not_waited_for_longer_than_a_while() -> None:
+    clock = ManualClock()
+    async with serving(heartbeat(echo), clock=clock) as server:
+        client = await server.connect()
+        turning_away = asyncio.create_task(server.server.turn_away(patience=10 * SILENT_SECONDS))
+        for number in range(1, 11):
+            await client.send(heartbeat_frame(number))
+            assert await client.correlation_ids(1) == [number]
+            clock.advance(SILENT_MS)
+        await turning_away
+
+
+@scenario
+async def test_nobody_is_waited_for_where_nobody_is_connected() -> None:
+    async with serving(heartbeat(echo), clock=ManualClock()) as server:
+        await server.server.turn_away(patience=60.0)

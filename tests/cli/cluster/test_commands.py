@@ -1,0 +1,20 @@
+from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL, level_of
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+
+
+def test_the_cluster_is_described(cli: Cli, topic: str) -> None:
+    described = cli.ok("cluster", "describe", "-o", "json").json
+    (broker,) = described["brokers"]
+    assert described["controller_id"] == broker["id"] == 1
+    assert broker["address"] == cli.bootstrap
+    assert broker["partitions"] >= 2
+    assert all(folder["online"] for folder in broker["log_dirs"])
+    assert "controller" in cli.ok("cluster", "describe").out
+
+
+def test_the_level_of_the_metadata_is_raised_once(cli: Cli, broker: EmbeddedBroker) -> None:
+    done = cli.ok("cluster", "upgrade", "-o", "json").json
+    assert done == {"feature": METADATA_VERSION, "level": NEWEST_LEVEL}
+    assert level_of(broker.broker.image) == NEWEST_LEVEL
+    assert "from now on" in cli.ok("cluster", "upgrade").err

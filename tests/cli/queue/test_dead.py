@@ -1,0 +1,76 @@
+"""Dead letters on the command line: listed, shown, and sent back; and jobs that are delayed."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+_numbers = itertools.count()
+PATIENCE = 60.0
+
+
+@pytest.fixture(params=["copied", "looked up"])
+def queue(cli: Cli, topic: str, request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    """A topic, a group that begins with its oldest job, and a topic for what the group gives up."""
+    number = next(_numbers)
+    group, dead = f"gives-up-{number}", f"dlq.given-up-{number}"
+    cli.ok("topics", "create", dead, "-p", "1", "-X", "errors.deadletterqueue.group.enable=true")
+    settings = ["share.auto.offset.reset=earliest", f"errors.deadletterqueue.topic.name={dead}"]
+    if request.param == "copied":
+        settings.append("errors.deadletterqueue.copy.record.enable=true")
+    cli.ok("configs", "set", "group", group, *settings)
+    return topic, group, dead
+
+
+def letters(cli: Cli, dead: str, number: int, *options: str) -> list[dict[str, str]]:
+    """Dead letters are written by and by."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found: list[dict[str, str]] = cli.ok("queue", "dead", "list", dead, "-o", "json", *options).json
+        if len(found) == number:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"there should be {number} dead letters, not {found}")
+
+
+def test_rejected_jobs_are_listed_shown_and_sent_back_once(cli: Cli, queue: tuple[str, str, str]) -> None:
+    topic, group, dead = queue
+    cli.ok("queue", "publish", topic, "one", "two", "--key", "k", "--header", "a=b")
+    for _ in range(2):
+        cli.ok("queue", "take", topic, "-g", group, "--then", "reject")
+    found = letters(cli, dead, 2)
+    assert all(letter["group"] == group and "rejected" in letter["reason"] for letter in found)
+    assert f"{topic}-" in cli.ok("queue", "dead", "show", dead, found[0]["letter"]).out
+    assert cli("queue", "dead", "show", dead, "0:99").code == 1
+
+    assert len(cli.ok("queue", "dead", "redrive", dead, "--dry-run", "-o", "json").json) == 2
+    offset = found[1]["origin"].rsplit("@")[1]
+    sent = cli.ok("queue", "dead", "redrive", dead, "--where", f"offset={offset}", "-o", "json").json
+    assert (sent["sent"], sent["lost"]) == (1, [])
+    assert [letter["letter"] for letter in letters(cli, dead, 1)] == [found[0]["letter"]]
+    cli.ok("queue", "dead", "redrive", dead)
+    assert letters(cli, dead, 0) == []
+    assert len(letters(cli, dead, 2, "--all")) == 2
+    back = cli.ok("queue", "take", topic, "-g", group, "-n", "5", "--then", "accept", "-o", "json").json
+    back += cli("queue", "take", topic, "-g", group, "--then", "accept", "-o", "json").json or []
+    assert {(job["key"], job["value"]) for job in back} == {("k", "one"), ("k", "two")}
+
+
+def test_a_delayed_job_comes_when_its_time_has_come(cli: Cli, topic: str) -> None:
+    group = f"patient-{next(_numbers)}"
+    cli.ok("configs", "set", "group", group, "share.auto.offset.reset=earliest")
+    cli.ok("configs", "set", "topic", topic, "barnabas.delay.enable=true")
+    cli.ok("queue", "publish", topic, "later", "--delay", "2s")
+    published = time.monotonic()
+    cli.ok("queue", "publish", topic, "now")
+    (first,) = cli.ok("queue", "take", topic, "-g", group, "--then", "accept", "-o", "json").json
+    assert first["value"] == "now"
+    (second,) = cli.ok(
+        "queue", "take", topic, "-g", group, "-w", "30s", "--then", "accept", "-o", "json"
+    ).json
+    assert second["value"] == "later"
+    assert time.monotonic() - published >= 1.9

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.cli.audit import in_words
+from barnabas.security.audit import TOPIC
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture(scope="module")
+def audited() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker({"barnabas.audit.topic.enable": "true"}) as broker:
+        yield broker
+
+
+def test_the_last_events_are_shown(audited: EmbeddedBroker) -> None:
+    cli = Cli(audited.bootstrap_servers)
+    audited.create_topic("orders")
+    audited.create_topic("payments")
+    deadline = time.monotonic() + 60
+    partitions = audited.broker.replicas.by_name
+    while TOPIC not in partitions or partitions[TOPIC][0].log.log_end_offset < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    (last,) = cli.ok("audit", "tail", "-n", "1", "-o", "json").out.splitlines()
+    assert '"resource": "payments"' in last
+    lines = cli.ok("audit", "tail").out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("allowed  User:ANONYMOUS from 127.0.0.1 CreateTopics: CREATE TOPIC orders")
+
+
+def test_events_are_told_in_words() -> None:
+    start = {"time": "2026-11-17T04:00:00.000+00:00", "node": 1}
+    assert in_words({**start, "event": "lost", "count": 7}).endswith("broker 1  7 events were lost")
+    login = {"event": "login", "principal": None, "host": "10.0.0.1", "mechanism": "PLAIN", "allowed": False}
+    assert in_words({**start, **login}).endswith("DENIED  somebody from 10.0.0.1 logs in with PLAIN")

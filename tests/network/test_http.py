@@ -1,0 +1,215 @@
+"""Metrics and health over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.metrics.catalogue import BYTES_IN
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.network.http import (
+    HEAD_BYTES,
+    PIECE_BYTES,
+    MonitoringLimits,
+    MonitoringServer,
+    monitoring_limits_from,
+)
+from tests.network.harness import scenario, until
+
+
+@asynccontextmanager
+async def monitoring(
+    healthy: bool = True, *, samples: int = 2000, limits: MonitoringLimits | None = None
+) -> AsyncIterator[MonitoringServer]:
+    registry = Registry()
+    registry.computed(
+        BYTES_IN, lambda: [Sample("", (("topic", str(number)),), number) for number in range(samples)]
+    )
+    server = MonitoringServer(
+        registry,
+        lambda: (healthy, {"status": "up" if healthy else "down"}),
+        limits,
+    )
+    await server.start("127.0.0.1", 0)
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def ask(server: MonitoringServer, request: bytes) -> tuple[int, str, str]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(request)
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    return (int(head.split()[1]) if head else 0), head, body
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+@scenario
+async def test_metrics_are_served_as_prometheus_text() -> None:
+    async with monitoring() as server:
+        status, head, body = await ask(server, get("/metrics?all=1"))
+        assert status == 200
+        assert "Content-Type: text/plain; version=0.0.4" in head
+        assert 'kafka_server_brokertopicmetrics_bytesin_total{topic="1999"} 1999\n' in body
+        assert f"Content-Length: {len(body)}" in head
+
+
+@pytest.mark.parametrize(("healthy", "status"), [(True, 200), (False, 503)])
+def test_health_is_a_status_and_details(healthy: bool, status: int) -> None:
+    @scenario
+    async def run() -> None:
+        async with monitoring(healthy) as server:
+            got, _, body = await ask(server, get("/health"))
+            assert got == status
+            assert json.loads(body)["status"] == ("up" if healthy else "down")
+
+    run()
+
+
+@scenario
+async def test_a_head_request_gets_no_body() -> None:
+    async with monitoring() as server:
+        status, head, body = await ask(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        assert (status, body) == (200, "")
+        assert "Content-Length: " in head
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/"), 404),
+        (get("/metrics/../etc"), 404),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"nonsense\r\n\r\n", 405),
+        (b"GET /" + b"x" * (2 * HEAD_BYTES) + b" HTTP/1.1\r\n\r\n", 0),
+    ],
+)
+def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
+    @scenario
+    async def run() -> None:
+        async with monitoring() as server:
+            try:
+                assert (await ask(server, request_bytes))[0] == status
+            except ConnectionError:
+                assert status == 0
+            assert (await ask(server, get("/health")))[0] == 200
+
+    run()
+
+
+@scenario
+async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
+    async with monitoring(limits=MonitoringLimits(request_seconds=3600)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await until(lambda: bool(server._open))
+        await server.stop()
+        assert await reader.read() == b""
+        writer.close()
+
+
+# Clients that do not read
+
+MANY = 60_000  # samples: more than the kernel takes for a client that does not read
+
+
+def silent_client(server: MonitoringServer, request: bytes = b"") -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(request)
+    return client
+
+
+@scenario
+async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
+    async with monitoring(samples=MANY, limits=MonitoringLimits(answer_seconds=0.2)) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(4)]
+        await until(lambda: len(server._sending) == 4)
+        await until(lambda: not server._open)
+        assert not server._sending
+        assert server._cut_off.value == 4
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
+    async with monitoring(
+        samples=MANY, limits=MonitoringLimits(answer_seconds=3600, request_seconds=3600)
+    ) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(32)]
+        await until(lambda: len(server._sending) == 8)
+        clients += [silent_client(server) for _ in range(32)]  # nor does it say anything
+        await until(lambda: len(server._open) == 32)
+        for _ in range(3):
+            status, head, body = await ask(server, get("/metrics"))
+            assert status == 200
+            assert f"Content-Length: {len(body)}" in head
+            assert (await ask(server, get("/health")))[0] == 200
+        assert len(server._open) < 32
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
+    async with monitoring(samples=MANY, limits=MonitoringLimits(answer_seconds=3600)) as server:
+        clients = [silent_client(server, get("/metrics")) for _ in range(32)]
+        await until(lambda: len(server._sending) == 8 == len(server._open))
+        buffered = [writer.transport.get_write_buffer_size() for writer in server._open]  # type: ignore[attr-defined]
+        assert max(buffered) <= 2 * PIECE_BYTES
+        for client in clients:
+            client.close()
+
+
+@scenario
+async def test_those_who_ask_together_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+
+    def render(registry: Registry) -> list[str]:
+        rendered.append(1)
+        return ["line\n"] * 2000
+
+    monkeypatch.setattr("barnabas.network.http.render_lines", render)
+    async with monitoring() as server:
+        answers = await asyncio.gather(*(ask(server, get("/metrics")) for _ in range(10)))
+        assert {status for status, _, _ in answers} == {200}
+        assert len(rendered) < 10
+        await ask(server, get("/metrics"))
+        assert server._rendering is None
+
+
+def test_the_limits_are_settings() -> None:
+    limits = monitoring_limits_from(
+        BrokerConfig.load(
+            {
+                "barnabas.metrics.max.connections": "3",
+                "barnabas.metrics.max.large.answers": "2",
+                "barnabas.metrics.request.timeout.ms": "1500",
+                "barnabas.metrics.answer.timeout.ms": "2500",
+            }
+        )
+    )
+    assert limits == MonitoringLimits(3, 2, 1.5, 2.5)
+    assert monitoring_limits_from(BrokerConfig.load({})) == MonitoringLimits()
+
+
+@scenario
+async def test_fewer_connections_may_be_allowed() -> None:
+    async with monitoring(limits=MonitoringLimits(connections=2)) as server:
+        clients = [silent_client(server) for _ in range(3)]
+        await until(lambda: server._cut_off.value == 1)
+        assert len(server._open) == 2
+        for client in clients:
+            client.close()

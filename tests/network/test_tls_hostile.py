@@ -1,0 +1,130 @@
+"""Bytes that are no TLS, damaged handshakes and damaged records: the connection ends, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import ssl
+from typing import Any
+
+import pytest
+
+from barnabas.security.tls.server import ListenerTls
+from tests.network.harness import Harness, echo, heartbeat, heartbeat_frame, scenario
+from tests.network.test_tls_transport import AUTHORITY, connect, serving_tls, wanted  # noqa: F401  (a fixture)
+
+DAMAGED = 400
+SEED = 20261117
+
+
+class Hostile:
+    """A TLS client in memory whose bytes are damaged on their way."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cadata=AUTHORITY.pem)
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+
+    def hello(self) -> bytes:
+        with pytest.raises(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        return self.outgoing.read()
+
+    def damaged(self, data: bytes) -> bytes:
+        """Some bits turned, the end cut off, or a part sent twice."""
+        kind, changed = self._chance.randrange(3), bytearray(data)
+        if kind == 0:
+            for _ in range(self._chance.randint(1, 8)):
+                changed[self._chance.randrange(len(changed))] ^= 1 << self._chance.randrange(8)
+        elif kind == 1:
+            del changed[self._chance.randrange(1, len(changed)) :]
+        else:
+            begin = self._chance.randrange(len(changed))
+            changed[begin:begin] = changed[begin : begin + self._chance.randint(1, 200)]
+        return bytes(changed)
+
+
+async def throw_at(server: Harness, data: bytes) -> None:
+    client = await server.connect()
+    client.writer.write(data)
+    client.writer.write_eof()
+    with contextlib.suppress(ConnectionError):
+        await client.reader.read()
+    client.abort()
+
+
+def notes_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
+    """What callbacks of the loop have raised from now on."""
+    notes: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: notes.append(context))
+    return notes
+
+
+async def check_serves(server: Harness, notes: list[dict[str, Any]]) -> None:
+    await server.connections_become(0)
+    client = await connect(server)
+    await client.send(heartbeat_frame(1))
+    assert await client.correlation_ids(1) == [1]
+    assert server.server.memory.used == 0
+    assert len(server.server.tls.handshakes) == 0
+    assert notes == []
+
+
+def test_damaged_handshakes_end_their_own_connection_only(wanted: ListenerTls) -> None:  # noqa: F811
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, _):
+            notes, chance = notes_of(asyncio.get_running_loop()), random.Random(SEED)
+            for number in range(DAMAGED):
+                hostile = Hostile(chance)
+                noise = chance.randbytes(chance.randint(1, 600))
+                await throw_at(server, noise if number % 10 == 0 else hostile.damaged(hostile.hello()))
+            await check_serves(server, notes)
+
+    run()
+
+
+def test_damaged_records_after_the_handshake_end_their_own_connection_only(wanted: ListenerTls) -> None:  # noqa: F811
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, _):
+            notes, chance = notes_of(asyncio.get_running_loop()), random.Random(SEED)
+            for _ in range(DAMAGED // 4):
+                await talk_and_damage(server, Hostile(chance))
+            await check_serves(server, notes)
+
+    run()
+
+
+async def talk_and_damage(server: Harness, hostile: Hostile) -> None:
+    client = await server.connect()
+    client.writer.write(hostile.hello())
+    while True:
+        hostile.incoming.write(await client.reader.read(1 << 16))
+        try:
+            hostile.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        break
+    client.writer.write(hostile.outgoing.read())
+    hostile.tls.write(heartbeat_frame(1) * 3)
+    client.writer.write(hostile.damaged(hostile.outgoing.read()))
+    client.writer.write_eof()
+    with contextlib.suppress(ConnectionError):
+        await client.reader.read()
+    client.abort()
+
+
+def test_a_request_too_long_before_authentication_is_refused_under_tls_too(wanted: ListenerTls) -> None:  # noqa: F811
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, connect):
+            server.server.listeners[0].security_protocol = "SASL_SSL"
+            client = await connect()
+            await client.send((600_000).to_bytes(4, "big") + bytes(100))
+            assert await client.is_closed()
+            assert server.server.closed["length"] == 1
+
+    run()

@@ -1,0 +1,254 @@
+"""TLS clients of a server: requests and answers of any length, handshakes that end or do not, who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.clock import ManualClock, SystemClock
+from barnabas.files import FileSlice, LocalFileSystem
+from barnabas.network.limits import Limits
+from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.tls_listeners import TlsListeners
+from barnabas.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.tls.server import ListenerTls
+from barnabas.security.tls.server_names import named_stores
+from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.stores import Store
+from tests.certificates import Authority
+from tests.network.harness import Client, Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> ListenerTls:
+    store = tmp_path_factory.mktemp("tls") / "broker.pem"
+    signed = AUTHORITY.sign("localhost", "127.0.0.1")
+    store.write_text(signed.certificate_pem + signed.key_pem())
+    tls = Tls(
+        certificate=Store("ssl.keystore.location", str(store)),
+        authorities=Store("ssl.truststore.certificates", text=Secret(AUTHORITY.pem)),
+    )
+    return ListenerTls("TEST", tls, client_auth="requested")
+
+
+@asynccontextmanager
+async def serving_tls(
+    wanted: ListenerTls, *handlers: Handler, handshakes: int = 100, **options: Any
+) -> AsyncIterator[tuple[Harness, Callable[..., Any]]]:
+    """A server whose listener speaks TLS, and how to connect to it."""
+    monotonic = (options.get("clock") or SystemClock()).monotonic
+    async with serving(*handlers, **options) as server:
+        server.server.tls = TlsListeners([wanted], handshakes, monotonic)
+        listener = server.server.listeners[0]
+        listener.wrap, listener._pace = (
+            server.server.tls["TEST"].wrap,
+            server.server.tls.handshakes.delay,
+        )
+        yield server, partial(connect, server)
+
+
+async def connect(server: Harness, folder: Path | None = None, name: str = "") -> Client:
+    """A client that shows a certificate with this name, if it has one."""
+    trusting = ssl.create_default_context(cadata=AUTHORITY.pem)
+    if folder is not None:
+        signed = AUTHORITY.sign(name)
+        (folder / "client.pem").write_text(signed.certificate_pem + signed.key_pem())
+        trusting.load_cert_chain(folder / "client.pem")
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting)
+    client = Client(reader, writer)
+    server.clients.append(client)
+    return client
+
+
+def produce(broker: Any, request: Request, message: ProduceRequest) -> ProduceResponse:
+    (data,) = message.topic_data[0].partition_data
+    return ProduceResponse(throttle_time_ms=len(data.records or b""))
+
+
+def produce_frame(correlation_id: int, length: int) -> bytes:
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(records=bytes(length))])
+    return frame(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), 9, correlation_id)
+
+
+def test_requests_of_any_length_are_answered_in_order(wanted: ListenerTls) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, Handler(ProduceRequest, 3, 9, produce)) as (server, connect):
+            client = await connect()
+            lengths = [1, 20_000, 1, 300_000, 2_500_000, 1]
+            for data in (
+                [b"".join(map(produce_frame, range(6), lengths))],
+                map(produce_frame, range(6), lengths),
+            ):
+                for piece in data:
+                    await client.send(piece)
+                assert await client.correlation_ids(6) == list(range(6))
+            assert server.server.memory.used == 0
+
+    run()
+
+
+def test_many_small_requests_that_were_decrypted_together_are_all_served(wanted: ListenerTls) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (_, connect):
+            client = await connect()
+            await client.send(b"".join(map(heartbeat_frame, range(30_000))))
+            assert await client.correlation_ids(30_000) == list(range(30_000))
+
+    run()
+
+
+def test_slices_of_files_reach_a_slow_reader(wanted: ListenerTls, tmp_path: Path) -> None:
+    file = LocalFileSystem().open(str(tmp_path / "segment"), create=True)
+    data = random.Random(1).randbytes(5_000_000)
+    file.append(data)
+
+    def fetch(broker: Any, request: Request, message: FetchRequest) -> FetchResponse:
+        partition = PartitionData(records=FileSlice(file, 0, len(data)))
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, Handler(FetchRequest, 4, 12, fetch), heartbeat(echo)) as (_, connect):
+            slow, other = await connect(), await connect()
+            await slow.send(frame(FetchRequest(), 11, 1) + frame(FetchRequest(), 11, 2) + heartbeat_frame(3))
+            await other.send(heartbeat_frame(9))
+            assert await other.correlation_ids(1) == [9]
+            for _ in range(2):
+                assert data in await slow.response()
+            assert await slow.correlation_ids(1) == [3]
+
+    run()
+
+
+def test_who_does_not_speak_tls_is_closed(wanted: ListenerTls) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, connect):
+            plain = await server.connect()
+            await plain.send(heartbeat_frame(1))
+            await plain.reader.read()  # an alert
+            await server.connections_become(0)
+            client = await connect()
+            await client.send(heartbeat_frame(2))
+            assert await client.correlation_ids(1) == [2]
+
+    run()
+
+
+def test_a_handshake_that_does_not_end_is_closed_as_a_connection_without_a_request(
+    wanted: ListenerTls,
+) -> None:
+    @scenario
+    async def run() -> None:
+        clock = ManualClock()
+        limits = Limits(first_request_seconds=1.0)
+        async with serving_tls(wanted, heartbeat(echo), limits=limits, clock=clock) as (server, _):
+            silent = await server.connect()
+            await silent.send(b"\x16\x03\x01")
+            await server.connections_become(1)
+            clock.advance(2_000)
+            server.server.connections.close_overdue(clock.monotonic())
+            assert await silent.is_closed()
+            assert server.server.closed == {"no request": 1}
+
+    run()
+
+
+def test_a_client_that_closes_is_forgotten(wanted: ListenerTls) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, connect):
+            client = await connect()
+            await client.send(heartbeat_frame(1))
+            assert await client.correlation_ids(1) == [1]
+            client.writer.close()
+            await server.connections_become(0)
+
+    run()
+
+
+def test_a_certificate_of_the_client_says_who_it_is(wanted: ListenerTls, tmp_path: Path) -> None:
+    principals: list[str] = []
+
+    def note(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+        principals.append(str(request.context.principal))
+        return HeartbeatResponse()
+
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(note)) as (_, connect):
+            for client in (await connect(tmp_path, "alice"), await connect()):
+                await client.send(heartbeat_frame(1))
+                assert await client.correlation_ids(1) == [1]
+        assert principals == ["User:CN=alice", "User:ANONYMOUS"]
+
+    run()
+
+
+def test_a_certificate_does_not_replace_sasl(wanted: ListenerTls, tmp_path: Path) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, connect):
+            server.server.listeners[0].security_protocol = "SASL_SSL"
+            client = await connect(tmp_path, "alice")
+            await client.send(heartbeat_frame(1))
+            assert await client.is_closed()
+
+    run()
+
+
+def test_a_client_gets_the_certificate_of_the_name_that_it_asks_for(
+    wanted: ListenerTls, tmp_path: Path
+) -> None:
+    for name in ("broker.example", "one.more.example"):
+        signed = AUTHORITY.sign(name)
+        (tmp_path / name).write_text(signed.certificate_pem + signed.key_pem())
+    items = (f"Broker.example={tmp_path}/broker.example", f"*.more.example={tmp_path}/one.more.example")
+    named = replace(wanted, by_name=named_stores(items, None))
+
+    @scenario
+    async def run() -> None:
+        async with serving_tls(named, heartbeat(echo)) as (server, _):
+            trusting = ssl.create_default_context(cadata=AUTHORITY.pem)
+            for name in ("broker.example", "one.more.example", "localhost", "127.0.0.1"):
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", server.port, ssl=trusting, server_hostname=name
+                )
+                client = Client(reader, writer)
+                server.clients.append(client)
+                await client.send(heartbeat_frame(1))
+                assert await client.correlation_ids(1) == [1]
+
+    run()
+
+
+@pytest.mark.parametrize("item", ["broker.example", "=/x.pem", "*.*.example=/x.pem", "name="])
+def test_a_name_needs_a_file(item: str) -> None:
+    with pytest.raises(SecuritySettingError, match=r"barnabas.ssl.sni.keystores has .* write NAME=FILE"):
+        named_stores([item], None)

@@ -1,0 +1,7 @@
+"""Lengths of time for Spark."""
+
+from barnabas.pipelines.definitions.settings import interval_of
+
+
+def test_spark_gets_milliseconds() -> None:
+    assert interval_of("30s") == "30000 milliseconds"

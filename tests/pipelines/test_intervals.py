@@ -1,7 +1,0 @@
-"""Lengths of time for Spark."""
-
-from barnabas.pipelines.intervals import interval_of
-
-
-def test_spark_gets_milliseconds() -> None:
-    assert interval_of("30s") == "30000 milliseconds"

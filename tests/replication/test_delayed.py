@@ -1,0 +1,104 @@
+"""A delayed operation is completed once: when it can be, or at its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.replication.delayed import DelayedOperation
+
+
+class ManualLoop:
+    def __init__(self) -> None:
+        self.timers = ManualClock()
+        self.soon: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def turn(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
+
+
+class Sum(DelayedOperation):
+    """Waits for ten."""
+
+    def __init__(self, loop: ManualLoop) -> None:
+        super().__init__(loop)
+        self.found = self.attempts = 0
+        self.answers: list[str] = []
+        self.late = False
+
+    def try_complete(self) -> bool:
+        self.attempts += 1
+        return self.found >= 10 and self.complete()
+
+    def on_expiration(self) -> None:
+        self.late = True
+        self.complete()
+
+    def on_complete(self) -> None:
+        self.answers.append("late" if self.late else str(self.found))
+
+
+@pytest.fixture
+def loop() -> ManualLoop:
+    return ManualLoop()
+
+
+def test_it_is_tried_again_once_for_all_changes_of_one_turn(loop: ManualLoop) -> None:
+    operation = Sum(loop)
+    operation.try_complete()
+    operation.wait(1.0)
+    operation.changed()
+    operation.changed()
+    loop.turn()
+    assert operation.attempts == 2
+    assert not operation.is_completed
+
+
+def test_it_is_completed_once_and_does_not_expire_afterwards(loop: ManualLoop) -> None:
+    operation = Sum(loop)
+    operation.wait(1.0)
+    operation.found = 10
+    operation.changed()
+    loop.turn()
+    assert not operation.complete()
+    loop.timers.advance(1_000)
+    operation.changed()
+    loop.turn()
+    assert operation.answers == ["10"]
+    assert operation.attempts == 1
+
+
+def test_it_is_completed_at_its_deadline_at_the_latest(loop: ManualLoop) -> None:
+    operation = Sum(loop)
+    operation.wait(1.0)
+    loop.timers.advance(999)
+    assert not operation.is_completed
+    loop.timers.advance(1)
+    assert operation.answers == ["late"]
+
+
+def test_a_change_that_came_before_the_deadline_is_not_tried_after_it(loop: ManualLoop) -> None:
+    operation = Sum(loop)
+    operation.wait(1.0)
+    operation.found = 10
+    operation.changed()
+    loop.timers.advance(1_000)
+    loop.turn()
+    assert operation.answers == ["late"]
+    assert operation.attempts == 0
+
+
+def test_what_was_completed_at_once_sets_no_timer(loop: ManualLoop) -> None:
+    operation = Sum(loop)
+    operation.found = 10
+    assert operation.try_complete()
+    operation.wait(1.0)
+    loop.timers.advance(1_000)
+    assert operation.answers == ["10"]

@@ -1,0 +1,80 @@
+"""A record is safe when it is committed and, where one machine holds all of its replicas, on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.cluster.image import PartitionState
+from barnabas.errors import ErrorCode
+from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.flusher import Flusher
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication.safety import Safety
+from barnabas.testing.files import FaultyFileSystem
+from tests.log.support import NOW, TOPIC_ID, batch, new_log
+
+
+class Later:
+    """Runs flushes when it is told to."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        def both() -> None:
+            work()
+            done(None)
+
+        self.work.append(both)
+
+    def go(self) -> None:
+        work, self.work = self.work, []
+        for each in work:
+            each()
+
+
+@pytest.fixture
+def later() -> Later:
+    return Later()
+
+
+@pytest.fixture
+def partition() -> Partition:
+    partition = Partition(
+        "orders", 0, TOPIC_ID, new_log("/data/orders-0", fs=FaultyFileSystem()), 1, TopicCounters("orders")
+    )
+    partition.apply(PartitionState((1,), (1,), 1))
+    partition.append(memoryview(batch(b"a")), NOW, ALL_REPLICAS)
+    return partition
+
+
+def safety(later: Later, fsync: str) -> Safety:
+    return Safety(Flusher(later, lambda log, error: None), fsync)
+
+
+@pytest.mark.parametrize("fsync", ["auto", "always"])
+def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
+    later: Later, partition: Partition, fsync: str
+) -> None:
+    waiting, heard = safety(later, fsync), list[ErrorCode]()
+    end = partition.log.log_end_offset
+    waiting.when_safe(partition, end, heard.append)
+    assert (waiting.is_safe(partition, end), heard) == (False, [])
+    later.go()
+    assert (waiting.is_safe(partition, end), heard) == (True, [ErrorCode.NONE])
+
+
+def test_with_fsync_never_what_is_committed_is_safe(later: Later, partition: Partition) -> None:
+    waiting, heard = safety(later, "never"), list[ErrorCode]()
+    waiting.when_safe(partition, partition.log.log_end_offset, heard.append)
+    assert heard == [ErrorCode.NONE]
+    assert waiting.is_safe(partition, partition.log.log_end_offset)
+
+
+def test_what_cannot_be_committed_any_more_is_told(later: Later, partition: Partition) -> None:
+    waiting, heard = safety(later, "never"), list[ErrorCode]()
+    waiting.when_safe(partition, partition.log.log_end_offset + 1, heard.append)
+    partition.apply(PartitionState((1, 2), (2,), 2, 1))
+    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
