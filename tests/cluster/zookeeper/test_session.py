@@ -1,6 +1,7 @@
 """The bridge to a real ZooKeeper: requests, watches, lost links, lost sessions, a loop that hangs."""
 
 import asyncio
+import socket
 import time
 from dataclasses import replace
 
@@ -184,6 +185,30 @@ def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess
             await until(lambda: zk.link is Link.CONNECTED)
             assert zk.session_id == before
             assert await zk.exists("/mine") is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_accepts_and_says_nothing_does_not_cost_the_session(root: str) -> None:
+    """kazoo would wait for its answer as long as the session lasts. Seen once when ZooKeeper restarted."""
+
+    async def scenario() -> None:
+        accepting: list[asyncio.StreamWriter] = []
+        silent = await asyncio.start_server(lambda _, writer: accepting.append(writer), "127.0.0.1", 0)
+        host, port = silent.sockets[0].getsockname()
+        async with session(root, 6) as zk:
+            zk._client.set_hosts(f"{host}:{port}")
+            await until(lambda: zk.link is Link.CONNECTED)
+            before = zk.session_id
+            zk._client._connection._socket.shutdown(socket.SHUT_RDWR)
+            await until(lambda: accepting)
+            zk._client.set_hosts(root.partition("/")[0])
+            await until(lambda: zk.link is Link.CONNECTED)
+            assert (await zk.exists("/")) is not None
+            assert zk.session_id == before
+        silent.close()
+        for writer in accepting:
+            writer.close()
 
     asyncio.run(scenario())
 

@@ -32,6 +32,7 @@ from barnabas.log_lines import safe_logger
 try:
     from kazoo import exceptions, security
     from kazoo.client import KazooClient, KazooState
+    from kazoo.handlers.threading import SequentialThreadingHandler
     from kazoo.protocol.states import KeeperState
 except ImportError as error:
     raise ZooKeeperUnusableError(
@@ -42,6 +43,10 @@ Client: TypeAlias = Any  # kazoo has no types
 logger = safe_logger(__name__)
 
 RECONNECT_SECONDS = 0.5  # at most, between two attempts: kazoo's own minute would outlast every session
+ATTEMPT_SECONDS = 5.0  # at most, for one attempt
+ATTEMPTS_PER_TIMEOUT = 3
+"""kazoo gives one attempt to connect the whole session timeout: a server that takes the connection and says nothing,
+or that drops our packets, would cost the session although another attempt would have succeeded."""
 
 _LINKS = {
     KazooState.CONNECTED: Link.CONNECTED,
@@ -66,6 +71,7 @@ def start_client(
 
     client.add_listener(listen)
     _learn_timeout(client, negotiated)
+    _limit_answers(client, attempt_seconds(settings))
     client.start_async()
     return client
 
@@ -88,11 +94,34 @@ def _client(settings: ZooKeeperSettings) -> Client:
     return KazooClient(
         settings.hosts,
         timeout=settings.session_timeout,
+        handler=_Handler(attempt_seconds(settings)),
         auth_data=[("digest", settings.digest)] if settings.digest else None,
         connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": RECONNECT_SECONDS},
         logger=_kazoo_logger,
         **options,
     )
+
+
+def attempt_seconds(settings: ZooKeeperSettings) -> float:
+    return min(ATTEMPT_SECONDS, settings.session_timeout / ATTEMPTS_PER_TIMEOUT)
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with our limit on the time that opening a connection takes."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        return super().create_connection(*arguments, **{**options, "timeout": self._seconds})
+
+
+def _limit_answers(client: Client, seconds: float) -> None:
+    """The requests that open a session (Connect, Auth) wait for their answers; all others go by the ping."""
+    connection = client._connection
+    invoke = connection._invoke
+    connection._invoke = lambda timeout, request, xid=None: invoke(min(timeout, seconds), request, xid)
 
 
 # Links that come and go are logged above, once each; kazoo would log every attempt.
