@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ class Cluster:
         self.wanted: list[IsrProposal] = []
         self.expected: list[int] = []
         self.hosts: dict[int, str] = {}
+        self.flushes: list[tuple[int, Callable[[ErrorCode], None]]] = []
 
     def monotonic(self) -> float:
         return self.now
@@ -45,6 +47,9 @@ class Cluster:
 
     def appends_undone(self, partition: Partition) -> None:
         """Nothing was made of them in memory."""
+
+    def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        self.flushes.append((offset, callback))
 
 
 @pytest.fixture
@@ -150,6 +155,54 @@ def test_a_follower_that_has_everything_stays_however_long_ago_it_asked(
     cluster.now = 1029.0
     partition.review_isr(30.0)
     assert cluster.wanted == []
+
+
+def test_a_follower_that_lacks_too_many_records_in_two_reviews_is_asked_to_go(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2, 3)))
+    for _ in range(5):
+        partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 9, 20)
+    partition.follower_reached(3, 4, 30)
+    partition.review_isr(30.0, most_behind=5)
+    assert cluster.wanted == []
+    partition.review_isr(30.0, most_behind=5)
+    assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
+
+
+def test_a_burst_that_a_follower_works_off_between_two_reviews_drops_nobody(
+    partition: Partition, cluster: Cluster, batch: Batch
+) -> None:
+    partition.apply(state(isr=(1, 2)))
+    for _ in range(5):
+        partition.append(batch(), NOW, ALL_REPLICAS)
+        partition.review_isr(30.0, most_behind=1)
+        partition.follower_reached(2, partition.log.log_end_offset, 20)
+        partition.review_isr(30.0, most_behind=1)
+    assert cluster.wanted == []
+
+
+@pytest.mark.parametrize("isr", [(1,), (1, 2)])
+def test_where_only_flushed_records_are_visible_the_high_watermark_waits_for_the_disk(
+    partition: Partition, cluster: Cluster, batch: Batch, isr: tuple[int, ...]
+) -> None:
+    partition.update_config(replace(partition.log.config, barnabas_visible="flushed", min_insync_replicas=1))
+    partition.apply(state(isr=isr))
+    partition.append(batch(), NOW, 1)
+    partition.follower_reached(2, 2, 20)
+    assert committed(partition) == 0
+    partition.append(batch(), NOW, 1)
+    ((offset, flushed),) = cluster.flushes  # the second batch joins the next flush
+    job = partition.log.prepare_flush()
+    assert offset == 2
+    partition.append(batch(), NOW, 1)
+    partition.follower_reached(2, 6, 20)
+    job.run()
+    partition.log.complete_flush(job)
+    flushed(ErrorCode.NONE)
+    assert committed(partition) == 4
+    assert cluster.flushes[-1][0] == 6
 
 
 def test_an_answer_that_never_came_leaves_the_proposal_pending(

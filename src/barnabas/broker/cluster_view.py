@@ -7,7 +7,9 @@ from typing import Protocol
 
 from barnabas.clock import Clock
 from barnabas.cluster.image import MetadataImage
+from barnabas.log.log import Log
 from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.replication.flusher import FlushCallback, Flusher
 from barnabas.replication.isr import IsrChanges
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import IsrProposal
@@ -18,6 +20,8 @@ class _Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+    @property
+    def flusher(self) -> Flusher: ...
     @property
     def image(self) -> MetadataImage: ...
     @property
@@ -55,3 +59,6 @@ class BrokerView:
 
     def appends_undone(self, partition: Partition) -> None:
         self._broker.follow_leadership()
+
+    def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
+        self._broker.flusher.when_flushed(log, offset, callback)

@@ -96,4 +96,5 @@ def keep_house(broker: _Host) -> Iterator[None]:
     if is_settled or broker.coordinators.is_behind:
         broker.coordinators.follow()
     if not broker.is_alone:
-        yield from broker.replicas.review_isr(broker.config["replica.lag.time.max.ms"] / 1000)
+        patience = broker.config["replica.lag.time.max.ms"] / 1000
+        yield from broker.replicas.review_isr(patience, broker.config["replica.lag.max.messages"])

@@ -31,6 +31,10 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
             "How long a follower lets a leader wait for new records."),
     Setting("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000",
             "How often the high watermarks are written down."),
+    # Of Kafka before 0.9. By itself it drops followers whenever a burst comes; two reviews in a row are no burst.
+    Setting("replica.lag.max.messages", Kind.LONG, "-1",
+            "A follower that lacks more records than this in two consecutive reviews leaves the in-sync replicas; "
+            "-1 is no limit.", AtLeast(-1)),
     Setting("replica.lag.time.max.ms", Kind.LONG, "30000",
             "A follower that has not caught up for this long leaves the in-sync replicas."),
     Setting("replica.selector.class", Kind.STRING, None,

@@ -17,6 +17,7 @@ GZIP_LEVELS = BetweenOr(1, 9, -1)
 LZ4_LEVELS = Between(1, 17)
 ZSTD_LEVELS = Between(-131072, 22)
 RECORD_VALIDATION = OneOf("batch", "all")
+VISIBILITY = OneOf("committed", "flushed")
 
 _FOREVER = str(MAX_LONG)
 _WEEK = str(7 * 24 * 3600 * 1000)
@@ -104,6 +105,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.delay.enable", Kind.BOOLEAN, "false",
             "Whether records with a header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
             "held back from share groups until their time has come."),
+    Setting("barnabas.visible", Kind.STRING, "committed",
+            "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
+            "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",

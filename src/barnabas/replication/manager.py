@@ -248,10 +248,10 @@ class ReplicaManager:
 
     # -- by the clock, and in need ------------------------------------------------------------------
 
-    def review_isr(self, patience: float) -> Iterator[None]:
+    def review_isr(self, patience: float, most_behind: int) -> Iterator[None]:
         """One partition after the other: the caller lets others run in between."""
         for partition in list(self):
-            partition.review_isr(patience)
+            partition.review_isr(patience, most_behind)
             yield
 
     @property

@@ -4,7 +4,8 @@ Theory of operation. The controller decides leader, leader epoch and ISR; `apply
 it is older than what is known. While leading, an append moves the log end; the high watermark follows the
 slowest member of the *maximal* ISR: the committed one and the members we have asked the controller to add. A member
 counts as gone only once the controller has said so. And it moves only while the committed ISR is as large as
-min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed (KIP-966).
+min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed (KIP-966). Where
+consumers see only what is flushed (`barnabas.visible`), it also stops at the flushed offset of the leader.
 
 Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
 """
@@ -19,7 +20,15 @@ from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
-from barnabas.replication.progress import UNKNOWN_OFFSET, Alone, ClusterView, Follower, Followers, IsrProposal
+from barnabas.replication.progress import (
+    NO_LIMIT,
+    UNKNOWN_OFFSET,
+    Alone,
+    ClusterView,
+    Follower,
+    Followers,
+    IsrProposal,
+)
 from barnabas.replication.watchers import CommitCallback, PartitionWatchers
 from barnabas.types import TopicPartition, Uuid
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from barnabas.metrics.topics import TopicCounters
 
 ALL_REPLICAS: Final = -1  # acks=all on the wire
+FLUSHED: Final = "flushed"  # barnabas.visible
 NO_EPOCH: Final = -1  # the client did not say which leader epoch it believes in
 
 _ALONE = Alone()
@@ -34,7 +44,8 @@ _ALONE = Alone()
 
 class Partition(PartitionWatchers):
     __slots__ = (
-        "_cluster", "_commits_alone", "_epoch_start", "_followers", "_is_writable", "_maximal_isr", "broker_id",
+        "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable", "_maximal_isr",
+        "_shows_flushed_only", "broker_id",
         "counters", "has_enough_in_sync", "index", "is_leader", "is_only_here", "is_retired", "is_unsettled",
         "leader_epoch", "log", "proposal", "state", "topic", "topic_id", "undone_appends",
     )  # fmt: skip
@@ -68,6 +79,8 @@ class Partition(PartitionWatchers):
         self._cluster = cluster
         self._is_writable = False
         self._commits_alone = False
+        self._shows_flushed_only = False
+        self._flushing_to = 0
         self._maximal_isr: tuple[int, ...] = ()
         self._epoch_start = 0
         self._followers = Followers()
@@ -121,6 +134,7 @@ class Partition(PartitionWatchers):
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
         now = self._cluster.monotonic()
         self.log.drop_pending()
+        self._flushing_to = 0  # what was to be flushed may have been cut
         if leads:
             self.log.start_epoch(state.leader_epoch)
             others = [replica for replica in state.replicas if replica != self.broker_id]
@@ -150,7 +164,12 @@ class Partition(PartitionWatchers):
         needed = effective_min_isr(self.log.config.min_insync_replicas, len(state.replicas))
         self.has_enough_in_sync = len(state.isr) >= needed
         self._is_writable = self.is_leader and not self._cluster.is_fenced
-        self._commits_alone = self._maximal_isr == (self.broker_id,) and self.has_enough_in_sync
+        self._shows_flushed_only = self.log.config.barnabas_visible == FLUSHED
+        self._commits_alone = (
+            self._maximal_isr == (self.broker_id,)
+            and self.has_enough_in_sync
+            and not self._shows_flushed_only
+        )
         self._measure_hosts(state)
 
     def _measure_hosts(self, state: PartitionState) -> None:
@@ -231,6 +250,8 @@ class Partition(PartitionWatchers):
                 self.log.commit_written()
                 if self._watchers:
                     self._tell_watchers(size)
+            elif self._shows_flushed_only:
+                self._commit()
             if self._replica_watchers:
                 self._wake_replicas(size)
         return result
@@ -279,14 +300,16 @@ class Partition(PartitionWatchers):
             and follower.broker_epoch == self._cluster.eligible_epoch(replica)
         )
 
-    def review_isr(self, patience: float) -> None:
-        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, and with
-        those who have: one that was not eligible when it caught up does not tell us again."""
+    def review_isr(self, patience: float, most_behind: int = NO_LIMIT) -> None:
+        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, or who lack
+        more than `most_behind` records for the second time, and with those who have caught up: one that was not
+        eligible when it did does not tell us again."""
         if not self.is_leader or not self._followers or self.proposal is not None:
             return
         now, written = self._cluster.monotonic(), self.log.offsets.written
         isr = self._committed_isr()
         behind = self._followers.behind(isr, written, now, patience)
+        behind |= self._followers.far_behind(isr, written, most_behind)
         staying = [member for member in isr if member == self.broker_id or member not in behind]
         coming = [
             replica
@@ -326,9 +349,23 @@ class Partition(PartitionWatchers):
         if not self.has_enough_in_sync or not self.is_leader:
             return
         committed = self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written)
+        if self._shows_flushed_only:
+            committed = self._flushed_of(committed)
         if committed > self.log.high_watermark:
             self.log.advance_high_watermark(committed)
             self._high_watermark_moved()
+
+    def _flushed_of(self, end: int) -> int:
+        """How much of what lies below `end` is on the disk; the rest is on its way there."""
+        if end > max(self.log.flushed_offset, self._flushing_to):
+            self._flushing_to = end
+            self._cluster.when_flushed(self.log, end, self._flushed)
+        return min(end, self.log.flushed_offset)
+
+    def _flushed(self, error: ErrorCode) -> None:
+        self._flushing_to = 0
+        if not error:
+            self._commit()
 
     def _high_watermark_moved(self) -> None:
         if self._awaiting_commit:

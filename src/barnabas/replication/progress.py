@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
 
 if TYPE_CHECKING:
     from barnabas.replication.partition import Partition
 
 UNKNOWN_OFFSET = -1
+NO_LIMIT = -1
 ANY_EPOCH = -1  # of a member of the ISR that has not fetched from this leader yet
 
 
 class Follower:
     """How far a follower has come, by its fetches. `caught_up_at` is when it last had everything."""
 
-    __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "leader_end")
+    __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "is_far_behind", "leader_end")
 
     def __init__(self, now: float) -> None:
         self.end_offset = UNKNOWN_OFFSET
@@ -23,6 +27,7 @@ class Follower:
         self.caught_up_at = now  # a new leader gives everybody time to find it
         self.fetched_at = now
         self.leader_end = 0
+        self.is_far_behind = False  # in the last review
 
     def reached(self, end_offset: int, leader_end: int, broker_epoch: int, now: float) -> None:
         """Its fetch from `end_offset` says that it holds everything below."""
@@ -42,6 +47,11 @@ class Follower:
             self.caught_up_at = now
         return now - self.caught_up_at <= patience
 
+    def stays_far_behind(self, leader_end: int, most: int) -> bool:
+        """Does it lack more than `most` records, for the second review in a row?"""
+        before, self.is_far_behind = self.is_far_behind, leader_end - self.end_offset > most
+        return before and self.is_far_behind
+
 
 class Followers(dict[int, Follower]):
     """What a leader knows of its followers, by broker id."""
@@ -53,6 +63,13 @@ class Followers(dict[int, Follower]):
             for member in members
             if (follower := self.get(member)) is None or not follower.keeps_up(leader_end, now, patience)
         }
+
+    def far_behind(self, members: Iterable[int], leader_end: int, most: int) -> set[int]:
+        """Those that lack more than `most` records, as in the review before."""
+        if most == NO_LIMIT:
+            return set()
+        known = [(member, self[member]) for member in members if member in self]
+        return {member for member, follower in known if follower.stays_far_behind(leader_end, most)}
 
     def least_end(self, members: Iterable[int], leader: int, end: int) -> int:
         """What all members have, of what the leader has up to `end`."""
@@ -117,6 +134,10 @@ class ClusterView(Protocol):
         """Records that were appended could not be written: what was made of them in memory is void."""
         ...
 
+    def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        """Flush the log, and call back once everything below `offset` is on the disk."""
+        ...
+
 
 class Alone:
     """The view of a broker without others."""
@@ -140,3 +161,7 @@ class Alone:
 
     def appends_undone(self, partition: Partition) -> None:
         """There is nothing in memory."""
+
+    def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        log.flush()
+        callback(ErrorCode.NONE)
