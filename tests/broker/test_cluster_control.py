@@ -16,6 +16,7 @@ from barnabas.cluster.membership import BrokerInfo, Brokers
 from barnabas.cluster.store import MemoryMetadataStore, StaleControllerError
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Policy
+from barnabas.controller.healing import HealingSettings
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
 from barnabas.types import new_uuid
 
@@ -88,6 +89,7 @@ class Controlling:
             lambda: Policy(min_insync_replicas=2),
             lambda: founding,
             lambda: balance_seconds,
+            HealingSettings(None, False, 0.0, 1),
             SUPPORTED_FEATURES,
             is_alone=False,
         )

@@ -21,7 +21,7 @@ from barnabas.records.batch import stamp
 from barnabas.replication import follower
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
-from barnabas.replication.throttle import Throttle
+from barnabas.replication.throttle import FollowerThrottles
 from tests.replication.conftest import NOW, state
 
 LEADER = 2
@@ -85,9 +85,9 @@ def followed(
         leader = Leader(*answers)
         settings = FetchSettings(500, 1, 1 << 20, 1 << 20, backoff)
         clock = SystemClock()
-        throttle = Throttle(clock.monotonic)
+        throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttle
+            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttles
         )
         fetcher.add(partition)
         await asyncio.wait_for(leader.is_through.wait(), DEADLINE)
@@ -157,9 +157,9 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
         leader = Leader(sends(records))
         settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
         clock = ManualClock()
-        throttle = Throttle(clock.monotonic)
+        throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttle, limit
+            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttles, limit
         )
         fetcher.add(partition)
         for turn in range(1000):

@@ -308,4 +308,4 @@ def throttle(brokers: Brokers, broker: int, rate: str) -> None:
     ]
     response = ask(brokers, broker, IncrementalAlterConfigsRequest(resources=resources))
     assert [answer.error_code for answer in response.responses] == [0, 0]
-    brokers.until(lambda: brokers.brokers[broker].follower_throttle.rate == int(rate), "no throttle")
+    brokers.until(lambda: brokers.brokers[broker].follower_throttles.listed.rate == int(rate), "no throttle")

@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
-from barnabas.broker.cluster_connection import balance_seconds, connection_from, found_cluster
+from barnabas.broker.cluster_connection import (
+    balance_seconds,
+    connection_from,
+    found_cluster,
+    healing_settings_from,
+)
 from barnabas.broker.cluster_control import ClusterControl
 from barnabas.broker.cluster_view import BrokerView
 from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS, controlled_shutdown
@@ -61,7 +66,7 @@ from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.safety import Safety
-from barnabas.replication.throttle import Throttle
+from barnabas.replication.throttle import FollowerThrottles, Throttle
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.transactions.producer_ids import ProducerIds
 from barnabas.worker.log_cleaner import LogCleaner
@@ -146,6 +151,7 @@ class Broker:
             lambda: self.policy,
             lambda: found_cluster(self.config, self.logs),
             lambda: balance_seconds(self.config),
+            healing_settings_from(config),
             self.supported_features,
             is_alone=self.is_alone,
         )
@@ -172,7 +178,7 @@ class Broker:
             self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, BrokerView(self)
         )
         self.leader_throttle = Throttle(self.clock.monotonic)
-        self.follower_throttle = Throttle(self.clock.monotonic)
+        self.follower_throttles = FollowerThrottles(self.clock.monotonic)
         self.isr_changes = IsrChanges(self._ask_controller, self._identity)
         self._replica_fetches = replica_fetches_from(config)
         self.fetchers = ReplicaFetchers(
@@ -180,7 +186,7 @@ class Broker:
             self._identity,
             lambda: self._replica_fetches,
             self.clock,
-            self.follower_throttle,
+            self.follower_throttles,
             self.platform.turn_limit,
         )
         self.replicas.on_applied = self.fetchers.follow
@@ -331,7 +337,8 @@ class Broker:
         self._log_configs.use(config)
         self.logs.use_config(config)
         self.leader_throttle.rate = config["leader.replication.throttled.rate"]
-        self.follower_throttle.rate = config["follower.replication.throttled.rate"]
+        self.follower_throttles.listed.rate = config["follower.replication.throttled.rate"]
+        self.follower_throttles.moving.rate = config["barnabas.reassignment.throttled.rate"]
         self.moves.throttle.rate = config["replica.alter.log.dirs.io.max.bytes.per.second"]
         self.sockets.use_limits(limits_from(config))
         self.authentication.use(config, self.sockets.listeners)

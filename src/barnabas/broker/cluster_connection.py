@@ -12,6 +12,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import ClusterConnection, LocalMembership
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller.healing import HealingSettings
 from barnabas.files import FileSystem
 from barnabas.log.dirs.manager import LogManager
 from barnabas.types import new_uuid, uuid_to_text
@@ -34,6 +35,16 @@ def found_cluster(config: BrokerConfig, logs: LogManager) -> tuple[str, list[Del
     """The id of a new cluster, and what is in our folders already when it begins."""
     cluster_id = logs.cluster_id or config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
     return cluster_id, adopt(logs.fs, config.log_dirs, config.node_id)
+
+
+def healing_settings_from(config: BrokerConfig) -> HealingSettings:
+    replace_after_ms = config["barnabas.replica.replace.after.ms"]
+    return HealingSettings(
+        None if replace_after_ms < 0 else replace_after_ms / 1000,
+        config["barnabas.balance.auto"],
+        config["barnabas.balance.quiet.ms"] / 1000,
+        config["barnabas.balance.partitions.at.once"],
+    )
 
 
 def balance_seconds(config: BrokerConfig) -> float | None:

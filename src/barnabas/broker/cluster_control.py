@@ -1,12 +1,14 @@
 """What the controller does without being asked while this broker is elected: it follows which brokers are alive.
 
 A broker that has joined is registered, one that is gone is fenced; leadership goes back to preferred replicas
-from time to time. Requests of clients and of other brokers reach the controller through their handlers.
+from time to time, and replicas move by themselves where settings ask for it (controller/healing.py).
+Requests of clients and of other brokers reach the controller through their handlers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -18,6 +20,8 @@ from barnabas.controller.brokers import Registration, create_cluster, fence, reg
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.elections import balance_leaders, uncleanly_led
+from barnabas.controller.healing import Healing, HealingSettings
+from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.settings import settle_min_isr
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
@@ -26,6 +30,7 @@ logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.5  # after a decision that could not be stored
 MOST_FAILURES = 20  # in a row
+REVIEW_SECONDS = 5.0  # at most, between two looks at replicas that may have to move
 BEGIN_SECONDS = 60.0  # for catching up with the log of a large cluster, and the first entry
 
 
@@ -39,6 +44,7 @@ class ClusterControl:
         policy: Callable[[], Policy],
         found_cluster: Callable[[], tuple[str, list[Delta]]],
         balance_seconds: Callable[[], float | None],
+        healing_settings: HealingSettings,
         supported_features: Levels,
         *,
         is_alone: bool,
@@ -48,6 +54,9 @@ class ClusterControl:
         self._policy = policy
         self._found_cluster = found_cluster
         self._balance_seconds = balance_seconds
+        self._healing_settings = healing_settings
+        self._healing = Healing()
+        self._reviewed_at = 0.0
         self._supported_features = supported_features
         self._is_alone = is_alone
         self._brokers: Brokers | None = None
@@ -128,7 +137,8 @@ class ClusterControl:
         await self._controller.submit(
             lambda image: settle_min_isr(image, self._policy(), is_alone=self._is_alone)
         )
-        self._balanced_at = asyncio.get_running_loop().time()
+        self._balanced_at = self._reviewed_at = asyncio.get_running_loop().time()
+        self._healing = Healing()
         self._changed.set()
 
     def _founding(self, image: MetadataImage) -> Decided[None]:
@@ -138,24 +148,50 @@ class ClusterControl:
         return [*created, *adopted], None
 
     async def _one_round(self) -> None:
-        if not await self._wait_for_change():
-            self._balanced_at = asyncio.get_running_loop().time()
-            await self._controller.submit(lambda image: balance_leaders(image, self._policy()))
+        if await self._wait_for_change():
+            self._changed.clear()
+            if self._brokers is not None:
+                await self._follow(self._brokers)
             return
-        self._changed.clear()
-        if self._brokers is not None:
-            await self._follow(self._brokers)
+        now = asyncio.get_running_loop().time()
+        if self._leaders_due() <= now:
+            self._balanced_at = now
+            await self._controller.submit(lambda image: balance_leaders(image, self._policy()))
+        if self._review_due() <= now:
+            self._reviewed_at = now
+            await self._review_replicas(now)
 
     async def _wait_for_change(self) -> bool:
-        """True when brokers came or went, False when it is time to balance: that time comes however often they do."""
-        seconds = self._balance_seconds()
-        at = None if seconds is None else self._balanced_at + seconds
-        if at is not None and at <= asyncio.get_running_loop().time():
+        """True when brokers came or went, False when something else is due: its time comes however often they do."""
+        due = min(self._leaders_due(), self._review_due())
+        if due <= asyncio.get_running_loop().time():
             return False
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(at):
+            async with asyncio.timeout_at(None if due == math.inf else due):
                 await self._changed.wait()
         return self._changed.is_set()
+
+    def _leaders_due(self) -> float:
+        seconds = self._balance_seconds()
+        return math.inf if seconds is None else self._balanced_at + seconds
+
+    def _review_due(self) -> float:
+        settings = self._healing_settings
+        if not settings.is_on:
+            return math.inf
+        return self._reviewed_at + min(REVIEW_SECONDS, settings.shortest_wait / 4)
+
+    async def _review_replicas(self, now: float) -> None:
+        # In a thread: a plan for ten thousand partitions takes longer than the loop may be held up.
+        targets = await asyncio.to_thread(
+            self._healing.review, self._controller.image, self._healing_settings, now
+        )
+        if targets:
+            called_off = sum(target is None for target in targets.values())
+            logger.info("%d reassignments begin, %d are called off", len(targets) - called_off, called_off)
+            await self._controller.submit(
+                lambda image: alter_reassignments(image, list(targets.items()), self._policy())
+            )
 
     async def _follow(self, alive: Brokers) -> None:
         policy = self._policy()

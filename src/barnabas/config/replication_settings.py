@@ -45,6 +45,18 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
             "SO_RCVBUF of a follower's connection."),
     Setting("replica.socket.timeout.ms", Kind.INT, "30000",
             "How long a follower waits for an answer; at least replica.fetch.wait.max.ms."),
+    Setting("barnabas.reassignment.throttled.rate", Kind.LONG, str(MAX_LONG),
+            "Bytes per second that a broker copies for replicas that a reassignment adds, automatic or not; they need "
+            "not be listed.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
+    Setting("barnabas.balance.auto", Kind.BOOLEAN, "false",
+            "Whether the controller spreads replicas and leaders by itself when brokers have come."),
+    Setting("barnabas.balance.quiet.ms", Kind.LONG, "300000",
+            "How long no broker may have come or gone before replicas are spread.", AtLeast(0)),
+    Setting("barnabas.balance.partitions.at.once", Kind.INT, "10",
+            "Partitions that the controller lets move at the same time by itself.", AtLeast(1)),
+    Setting("barnabas.replica.replace.after.ms", Kind.LONG, "-1",
+            "After how long a broker that is gone loses its replicas to others; -1 is never. Not while more than a "
+            "third of the brokers is away, and undone as far as it is under way when the broker returns.", AtLeast(-1)),
     Setting("leader.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
             "Bytes per second that a leader sends to throttled replicas.", AtLeast(0), mode=Mode.CLUSTER_WIDE,
             internal=True),

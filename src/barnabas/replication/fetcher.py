@@ -26,7 +26,7 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.replication import follower
 from barnabas.replication.followed import Followed, Key, by_topic, key_of, name_all
 from barnabas.replication.partition import Partition
-from barnabas.replication.throttle import Throttle, is_throttled
+from barnabas.replication.throttle import FollowerThrottles
 
 logger = safe_logger(__name__)
 
@@ -77,7 +77,7 @@ class LeaderFetcher:
         identity: Callable[[], BrokerIdentity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
-        throttle: Throttle,
+        throttles: FollowerThrottles,
         turn_limit: TurnLimit = DEFAULT_TURN,
     ) -> None:
         self.leader = leader
@@ -86,7 +86,7 @@ class LeaderFetcher:
         self._identity = identity
         self._settings = settings
         self._clock = clock
-        self._throttle = throttle
+        self._throttles = throttles
         self._followed: dict[Key, Followed] = {}
         self._to_name: dict[Key, Followed] = {}
         self._put_off: dict[Key, Followed] = {}
@@ -181,11 +181,11 @@ class LeaderFetcher:
         """Take up what was put off for long enough."""
         if not self._put_off:
             return
-        now, exceeded = self._clock.monotonic(), self._throttle.is_exceeded
+        now = self._clock.monotonic()
         for key, one in list(self._put_off.items()):
             if one.resume_at <= now and not one.is_written:
                 one.resume_at = now + WRITE_PAUSE
-            elif one.resume_at <= now and not (exceeded and _is_held_back(one.partition)):
+            elif one.resume_at <= now and not self._throttles.are_exceeded_for(one.partition):
                 del self._put_off[key]
                 self._forgotten.pop(key, None)  # a request must not name and forget the same partition
                 self._to_name[key] = one
@@ -293,9 +293,10 @@ class LeaderFetcher:
             yield
         if not one.is_written and self._followed.get(key) is one:
             self._put_off_for(WRITE_PAUSE, key, one)  # the leader must not count what is not written
-        if size and _is_held_back(one.partition):
-            self._throttle.take(size)
-            if self._throttle.is_exceeded and self._followed.get(key) is one:
+        throttle = self._throttles.of(one.partition) if size else None
+        if throttle is not None:
+            throttle.take(size)
+            if throttle.is_exceeded and self._followed.get(key) is one:
                 self._put_off_for(self._settings().backoff, key, one)
 
     def _put_off_for(self, seconds: float, key: Key, one: Followed) -> None:
@@ -305,13 +306,3 @@ class LeaderFetcher:
         self._put_off[key] = one
         self._to_name.pop(key, None)
         self._forgotten[key] = None
-
-
-def _is_held_back(partition: Partition) -> bool:
-    """Is this replica throttled? Not while it is in sync."""
-    listed = partition.log.config.follower_replication_throttled_replicas
-    return (
-        bool(listed)
-        and not partition.is_in_sync(partition.broker_id)
-        and is_throttled(listed, partition.index, partition.broker_id)
-    )

@@ -9,7 +9,7 @@ from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
-from barnabas.replication.throttle import Throttle
+from barnabas.replication.throttle import FollowerThrottles
 
 
 class ReplicaFetchers:
@@ -19,14 +19,14 @@ class ReplicaFetchers:
         identity: Callable[[], BrokerIdentity],
         settings: Callable[[], FetchSettings],
         clock: Clock,
-        throttle: Throttle,
+        throttles: FollowerThrottles,
         turn_limit: TurnLimit,
     ) -> None:
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
-        self._throttle = throttle
+        self._throttles = throttles
         self._turn_limit = turn_limit
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
@@ -52,7 +52,7 @@ class ReplicaFetchers:
                 self._identity,
                 self._settings,
                 self._clock,
-                self._throttle,
+                self._throttles,
                 self._turn_limit,
             )
             self._fetchers[state.leader] = fetcher

@@ -1,12 +1,17 @@
 """Limits on the bytes of replication, as `kafka-reassign-partitions --throttle` sets them.
 
-A topic names the replicas that are throttled (`partition:broker`, or `*` for all), a broker the rate. Replicas in sync
-are never held back: they would fall out of it.
+A topic names the replicas that are throttled (`partition:broker`, or `*` for all), a broker the rate. Replicas that a
+reassignment adds have a rate of their own, without being named. Replicas in sync are never held back: they would fall
+out of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.replication.partition import Partition
 
 UNLIMITED = 2**63 - 1
 ALL = "*"
@@ -43,6 +48,29 @@ class Throttle:
     def take(self, count: int) -> None:
         if self.rate < UNLIMITED:
             self._level -= count
+
+
+class FollowerThrottles:
+    """What holds back a follower: a topic's list, or a reassignment that adds it. Not while it is in sync."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.listed = Throttle(monotonic)
+        self.moving = Throttle(monotonic)
+
+    def of(self, partition: Partition) -> Throttle | None:
+        """The one that counts for this replica of ours."""
+        state, broker_id = partition.state, partition.broker_id
+        if state is None or broker_id in state.isr:
+            return None
+        if is_throttled(
+            partition.log.config.follower_replication_throttled_replicas, partition.index, broker_id
+        ):
+            return self.listed
+        return self.moving if broker_id in state.adding_replicas else None
+
+    def are_exceeded_for(self, partition: Partition) -> bool:
+        throttle = self.of(partition)
+        return throttle is not None and throttle.is_exceeded
 
 
 def is_throttled(listed: Iterable[str], index: int, broker_id: int) -> bool:

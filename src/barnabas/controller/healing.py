@@ -1,0 +1,159 @@
+"""What an elected controller does about replicas by itself: it replaces those of brokers that stay away, and spreads
+replicas and leaders when brokers come. Both are off unless settings ask for them.
+
+Theory of operation. `review` is called from time to time with the newest image and says which reassignments to begin
+or to call off; the controller submits them as it would for a client. What is known besides the image is in memory only:
+when a broker was last seen, and which replacements are ours. A new controller counts from the moment it was elected.
+
+- A broker that is away for longer than `replace_after` loses its replicas, a few partitions at a time, to brokers that
+  hold few. Not while more than a third of the brokers is away: then it is the network, or a power cut, that is wrong.
+- If it returns, replacements that are under way are called off; those that have finished stay.
+- Brokers that come are given replicas once nothing has changed for `quiet` seconds, nobody is away and nothing moves.
+  What an operator has placed by hand stays until the next broker comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NamedTuple, TypeAlias
+
+from barnabas.client.placement.planning import Assignment, Site, drain, rebalance
+from barnabas.cluster.image import MetadataImage
+from barnabas.types import TopicPartition
+
+Targets: TypeAlias = dict[TopicPartition, tuple[int, ...] | None]
+"""The replicas that partitions shall have; None calls off a reassignment."""
+
+LARGEST_PART_AWAY = 3
+"""No replica is replaced while more than one broker in so many is away."""
+
+
+class HealingSettings(NamedTuple):
+    replace_after: float | None
+    """Seconds; None for never."""
+    balances: bool
+    quiet: float
+    at_once: int
+    """Partitions on the move at the same time."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.balances or self.replace_after is not None
+
+    @property
+    def shortest_wait(self) -> float:
+        """How soon something may have to be done after brokers came or went, in seconds."""
+        return self.quiet if self.replace_after is None else min(self.quiet, self.replace_after)
+
+
+class Healing:
+    """The state that outlives a review; one for each term of a controller."""
+
+    def __init__(self) -> None:
+        self._alive: frozenset[int] | None = None
+        self._changed_at = 0.0
+        self._away_since: dict[int, float] = {}
+        self._replacing: dict[TopicPartition, int] = {}
+        self._has_come = False
+
+    def review(self, image: MetadataImage, settings: HealingSettings, now: float) -> Targets:
+        """What to begin, and what to call off."""
+        self._watch(image, now)
+        targets = self._returned(image)
+        room = settings.at_once - sum(1 for _ in _moving(image))
+        if targets or room <= 0:
+            return targets
+        if settings.replace_after is not None:
+            targets = self._replacements(image, now - settings.replace_after, room)
+        if not targets and settings.balances and self._is_quiet(image, settings, now):
+            targets = self._balancing(image, room)
+        return targets
+
+    # -- who is there -------------------------------------------------------------------------------
+
+    def _watch(self, image: MetadataImage, now: float) -> None:
+        alive = frozenset(broker for broker in image.brokers if image.can_lead(broker))
+        if self._alive is None:
+            self._has_come = _has_empty_broker(image, alive)
+        elif alive - self._alive:
+            self._has_come = True
+        if alive != self._alive:
+            self._alive, self._changed_at = alive, now
+        away = set(image.brokers) - alive
+        self._away_since = {broker: self._away_since.get(broker, now) for broker in away}
+
+    def _is_quiet(self, image: MetadataImage, settings: HealingSettings, now: float) -> bool:
+        return (
+            self._has_come
+            and now - self._changed_at >= settings.quiet
+            and not self._away_since
+            and not any(_moving(image))
+        )
+
+    # -- brokers that stay away ---------------------------------------------------------------------
+
+    def _returned(self, image: MetadataImage) -> Targets:
+        moving = set(_moving(image))
+        self._replacing = {place: gone for place, gone in self._replacing.items() if place in moving}
+        return {place: None for place, gone in self._replacing.items() if image.can_lead(gone)}
+
+    def _replacements(self, image: MetadataImage, before: float, room: int) -> Targets:
+        if len(self._away_since) * LARGEST_PART_AWAY > len(image.brokers):
+            return {}
+        targets: Targets = {}
+        for gone in sorted(broker for broker, since in self._away_since.items() if since <= before):
+            assignment = _without_stuck(image, gone, targets)
+            for move in drain(assignment, _sites(image), gone)[: room - len(targets)]:
+                targets[move.partition] = move.after
+                self._replacing[move.partition] = gone
+        return targets
+
+    # -- brokers that have come ---------------------------------------------------------------------
+
+    def _balancing(self, image: MetadataImage, room: int) -> Targets:
+        moves = rebalance(_settled(image), _sites(image))
+        self._has_come = bool(moves)
+        return {move.partition: move.after for move in moves[:room]}
+
+
+def _sites(image: MetadataImage) -> list[Site]:
+    return [
+        Site(broker, state.host, state.rack)
+        for broker, state in sorted(image.brokers.items())
+        if image.can_lead(broker)
+    ]
+
+
+def _moving(image: MetadataImage) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index)
+        for topic, index, state in image.partitions()
+        if state.being_reassigned
+    ]
+
+
+def _settled(image: MetadataImage) -> dict[TopicPartition, tuple[int, ...]]:
+    return {
+        TopicPartition(topic.name, index): state.replicas
+        for topic, index, state in image.partitions()
+        if not state.being_reassigned
+    }
+
+
+def _without_stuck(image: MetadataImage, gone: int, chosen: Container[TopicPartition]) -> Assignment:
+    """All that is settled, without the partitions of a broker that is gone for which there is no other broker, or no
+    leader to copy from, or that are to be moved already."""
+    alive = {broker for broker in image.brokers if image.can_lead(broker)}
+
+    def is_stuck(place: TopicPartition, replicas: tuple[int, ...]) -> bool:
+        state = image.partition(*place)
+        has_leader = state is not None and state.leader in alive
+        return gone in replicas and (place in chosen or not has_leader or alive <= set(replicas))
+
+    return {place: replicas for place, replicas in _settled(image).items() if not is_stuck(place, replicas)}
+
+
+def _has_empty_broker(image: MetadataImage, alive: frozenset[int]) -> bool:
+    """Has one come before this controller was elected? It holds nothing then."""
+    held = {broker for _, _, state in image.partitions() for broker in state.replicas}
+    return bool(held) and bool(alive - held)
