@@ -221,7 +221,9 @@ class Broker:
         await self._cluster.open(self.logs.cluster_id, self.logs.folder_id)
         await self.metadata.start()
         self._control.start()
-        self.use(await self.metadata.until(lambda image: bool(image.cluster_id)))
+        image = await self.metadata.until(lambda image: bool(image.cluster_id))
+        await self._access.prepare(image)
+        self.use(image)
         self.logs.claim(self.cluster_id, self.node_id)
         # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
         found = await self.in_thread(
@@ -302,6 +304,8 @@ class Broker:
         new = self.replicas.new_partitions(image, deltas)
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
+        if image.acls is not self.image.acls:
+            await self._access.prepare(image)
         before = self.image
         self.use(image)
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -19,6 +20,11 @@ class AccessControl(NamedTuple):
     quotas: ClientQuotas
     dispatcher: Dispatcher
     sockets: SocketServer
+
+    async def prepare(self, image: MetadataImage) -> None:
+        """What takes long of following an image is done here, in turns; requests are decided as before meanwhile."""
+        if self.authorizer is not None:
+            await RequestTurn().run(self.authorizer.preparing(image.acls))
 
     def follow(self, before: MetadataImage, image: MetadataImage) -> None:
         if self.authorizer is not None and image.acls is not before.acls:
