@@ -129,7 +129,7 @@ class _Draft:
     """Tables that are being changed. The rules of a key are copied when they are first touched, and only then."""
 
     def __init__(self, before: _Tables) -> None:
-        self.tables = _Tables(*map(dict, before))
+        self.tables = _Tables(*(dict(table) for table in before))  # type: ignore[arg-type]  # a tuple of dictionaries
         self._own: set[int] = set()  # identities of the dictionaries that no index has
 
     def add(self, binding: AclBinding) -> None:

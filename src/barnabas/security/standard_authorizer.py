@@ -173,7 +173,7 @@ class _Generation:
 
 class _Indexed(NamedTuple):
     acls: frozenset[AclBinding]
-    index: AclIndex
+    lookup: AclIndex
 
 
 class StandardAuthorizer:
@@ -190,7 +190,7 @@ class StandardAuthorizer:
         if self._prepared.acls is not acls:
             finish(self.preparing(acls))
         self._now = self._prepared
-        self._generation = _Generation(self.policy, self._now.index)
+        self._generation = _Generation(self.policy, self._now.lookup)
 
     def preparing(self, acls: frozenset[AclBinding]) -> Steps[None]:
         """Index ACLs that are about to be used, in steps: 10,000 new ones take a tenth of a second together."""
@@ -199,12 +199,12 @@ class StandardAuthorizer:
         yield
         added = acls - before.acls
         yield
-        index = yield from before.index.changing(removed, added)
+        index = yield from before.lookup.changing(removed, added)
         self._prepared = _Indexed(acls, index)
 
     def decisions(self, context: RequestContext) -> Decisions:
         if self._generation.room <= 0:
-            self._generation = _Generation(self.policy, self._now.index)
+            self._generation = _Generation(self.policy, self._now.lookup)
         return self._generation.decisions(context)
 
     def authorize_by_resource_type(
@@ -214,4 +214,4 @@ class StandardAuthorizer:
 
     def verdict(self, principal: str, host: str, action: Action) -> Verdict:
         """The decision about a client that need not be there, with its reason."""
-        return judge(self.policy, self._now.index, principal, host, action)
+        return judge(self.policy, self._now.lookup, principal, host, action)
