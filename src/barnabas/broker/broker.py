@@ -308,6 +308,8 @@ class Broker:
             await self._access.prepare(image)
         before = self.image
         self.use(image)
+        if self.config["barnabas.credential.change.ends.sessions"]:
+            self._access.end_sessions(deltas)
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):
             if count % self.platform.applied_at_once == 0:
                 await asyncio.sleep(0)

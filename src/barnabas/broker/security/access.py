@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.broker.security.revocation import revoked_by
+from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.requests.time_slices import RequestTurn
@@ -31,6 +34,11 @@ class AccessControl(NamedTuple):
             self.authorizer.use(image.acls)
         if image.client_quotas is not before.client_quotas:
             self._use_quotas(image)
+
+    def end_sessions(self, deltas: Iterable[Delta]) -> None:
+        """Of those who came with a credential that is changed or gone."""
+        if revoked := revoked_by(deltas):
+            self.sockets.connections.close_sessions(revoked.was_used_in)
 
     def _use_quotas(self, image: MetadataImage) -> None:
         """Requests are charged for as long as there are quotas that they could exceed."""
