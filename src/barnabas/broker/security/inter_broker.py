@@ -25,18 +25,31 @@ IsBroker = Callable[[RequestContext], bool]
 def peer_security(config: BrokerConfig) -> Security:
     """TLS and SASL as a client of the inter-broker listener of other brokers. ConfigError when they cannot work."""
     listener = config.inter_broker_listener_name
-    protocol = next(
-        (Protocol(spec.security_protocol) for spec in config.listeners if spec.name == listener),
-        Protocol.PLAINTEXT,
-    )
     try:
-        tls = parse_tls(_settings(config, listener, "ssl.")) if protocol.has_tls else Tls()
-        sasl = _sasl(config, listener) if protocol.has_sasl else None
+        sasl = _sasl(config, listener) if _protocol(config).has_sasl else None
     except SecuritySettingError as error:
-        raise ConfigError(
-            f"Brokers cannot talk to each other over the listener {listener}: {error}"
-        ) from None
-    return Security.of(protocol, tls, sasl)
+        raise _unusable(listener, error) from None
+    return Security(peer_tls(config), sasl)
+
+
+def peer_tls(config: BrokerConfig) -> Tls | None:
+    """What of it is TLS, if there is any."""
+    listener = config.inter_broker_listener_name
+    try:
+        return parse_tls(_settings(config, listener, "ssl.")) if _protocol(config).has_tls else None
+    except SecuritySettingError as error:
+        raise _unusable(listener, error) from None
+
+
+def _unusable(listener: str, error: SecuritySettingError) -> ConfigError:
+    return ConfigError(f"Brokers cannot talk to each other over the listener {listener}: {error}")
+
+
+def _protocol(config: BrokerConfig) -> Protocol:
+    for spec in config.listeners:
+        if spec.name == config.inter_broker_listener_name:
+            return Protocol(spec.security_protocol)
+    return Protocol.PLAINTEXT
 
 
 def _sasl(config: BrokerConfig, listener: str) -> Sasl:
