@@ -29,8 +29,9 @@ from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
+from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.broker.security.inter_broker import is_broker, own_principals, peer_security
+from barnabas.broker.security.inter_broker import peer_security
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
@@ -107,9 +108,13 @@ class Broker:
         self.topic_metrics = TopicMetrics(self.metrics)
         # Requests.
         between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
-        self.authorizer = authorizer_from(config, frozenset() if self.is_alone else own_principals(config))
+        own = OwnNames() if self.is_alone else own_names(config)
+        self.authorizer = authorizer_from(config, own.principals)
+        names = BrokerNames(config, own, self.authorizer)
         self.audit = audit_from(config, self.clock)
-        self.dispatcher = dispatcher_from(config, self, self.metrics, self.authorizer, self.audit)
+        self.dispatcher = dispatcher_from(
+            config, self, self.metrics, self.authorizer, self.audit, names.is_surely_broker
+        )
         self.quotas = ClientQuotas(quota_limits_from(config), self.clock.monotonic)
         addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, lambda: self.image)
         self.sockets: SocketServer = self.platform.sockets(
@@ -124,7 +129,7 @@ class Broker:
             self.audit,
         )
         for listener in self.sockets.listeners:
-            listener.is_broker = is_broker(config, self.authorizer)
+            listener.is_broker = names.may_be_broker
         self.peers = self.platform.peers(
             self.node_id, self._answer, addresses.of, between_brokers, is_alone=self.is_alone
         )
@@ -304,8 +309,7 @@ class Broker:
         new = self.replicas.new_partitions(image, deltas)
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
-        if image.acls is not self.image.acls:
-            await self._access.prepare(image)
+        await self._access.prepare(image)
         before = self.image
         self.use(image)
         if self.config["barnabas.credential.change.ends.sessions"]:

@@ -39,6 +39,10 @@ def _fetched(response: Any) -> int:
     return size
 
 
+def _is_of_replica(message: Any) -> bool:
+    return bool(message.replica_id >= 0 or message.replica_state.replica_id >= 0)
+
+
 def _cap(message: Any, room: int) -> None:
     message.max_bytes = min(message.max_bytes, room)
 
@@ -65,7 +69,8 @@ def _added(broker: Any, topic: Any) -> int:
 
 CARRIED: dict[ApiKey, Bytes] = {
     ApiKey.PRODUCE: Bytes(produced=_produced),
-    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld),
+    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Bytes(is_of_follower=lambda message: message.replica_id >= 0),
     # What a share fetch has acquired must be sent: nobody else gets it until it is acknowledged.
     ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap),
 }

@@ -185,6 +185,10 @@ class StandardAuthorizer:
         self._prepared = self._now
         self._generation = _Generation(policy, NO_ACLS)
 
+    @property
+    def acls(self) -> frozenset[AclBinding]:
+        return self._now.acls
+
     def use(self, acls: frozenset[AclBinding]) -> None:
         """Decide by these from now on: one assignment, so a request sees the old ones or the new ones."""
         if self._prepared.acls is not acls:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,14 @@ from barnabas.broker.security import tls_reload
 from barnabas.broker.security.inter_broker import peer_security
 from barnabas.broker.security.peer_tls import PeerTls
 from barnabas.broker.security.tls_reload import TlsReload
+from barnabas.client.connection import BrokerConnection
+from barnabas.client.security.guard import Guard
+from barnabas.client.security.parsing import parse_security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.tls.authority import Authority, own_hosts
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.zookeeper import require_zookeeper
@@ -28,7 +34,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCluster]:
     """Brokers know each other by certificate, both ways. They look for changes when they are told to."""
     require_zookeeper()
     monkeypatch.setattr(tls_reload, "CHECK_SECONDS", 3600.0)
-    with EmbeddedCluster(2, {"ssl.client.auth": "required"}, security="SSL") as running:
+    settings = {"ssl.client.auth": "required", "super.users": "User:CN=admin"}
+    with EmbeddedCluster(2, settings, security="SSL") as running:
         yield running
 
 
@@ -62,6 +69,28 @@ def test_brokers_trust_and_show_the_certificates_that_are_there_now(
     look(cluster.brokers[1])
     assert reaches(cluster.brokers[1], 2)
     assert reaches(cluster.brokers[2], 1)
+
+
+def asked_for_producer_ids(cluster: EmbeddedCluster, name: str) -> int:
+    """What only brokers ask, by a client with a certificate of this name."""
+    controller = cluster.brokers[cluster.controller()]
+    own = replace(controller.clients, key_file=controller.client_certificate(name))
+
+    async def ask() -> int:
+        guard = Guard(parse_security(own.java))
+        connection = await BrokerConnection.connect(controller.host, controller.port, guard=guard)
+        try:
+            return int((await connection.send(AllocateProducerIdsRequest(9, 9), 0)).error_code)
+        finally:
+            connection.close()
+
+    return asyncio.run(asyncio.wait_for(ask(), SECONDS))
+
+
+def test_a_client_is_no_broker_because_it_has_a_certificate(cluster: EmbeddedCluster) -> None:
+    assert reaches(cluster.brokers[1], 2)
+    assert asked_for_producer_ids(cluster, "alice") == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert asked_for_producer_ids(cluster, "admin") == ErrorCode.STALE_BROKER_EPOCH
 
 
 def settings(folder: Path) -> dict[str, str]:

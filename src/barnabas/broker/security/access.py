@@ -26,7 +26,7 @@ class AccessControl(NamedTuple):
 
     async def prepare(self, image: MetadataImage) -> None:
         """What takes long of following an image is done here, in turns; requests are decided as before meanwhile."""
-        if self.authorizer is not None:
+        if self.authorizer is not None and self.authorizer.acls is not image.acls:
             await RequestTurn().run(self.authorizer.preparing(image.acls))
 
     def follow(self, before: MetadataImage, image: MetadataImage) -> None:
