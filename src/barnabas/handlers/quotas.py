@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
+from barnabas.handlers.share.throttled import withheld as withheld_share
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.protocol.api import ApiKey
 
@@ -71,8 +72,7 @@ CARRIED: dict[ApiKey, Bytes] = {
     ApiKey.PRODUCE: Bytes(produced=_produced),
     ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Bytes(is_of_follower=lambda message: message.replica_id >= 0),
-    # What a share fetch has acquired must be sent: nobody else gets it until it is acknowledged.
-    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap),
+    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld_share),
 }
 
 MUTATIONS: dict[ApiKey, tuple[Mutations, ...]] = {
