@@ -57,10 +57,9 @@ def test_records_are_replicated_between_brokers_that_have_authenticated(cluster:
 
 
 def test_every_user_is_let_in_by_every_broker_and_nobody_else(cluster: EmbeddedCluster) -> None:
-    topic = cluster.create_topic()
     for broker in cluster.running:
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-            assert topic in topics(broker.clients_of("bob", mechanism))
+            topics(broker.clients_of("bob", mechanism))  # raises if it is not let in
     wrong = ClientSettings(cluster.bootstrap_servers, "SASL_SSL", cluster.clients.ca_file, "bob", "wrong")
     with pytest.raises(ClientError, match="does not accept this client"):
         topics(wrong)

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
+from barnabas.security.credentials import ScramMechanism
 from barnabas.testing.client_settings import ClientSettings
 from barnabas.testing.cluster_security import ClusterSecurity
 from barnabas.testing.embedded import START_TIMEOUT, EmbeddedBroker
@@ -46,8 +47,9 @@ class _Member(EmbeddedBroker):
 
     def wait_for_users(self) -> None:
         """Until this broker has heard of them."""
-        broker, names = self.broker, set(self._users)
-        heard = broker.metadata.until(lambda image: names <= {user.name for user in image.scram_credentials})
+        broker = self.broker
+        wanted = {(name, mechanism) for name in self._users for mechanism in ScramMechanism}
+        heard = broker.metadata.until(lambda image: wanted <= image.scram_credentials.keys())
         self._in_thread().run(heard, START_TIMEOUT)
 
 
