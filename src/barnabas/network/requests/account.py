@@ -64,12 +64,10 @@ _CLUSTER_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 def exempting(
     is_broker: IsBroker, authorizer: Authorizer, is_brokers_kind: Callable[[Any], bool]
 ) -> Callable[[RequestContext, Any], bool]:
-    """Which requests are not counted: those of brokers, and, as with Kafka, what only brokers ask of each other, by
-    whoever may do so. A client on their listener that only calls itself a broker is counted."""
+    """Which requests that come where brokers are served are not counted: those of brokers, and, as with Kafka, what
+    only brokers ask of each other, by whoever may do so. A client that only calls itself a broker is counted."""
 
     def is_exempt(context: RequestContext, message: Any) -> bool:
-        if not context.is_privileged:
-            return False
         return is_broker(context) or (
             is_brokers_kind(message) and Access(authorizer, context).allows(_CLUSTER_ACTION)
         )
@@ -209,7 +207,7 @@ def accounted(
     terms, cap = Terms(carried, quotas), carried.cap
 
     def account(broker: Any, request: Request, message: Any) -> Result:
-        if is_exempt(request.context, message):
+        if request.context.is_privileged and is_exempt(request.context, message):
             return function(broker, request, message)
         charge = Charge(terms, broker, request, message)
         if cap is not None:
