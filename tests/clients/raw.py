@@ -13,8 +13,8 @@ from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsR
 M = TypeVar("M", bound=Message)
 
 
-def frame_of(message: Message, version: int, correlation_id: int = 1) -> bytes:
-    header = RequestHeader(message.api_key, version, correlation_id, "raw")
+def frame_of(message: Message, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:
+    header = RequestHeader(message.api_key, version, correlation_id, client_id)
     return b"".join(bytes(part) for part in encode_request(header, message))
 
 

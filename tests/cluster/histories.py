@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, FeatureFinalized, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
-from barnabas.controller.acls import create_acls, delete_acls
+from barnabas.controller.acls import create_acls, delete_acls, matching
 from barnabas.controller.brokers import (
     Registration,
     allocate_producer_ids,
@@ -28,6 +28,7 @@ from barnabas.controller.topics import (
 from barnabas.security.acl_filters import AclFilter
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import ScramCredential
+from barnabas.steps import finish
 from barnabas.types import TopicPartition
 
 POLICY = Policy()
@@ -136,7 +137,7 @@ def _allow(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 def _withdraw(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
     wanted = AclFilter(principal=draw(st.sampled_from([None, "User:alice", "User:bob"])))
-    return delete_acls(image, [wanted])[0]
+    return delete_acls(image, finish(matching(image.acls, [wanted])))[0]
 
 
 def _enrol(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:

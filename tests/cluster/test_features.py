@@ -18,6 +18,7 @@ from barnabas.cluster.deltas import (
     FeatureFinalized,
     ProducerIdsAllocated,
     ScramCredentialChanged,
+    ScramDecoyKeyCreated,
 )
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, in_terms_of, level_of
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage
@@ -93,6 +94,7 @@ TOKEN = DelegationToken("id", "User:alice", "User:alice", (), 1, 2, 3)
     [
         AclsChanged(),
         ScramCredentialChanged("alice", 1, None),
+        ScramDecoyKeyCreated(b"key"),
         DelegationTokenStored(TOKEN),
         DelegationTokenRemoved("id"),
         ClientQuotasChanged(QuotaEntity(user="alice"), {"request_percentage": 50.0}),

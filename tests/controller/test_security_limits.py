@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.deltas import apply
+from barnabas.cluster.deltas import apply, image_from_snapshot, snapshot_of
 from barnabas.cluster.image import EMPTY_IMAGE
 from barnabas.controller.acls import create_acls
 from barnabas.controller.client_quotas import Alteration, alter_client_quotas
-from barnabas.controller.scram_credentials import Deletion, Upsertion, alter_credentials
+from barnabas.controller.scram_credentials import DECOY_KEY_BYTES, Deletion, Upsertion, alter_credentials
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import ScramCredential
@@ -41,6 +41,15 @@ def test_credentials_beyond_the_limit_are_refused_but_changed_and_deleted() -> N
     again = [Upsertion("a", 1, CREDENTIAL), Deletion("b", 1), Deletion("d", 1)]
     _, results = alter_credentials(image, again, most=1)
     assert codes(list(results.values())) == [None, None, ErrorCode.RESOURCE_NOT_FOUND]
+
+
+def test_the_first_credential_brings_a_key_that_stays() -> None:
+    first = apply(EMPTY_IMAGE, alter_credentials(EMPTY_IMAGE, [Upsertion("a", 1, CREDENTIAL)])[0])
+    assert len(first.scram_decoy_key) == DECOY_KEY_BYTES
+    last = apply(first, alter_credentials(first, [Deletion("a", 1)])[0])
+    again = apply(last, alter_credentials(last, [Upsertion("b", 1, CREDENTIAL)])[0])
+    assert first.scram_decoy_key == last.scram_decoy_key == again.scram_decoy_key
+    assert image_from_snapshot(snapshot_of(again), again.offset) == again
 
 
 def test_entities_beyond_the_limit_get_no_quotas_but_those_that_have_some_may_change_them() -> None:

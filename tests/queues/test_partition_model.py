@@ -87,6 +87,15 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert not strict or total <= most
         return member, [(first, last) for first, last, _ in taken]
 
+    @rule(member=MEMBERS, most=st.integers(1, 12))
+    def take_in_vain(self, member: str, most: int) -> None:
+        """The member is above its quota: it does not get what it has acquired."""
+        _, taken = self.take(member, most, most, strict=False)
+        for first, last in taken:
+            self.share.give_back(member, first, last)
+            for record in self.records[first : last + 1]:
+                record.state, record.holder, record.count = RecordState.AVAILABLE, NO_HOLDER, record.count - 1
+
     @rule(
         work=held,
         said=st.sampled_from(list(Acknowledgement)),

@@ -243,7 +243,7 @@ def measure(codec: Codec, bomb: bytes, folder: Path) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS, ids=lambda value: getattr(value, "__name__", ""))
-def test_cve_2023_34455_a_bomb_is_refused_within_the_memory_of_the_limit(
+def test_cve_2023_34455_and_rustsec_2026_0344_a_bomb_is_refused_within_the_memory_of_the_limit(
     codec: Codec, bomb: Callable[[], bytes], tmp_path: Path
 ) -> None:
     outcome, extra = measure(codec, bomb(), tmp_path)

@@ -48,7 +48,7 @@ def test_a_password_is_known_again_and_not_shown() -> None:
 
 def test_a_token_logs_in_with_its_hmac() -> None:
     token = DelegationToken("an-id", "User:alice", "User:alice", (), 0, 1, 1)
-    credential = credential_of(token, ScramMechanism.SHA_512, "key")
+    credential = credential_of(token, ScramMechanism.SHA_512, "key", b"salt")
     password = base64.b64encode(hmac.digest(b"key", b"an-id", "sha512")).decode()
     assert password_of("an-id", "key") == password
     assert matches(credential, ScramMechanism.SHA_512, password)

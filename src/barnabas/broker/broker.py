@@ -34,8 +34,9 @@ from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
+from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.broker.security.inter_broker import is_broker, own_principals, peer_security
+from barnabas.broker.security.inter_broker import peer_security
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
@@ -112,9 +113,13 @@ class Broker:
         self.topic_metrics = TopicMetrics(self.metrics)
         # Requests.
         between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
-        self.authorizer = authorizer_from(config, frozenset() if self.is_alone else own_principals(config))
+        own = OwnNames() if self.is_alone else own_names(config)
+        self.authorizer = authorizer_from(config, own.principals)
+        names = BrokerNames(config, own, self.authorizer)
         self.audit = audit_from(config, self.clock)
-        self.dispatcher = dispatcher_from(config, self, self.metrics, self.authorizer, self.audit)
+        self.dispatcher = dispatcher_from(
+            config, self, self.metrics, self.authorizer, self.audit, names.is_surely_broker
+        )
         self.quotas = ClientQuotas(quota_limits_from(config), self.clock.monotonic)
         addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, lambda: self.image)
         self.sockets: SocketServer = self.platform.sockets(
@@ -129,7 +134,7 @@ class Broker:
             self.audit,
         )
         for listener in self.sockets.listeners:
-            listener.is_broker = is_broker(config, self.authorizer)
+            listener.is_broker = names.may_be_broker
         self.peers = self.platform.peers(
             self.node_id, self._answer, addresses.of, between_brokers, is_alone=self.is_alone
         )
@@ -227,7 +232,9 @@ class Broker:
         await self._cluster.open(self.logs.cluster_id, self.logs.folder_id)
         await self.metadata.start()
         self._control.start()
-        self.use(await self.metadata.until(lambda image: bool(image.cluster_id)))
+        image = await self.metadata.until(lambda image: bool(image.cluster_id))
+        await self._access.prepare(image)
+        self.use(image)
         self.logs.claim(self.cluster_id, self.node_id)
         # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
         found = await self.in_thread(
@@ -308,8 +315,11 @@ class Broker:
         new = self.replicas.new_partitions(image, deltas)
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
+        await self._access.prepare(image)
         before = self.image
         self.use(image)
+        if self.config["barnabas.credential.change.ends.sessions"]:
+            self._access.end_sessions(deltas)
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):
             if count % self.platform.applied_at_once == 0:
                 await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.broker.security.broker_names import IsBroker
 from barnabas.broker.security.tls import secured
 from barnabas.clock import Clock
 from barnabas.config.broker import BrokerConfig
@@ -83,6 +84,7 @@ def dispatcher_from(
     metrics: Registry,
     authorizer: Authorizer | None,
     audit: AuditLog | None,
+    is_broker: IsBroker,
 ) -> Dispatcher:
     """`broker` is what handlers get: it has what the protocols of all of them ask for."""
     return Dispatcher(
@@ -91,7 +93,7 @@ def dispatcher_from(
         RequestMetrics(metrics),
         slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
         budget=budget_from(config),
-        security=Security(authorizer or ALLOW_ALL, audit=audit),
+        security=Security(authorizer or ALLOW_ALL, audit=audit, is_broker=is_broker),
     )
 
 

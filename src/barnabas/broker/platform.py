@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
+from barnabas.broker.security.peer_tls import PeerTls
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import TlsReload
-from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import Security
 from barnabas.clock import Clock, SystemClock, TurnLimit
 from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
@@ -36,6 +36,7 @@ class Platform:
     def __init__(self, files: FileSystem | None = None, clock: Clock | None = None) -> None:
         self.files = files or LocalFileSystem()
         self.clock = clock or SystemClock()
+        self._tls_reload: TlsReload | None = None
 
     def boot_id(self) -> str | None:
         """Changes when the machine restarts: what was not flushed before that may be lost."""
@@ -54,7 +55,7 @@ class Platform:
         is_alone: bool,
     ) -> SocketServer:
         tls = tls_from(config)
-        tls.reload = TlsReload(tls, config)
+        self._tls_reload = tls.reload = TlsReload(tls, config)
         limits = quota_limits_from(config)
         return SocketServer(
             listeners_from(config, tls, is_alone=is_alone),
@@ -72,7 +73,10 @@ class Platform:
         """`answer` serves what a broker asks of itself, `locate` says where another one listens."""
         if is_alone:
             return LocalPeers(node_id, answer)
-        return NetworkPeers(node_id, answer, locate, Guard(security))
+        tls = PeerTls(security)
+        if self._tls_reload is not None:
+            self._tls_reload.peers = tls
+        return NetworkPeers(node_id, answer, locate, tls.guard)
 
     def monitoring(self, broker: Monitored) -> Monitoring:
         return Monitoring(broker)

@@ -112,6 +112,12 @@ class ScramCredentialChanged(_Delta, frozen=True):
     credential: ScramCredential | None
 
 
+class ScramDecoyKeyCreated(_Delta, frozen=True):
+    """With the first SCRAM credential."""
+
+    key: bytes
+
+
 class DelegationTokenStored(_Delta, frozen=True):
     """A token was created or renewed."""
 
@@ -143,6 +149,7 @@ Delta: TypeAlias = (
     | ProducerIdsAllocated
     | AclsChanged
     | ScramCredentialChanged
+    | ScramDecoyKeyCreated
     | DelegationTokenStored
     | DelegationTokenRemoved
     | ClientQuotasChanged
@@ -178,6 +185,8 @@ def _security_of(image: MetadataImage) -> Iterator[Delta]:
     acls = sorted(image.acls)
     for start in range(0, len(acls), ACLS_PER_DELTA):
         yield AclsChanged(added=tuple(acls[start : start + ACLS_PER_DELTA]))
+    if image.scram_decoy_key:
+        yield ScramDecoyKeyCreated(image.scram_decoy_key)
     for user, credential in image.scram_credentials.items():
         yield ScramCredentialChanged(user.name, user.mechanism, credential)
     yield from map(DelegationTokenStored, image.delegation_tokens.values())
@@ -357,6 +366,10 @@ def _change_scram_credential(draft: _Draft, delta: ScramCredentialChanged) -> No
         draft.scram_credentials[user] = delta.credential
 
 
+def _create_scram_decoy_key(draft: _Draft, delta: ScramDecoyKeyCreated) -> None:
+    draft.set("scram_decoy_key", delta.key)
+
+
 def _store_delegation_token(draft: _Draft, delta: DelegationTokenStored) -> None:
     draft.delegation_tokens[delta.token.token_id] = delta.token
 
@@ -387,6 +400,7 @@ _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     ProducerIdsAllocated: _allocate_producer_ids,
     AclsChanged: _change_acls,
     ScramCredentialChanged: _change_scram_credential,
+    ScramDecoyKeyCreated: _create_scram_decoy_key,
     DelegationTokenStored: _store_delegation_token,
     DelegationTokenRemoved: _remove_delegation_token,
     ClientQuotasChanged: _change_client_quotas,

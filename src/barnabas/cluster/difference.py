@@ -21,6 +21,7 @@ from barnabas.cluster.deltas import (
     PartitionsAdded,
     ProducerIdsAllocated,
     ScramCredentialChanged,
+    ScramDecoyKeyCreated,
     TopicCreated,
     TopicDeleted,
 )
@@ -100,6 +101,8 @@ def _changes(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> dict[str, 
 def _security(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     if after.acls != before.acls:
         yield AclsChanged(tuple(before.acls - after.acls), tuple(after.acls - before.acls))
+    if after.scram_decoy_key != before.scram_decoy_key:
+        yield ScramDecoyKeyCreated(after.scram_decoy_key)
     for user in before.scram_credentials.keys() | after.scram_credentials.keys():
         credential = after.scram_credentials.get(user)
         if credential != before.scram_credentials.get(user):

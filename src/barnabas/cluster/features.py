@@ -23,6 +23,7 @@ from barnabas.cluster.deltas import (
     Delta,
     FeatureFinalized,
     ScramCredentialChanged,
+    ScramDecoyKeyCreated,
 )
 from barnabas.cluster.image import MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
@@ -44,6 +45,7 @@ NEWEST_LEVEL = SECURITY_LEVEL
 _OF_SECURITY = (
     AclsChanged,
     ScramCredentialChanged,
+    ScramDecoyKeyCreated,
     DelegationTokenStored,
     DelegationTokenRemoved,
     ClientQuotasChanged,

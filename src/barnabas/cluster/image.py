@@ -139,6 +139,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     next_producer_id: int = 0
     acls: frozenset[AclBinding] = frozenset()
     scram_credentials: Mapping[ScramUser, ScramCredential] = {}
+    scram_decoy_key: bytes = b""
+    """A secret of the brokers, from which they make salts for names that nobody has: all of them the same."""
     delegation_tokens: Mapping[str, DelegationToken] = {}
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
 

@@ -38,6 +38,10 @@ SASL_SETTINGS: tuple[Setting, ...] = (
     Setting("connections.max.reauth.ms", Kind.LONG, "0",
             "A client of SASL has to authenticate again after this time, as the same user and with the same mechanism "
             "(KIP-368); otherwise its connection is closed with its next request. 0: never.", AtLeast(0)),
+    Setting("barnabas.credential.change.ends.sessions", Kind.BOOLEAN, "false",
+            "When a SCRAM user is deleted or gets another password, or a delegation token is expired, connections that "
+            "have authenticated with it are closed, on every broker. Those of brokers stay. Kafka leaves all of them "
+            "open, until they authenticate again (connections.max.reauth.ms).", mode=Mode.CLUSTER_WIDE),
     Setting("connection.failed.authentication.delay.ms", Kind.INT, "100",
             "A client that fails to authenticate is told so after this time, and disconnected.", AtLeast(0)),
     Setting("sasl.server.max.receive.size", Kind.INT, "524288",

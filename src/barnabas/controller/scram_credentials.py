@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from barnabas.cluster.deltas import Delta, ScramCredentialChanged
+from barnabas.cluster.deltas import Delta, ScramCredentialChanged, ScramDecoyKeyCreated
 from barnabas.cluster.image import MetadataImage, ScramUser
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.credentials import ScramCredential, ScramMechanism
 
+DECOY_KEY_BYTES = 32
 _MECHANISMS = frozenset(ScramMechanism)
 
 
@@ -53,7 +55,10 @@ def alter_credentials(
             results[one.user] = KafkaError(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
-    return [deltas[user] for user, problem in results.items() if problem is None], results
+    accepted = [deltas[user] for user, problem in results.items() if problem is None]
+    if accepted and not image.scram_decoy_key:
+        accepted.insert(0, ScramDecoyKeyCreated(secrets.token_bytes(DECOY_KEY_BYTES)))
+    return accepted, results
 
 
 def check_user(name: str, mechanism: int) -> None:

@@ -20,7 +20,7 @@ from barnabas.protocol.framing import (
     LENGTH_BYTES,
     RequestHeader,
     decode_request_header,
-    decode_response,
+    decode_response_in_steps,
     encode_request,
 )
 from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResponse
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Request
     from barnabas.network.requests.routes import Route
 
-ELEMENTS = 150_000  # of the request inside; the broker that sent it on has a bound of its own
+ELEMENTS = (
+    150_000  # of the request inside, and of its answer; the broker that sent it on has a bound of its own
+)
 _LOOPBACK = ip_address("127.0.0.1").packed
 
 
@@ -52,13 +54,15 @@ def sealed(message: Message, version: int, context: RequestContext) -> EnvelopeR
     return EnvelopeRequest(frame[LENGTH_BYTES:], serialized(context.principal), _address(context.host))
 
 
-def opened(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
+async def opened(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
     """The answer in an envelope; KafkaError when the controller has not served the request."""
     if response.error_code or response.response_data is None:
         raise KafkaError(ErrorCode(response.error_code), "the controller did not take the request")
     key = request_class.api_key
     try:
-        return decode_response(key, version, response_class(key), memoryview(response.response_data))[1]
+        data = memoryview(response.response_data)
+        steps = decode_response_in_steps(key, version, response_class(key), data, ELEMENTS)
+        return await RequestTurn().run(steps)
     except ProtocolError as error:
         raise KafkaError(
             ErrorCode.BROKER_NOT_AVAILABLE, f"the controller's answer is broken: {error}"

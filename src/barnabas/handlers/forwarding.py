@@ -117,7 +117,7 @@ async def _ask_controller(
 ) -> Any:
     if await broker.peers.serves(_controller(broker), ApiKey.ENVELOPE):
         envelope = sealed(message, version, context)
-        return opened(await to_controller(broker, envelope), type(message), version)
+        return await opened(await to_controller(broker, envelope), type(message), version)
     if level_of(broker.image) >= ENVELOPE_LEVEL:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller does not know Envelope")
     return await to_controller(broker, message, version)

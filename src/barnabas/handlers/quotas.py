@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
+from barnabas.handlers.share.throttled import withheld as withheld_share
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.protocol.api import ApiKey
 
@@ -39,6 +40,10 @@ def _fetched(response: Any) -> int:
     return size
 
 
+def _is_of_replica(message: Any) -> bool:
+    return bool(message.replica_id >= 0 or message.replica_state.replica_id >= 0)
+
+
 def _cap(message: Any, room: int) -> None:
     message.max_bytes = min(message.max_bytes, room)
 
@@ -65,9 +70,9 @@ def _added(broker: Any, topic: Any) -> int:
 
 CARRIED: dict[ApiKey, Bytes] = {
     ApiKey.PRODUCE: Bytes(produced=_produced),
-    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld),
-    # What a share fetch has acquired must be sent: nobody else gets it until it is acknowledged.
-    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap),
+    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Bytes(is_of_follower=lambda message: message.replica_id >= 0),
+    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld_share),
 }
 
 MUTATIONS: dict[ApiKey, tuple[Mutations, ...]] = {

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from barnabas.handlers.topics import CREATED_AT_ONCE, within_bound
 from barnabas.network.requests.request_parts import ALL, TWICE, Cut, cut_at
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction
-from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
@@ -165,10 +164,8 @@ SLICING: dict[type[Message], Slicing] = {
         ),
     ),
     TxnOffsetCommitRequest: Slicing(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=ALL),)),
-    # Results stand in the order of the request. A filter is compared with every ACL.
-    CreateAclsRequest: Slicing(500, (cut_at(("creations", "results"), repeats=ALL),)),
-    DeleteAclsRequest: Slicing(5, (cut_at(("filters", "filter_results"), repeats=ALL),)),
-    AlterClientQuotasRequest: Slicing(200, (cut_at(("entries", "entries"), repeats=ALL),)),
+    # Up to so many change in one entry of the metadata log: all or none.
+    AlterClientQuotasRequest: Slicing(1000, (cut_at(("entries", "entries"), repeats=ALL),)),
     AlterConfigsRequest: Slicing(50, (_OF_RESOURCES,)),
     AlterReplicaLogDirsRequest: Slicing(
         100,

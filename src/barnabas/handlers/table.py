@@ -183,8 +183,8 @@ _ROWS: tuple[Handler, ...] = (
     Handler(WriteTxnMarkersRequest, 1, 2, transaction_markers.write_txn_markers),
     Handler(TxnOffsetCommitRequest, 0, 6, transactional_offsets.txn_offset_commit),
     Handler(DescribeAclsRequest, 1, 3, acls.describe_acls),
-    Handler(CreateAclsRequest, 1, 3, acls.create_acls, is_forwarded=True),
-    Handler(DeleteAclsRequest, 1, 3, acls.delete_acls, is_forwarded=True),
+    Handler(CreateAclsRequest, 1, 3, acls.create_acls, in_turns=acls.create_acls, is_forwarded=True),
+    Handler(DeleteAclsRequest, 1, 3, acls.delete_acls, in_turns=acls.delete_acls, is_forwarded=True),
     Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs, in_turns=configs.describe_configs),
     Handler(AlterConfigsRequest, 0, 2, configs.alter_configs, is_forwarded=True),
     Handler(AlterReplicaLogDirsRequest, 1, 2, log_dirs.alter_replica_log_dirs),
@@ -273,8 +273,12 @@ def _in_slices(slicing: Slicing, function: HandlerFunction) -> tuple[HandlerFunc
 
 def _with_stages(row: Handler) -> Handler:
     key = row.request_class.api_key
+    if row.is_forwarded:
+        row = row._replace(
+            function=by_controller(cast(Any, row.function)),
+            in_turns=None if row.in_turns is None else by_controller(cast(Any, row.in_turns)),
+        )
     return row._replace(
-        function=by_controller(cast(Any, row.function)) if row.is_forwarded else row.function,
         rule=RULES.get(ApiKey(key)),
         mutations=MUTATIONS.get(ApiKey(key), ()),
         carried=CARRIED.get(ApiKey(key), Bytes()),

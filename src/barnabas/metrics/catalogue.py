@@ -305,9 +305,8 @@ CONNECTIONS_CLOSED = counter(
     "barnabas_connections_closed_total",
     "Connections that the broker closed: idle, no request (none ever came), slow request, evicted (it held memory that "
     "others waited for), overfull (far too much was sent at once), length (of a request, which is not allowed), not "
-    "authenticated (in time), kept "
-    "for brokers (a client had a place of theirs), truncated (records that it was being sent), unanswered (a mistake "
-    "of the broker's).",
+    "authenticated (in time), kept for brokers (a client had a place of theirs), truncated (records that it was being "
+    "sent), credential (changed or deleted), unanswered (a mistake of the broker's).",
     "reason",
 )
 TLS_HANDSHAKES = counter(

@@ -258,7 +258,7 @@ class Connection:
     def authenticated(self, principal: Principal, seconds: float | None = None) -> None:
         """The client has proved who it is: it may send every request, of any size; for so many seconds (KIP-368)."""
         context = self.context.authenticated(principal)
-        if context.is_privileged and self.login is not None and not self.listener.is_broker(context):
+        if context.is_privileged and not self.listener.is_broker(context):
             context = context.unprivileged()
         self.context = context
         if isinstance(self._frames, TokenFrames):

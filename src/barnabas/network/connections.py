@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 from barnabas.network.connection import Connection
 from barnabas.network.frames import STOPPING
 from barnabas.network.limits import Limits
+from barnabas.security.sasl.login import Login
 
 SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
 EVICTED = (
@@ -151,6 +152,16 @@ class Connections:
             if connection.may_send_from(folders):
                 self.closed["truncated"] += 1
                 connection.close("records that it was being sent have been truncated", logging.INFO)
+
+    def close_sessions(self, has_ended: Callable[[Login], bool]) -> None:
+        """Close those that have authenticated with a credential that does not count any more. Brokers are not parted:
+        they would come again with the credential in their settings."""
+        for connection in self:
+            login = connection.login
+            if login is None or (login.is_done and connection.context.is_privileged) or not has_ended(login):
+                continue
+            self.closed["credential"] += 1
+            connection.close("its password was changed, or its user or token deleted", logging.INFO)
 
     def stop_reading(self) -> None:
         """Take no more requests; what is in flight is still answered."""

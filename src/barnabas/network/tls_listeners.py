@@ -16,6 +16,7 @@ from barnabas.network.tls_transport import Buffers, TlsTransport
 from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.certificates import OwnCertificate, own_certificate
 from barnabas.security.tls.server import Identify, ListenerTls, of_listener, server_context
+from barnabas.security.tls.settings import Tls
 
 HANDSHAKES_AT_ONCE = 1000
 
@@ -55,7 +56,7 @@ class TlsListener:
         return TlsTransport(accepted, loop, self._context, self._handshakes, self._buffers, self._identify)
 
 
-def fingerprint(wanted: ListenerTls) -> Fingerprint:
+def fingerprint(wanted: ListenerTls | Tls) -> Fingerprint:
     """Changes when one of the files does. A symbolic link that is turned elsewhere is another file."""
     return tuple(_state(path) for path in wanted.files)
 

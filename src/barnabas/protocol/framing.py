@@ -11,10 +11,11 @@ know yet which versions the other side speaks (KIP-511).
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from barnabas.protocol.api import APIS, ApiKey
-from barnabas.protocol.codec import decoder, encoder, finished
+from barnabas.protocol.codec import decoder, decoder_in_steps, encoder, finished
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
 
@@ -130,11 +131,25 @@ def decode_response(
 ) -> tuple[int, Any, int]:
     """Decode a response frame (without its length) into correlation id, message and end."""
     correlation_id = decode_correlation_id(buffer, position)
+    body = _after_response_header(api_key, version, buffer, position)
+    message, end = decoder(cls, version)(buffer, body, len(buffer))
+    return correlation_id, message, end
+
+
+def decode_response_in_steps(
+    api_key: int, version: int, cls: type[Message], buffer: memoryview, elements: int
+) -> Generator[None, None, Any]:
+    """The message in a response frame that may have so many elements."""
+    body = _after_response_header(api_key, version, buffer, 0)
+    message, _ = yield from decoder_in_steps(cls, version)(buffer, body, len(buffer), elements)
+    return message
+
+
+def _after_response_header(api_key: int, version: int, buffer: memoryview, position: int) -> int:
     position += 4
     if response_header_version(api_key, version):
         position = _skip_header_tags(buffer, position)
-    message, end = decoder(cls, version)(buffer, position, len(buffer))
-    return correlation_id, message, end
+    return position
 
 
 def _skip_header_tags(buffer: memoryview, position: int) -> int:

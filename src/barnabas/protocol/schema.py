@@ -66,7 +66,17 @@ FIXED_WIDTH = {
 class Field:
     """One field of a message: its wire type and the versions that know it."""
 
-    __slots__ = ("default", "element", "ignorable", "name", "nullable", "tag", "versions", "wire")
+    __slots__ = (
+        "default",
+        "element",
+        "ignorable",
+        "is_secret",
+        "name",
+        "nullable",
+        "tag",
+        "versions",
+        "wire",
+    )
 
     def __init__(
         self,
@@ -78,6 +88,7 @@ class Field:
         tag: int | None = None,
         ignorable: bool = False,
         element: Any = None,
+        is_secret: bool = False,
     ) -> None:
         self.name = ""
         self.wire = wire
@@ -86,6 +97,7 @@ class Field:
         self.nullable = nullable
         self.tag = tag
         self.ignorable = ignorable
+        self.is_secret = is_secret  # so it is not shown, whoever prints the message
         self.element = element  # the struct class, or the wire type of an array's elements
 
     def present_in(self, version: int) -> bool:
@@ -211,8 +223,12 @@ class Struct(metaclass=StructType):
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS)
+        values = ", ".join(f"{field.name}={self._shown(field)}" for field in self.FIELDS)
         return f"{type(self).__name__}({values})"
+
+    def _shown(self, field: Field) -> str:
+        value = getattr(self, field.name)
+        return "<hidden>" if field.is_secret and value else repr(value)
 
 
 class Message(Struct):

@@ -8,7 +8,7 @@ window, or until the partition is gone. In Kafka all of this is SharePartition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from barnabas.clock import Clock, Timer, Timers
@@ -304,6 +304,13 @@ class LedSharePartition:
         if self.share is not None and self.is_current and self.share.release(member):
             self._store()
             self.wake()
+
+    def give_back(self, member: str, ranges: Iterable[tuple[int, int]]) -> None:
+        """What a member has acquired is not sent to it: others may have it."""
+        if self.share is not None and self.is_current:
+            for first, last in ranges:
+                self.share.give_back(member, first, last)
+            self._host.call_soon(self.wake)
 
     async def archive(self, first: int, last: int) -> None:
         """Dead letters are written: archive their records, and wait until that is stored or has failed."""

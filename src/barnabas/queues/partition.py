@@ -171,6 +171,15 @@ class SharePartition:
                 self._release(run, change)
         return self._keep(change)
 
+    def give_back(self, member: str, first: int, last: int) -> None:
+        """A member will not get what it has just acquired: it was not delivered. Locks are not stored, so neither is
+        this."""
+        for run in self.runs.isolate(first, last):
+            if run.state is RecordState.ACQUIRED and run.member == member and run.change is None:
+                run.state, run.member = RecordState.AVAILABLE, NO_MEMBER
+                run.count -= 1
+                self._settled(run)
+
     def _keep(self, change: Change) -> bool:
         if change.batches:
             self._unwritten.append(change)

@@ -6,12 +6,13 @@ holds the ACLs of one moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from barnabas.security.acl_hosts import HostPattern, host_pattern, matches
 from barnabas.security.acls import ALL_OPERATIONS, EVERYONE, WILDCARD, AclBinding, PatternType, Permission
 from barnabas.security.authorizer import Operation
+from barnabas.steps import Steps, finish, pieces
 
 # An ALLOW for one of these is an ALLOW to look, too. A DENY is about nothing but itself.
 _IMPLIED = {
@@ -19,6 +20,8 @@ _IMPLIED = {
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 _EVERY_OPERATION = -1  # all bits
+STEP = 100
+"""ACLs that are added or removed in one step: less than a millisecond."""
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 
 
@@ -53,30 +56,50 @@ def _operations(binding: AclBinding) -> int:
     return 1 << binding.operation | sum(1 << each for each in implied)
 
 
-Rules = tuple[AclRule, ...]
+Rules = dict[AclBinding, AclRule]
 Pattern = tuple[int, int, str]  # type of resource, type of pattern, name
-ByPattern = Mapping[tuple[Pattern, str], Rules]  # by principal, too
-ByPrincipal = Mapping[tuple[int, str], Rules]  # by type of resource and principal
+PatternOfPrincipal = tuple[Pattern, str]
+TypeOfPrincipal = tuple[int, str]  # type of resource, principal
+PrefixLength = tuple[int, int]  # type of resource, length of a prefix
 K = TypeVar("K")
 
 
+class _Tables(NamedTuple):
+    """What an index consists of. Copying one costs no more than three dictionaries: what is inside stays shared."""
+
+    by_pattern: dict[PatternOfPrincipal, Rules]
+    by_principal: dict[TypeOfPrincipal, Rules]
+    patterns: dict[Pattern, int]
+    """How many rules each has."""
+    prefixes: dict[PrefixLength, int]
+    """How many patterns each has."""
+
+
 class AclIndex:
-    """Immutable; `changed` makes another one."""
+    """Immutable; `changing` makes another one."""
 
-    __slots__ = ("_by_pattern", "_by_principal", "_lengths", "_patterns")
+    __slots__ = ("_lengths", "_tables")
 
-    def __init__(self, by_pattern: ByPattern, by_principal: ByPrincipal) -> None:
-        self._by_pattern = by_pattern
-        self._by_principal = by_principal
-        self._patterns = frozenset(pattern for pattern, _ in by_pattern)
-        self._lengths = _lengths(self._patterns)
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+        self._lengths = _lengths(tables.prefixes)
 
     def changed(self, removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> AclIndex:
-        removed, rules = tuple(removed), tuple(map(rule_of, added))
-        return AclIndex(
-            _changed(self._by_pattern, _pattern_and_principal, removed, rules),
-            _changed(self._by_principal, _type_and_principal, removed, rules),
-        )
+        return finish(self.changing(removed, added))
+
+    def changing(self, removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> Steps[AclIndex]:
+        """Another index, in steps. It costs what changes; this one stays as it is."""
+        draft = _Draft(self._tables)
+        yield
+        for piece in pieces(removed, STEP):
+            for binding in piece:
+                draft.remove(binding)
+            yield
+        for piece in pieces(added, STEP):
+            for binding in piece:
+                draft.add(binding)
+            yield
+        return AclIndex(draft.tables)
 
     def patterns(self, resource_type: int, name: str) -> list[Pattern]:
         """Patterns with ACLs that the name of a resource matches, the most exact first."""
@@ -86,57 +109,89 @@ class AclIndex:
             *((resource_type, _PREFIXED, name[:length]) for length in lengths if length <= len(name)),
             (resource_type, _LITERAL, WILDCARD),
         )
-        return [pattern for pattern in candidates if pattern in self._patterns]
+        patterns = self._tables.patterns
+        return [pattern for pattern in candidates if pattern in patterns]
 
     def rules(self, pattern: Pattern, principal: str) -> Iterator[AclRule]:
         """Those for the principal and for everyone."""
-        yield from self._by_pattern.get((pattern, principal), ())
-        yield from self._by_pattern.get((pattern, EVERYONE), ())
+        by_pattern = self._tables.by_pattern
+        yield from by_pattern.get((pattern, principal), _NO_RULES).values()
+        yield from by_pattern.get((pattern, EVERYONE), _NO_RULES).values()
 
-    def of_principal(self, principal: str, resource_type: int) -> Rules:
+    def of_principal(self, principal: str, resource_type: int) -> Iterator[AclRule]:
         """The ACLs for a principal and for everyone on resources of a type."""
-        own = self._by_principal.get((resource_type, principal), ())
-        return (*own, *self._by_principal.get((resource_type, EVERYONE), ()))
+        by_principal = self._tables.by_principal
+        yield from by_principal.get((resource_type, principal), _NO_RULES).values()
+        yield from by_principal.get((resource_type, EVERYONE), _NO_RULES).values()
 
 
-def _lengths(patterns: Iterable[Pattern]) -> dict[int, tuple[int, ...]]:
-    """How long the prefixes on each type of resource are: a name is cut to each of these, and looked up."""
-    found: dict[int, set[int]] = {}
-    for resource_type, pattern_type, name in patterns:
-        if pattern_type == _PREFIXED:
-            found.setdefault(resource_type, set()).add(len(name))
-    return {key: tuple(sorted(lengths, reverse=True)) for key, lengths in found.items()}
+class _Draft:
+    """Tables that are being changed. The rules of a key are copied when they are first touched, and only then."""
+
+    def __init__(self, before: _Tables) -> None:
+        self.tables = _Tables(*(dict(table) for table in before))  # type: ignore[arg-type]  # a tuple of dictionaries
+        self._own: set[int] = set()  # identities of the dictionaries that no index has
+
+    def add(self, binding: AclBinding) -> None:
+        pattern = _pattern(binding)
+        rules = self._owned(self.tables.by_pattern, (pattern, binding.principal))
+        if binding in rules:
+            return
+        rule = rules[binding] = rule_of(binding)
+        self._owned(self.tables.by_principal, _type_and_principal(binding))[binding] = rule
+        if _counted(self.tables.patterns, pattern, 1) == 1 and binding.pattern_type == _PREFIXED:
+            _counted(self.tables.prefixes, _prefix_length(binding), 1)
+
+    def remove(self, binding: AclBinding) -> None:
+        pattern = _pattern(binding)
+        if binding not in self.tables.by_pattern.get((pattern, binding.principal), _NO_RULES):
+            return
+        self._take_out(self.tables.by_pattern, (pattern, binding.principal), binding)
+        self._take_out(self.tables.by_principal, _type_and_principal(binding), binding)
+        if _counted(self.tables.patterns, pattern, -1) == 0 and binding.pattern_type == _PREFIXED:
+            _counted(self.tables.prefixes, _prefix_length(binding), -1)
+
+    def _take_out(self, table: dict[K, Rules], key: K, binding: AclBinding) -> None:
+        rules = self._owned(table, key)
+        del rules[binding]
+        if not rules:
+            self._own.discard(id(rules))
+            del table[key]
+
+    def _owned(self, table: dict[K, Rules], key: K) -> Rules:
+        rules = table.get(key)
+        if rules is None or id(rules) not in self._own:
+            rules = table[key] = dict(rules or _NO_RULES)
+            self._own.add(id(rules))
+        return rules
 
 
-def _pattern_and_principal(binding: AclBinding) -> tuple[Pattern, str]:
-    return (binding.resource_type, binding.pattern_type, binding.name), binding.principal
+def _counted(counts: dict[K, int], key: K, change: int) -> int:
+    count = counts[key] = counts.get(key, 0) + change
+    if not count:
+        del counts[key]
+    return count
 
 
-def _type_and_principal(binding: AclBinding) -> tuple[int, str]:
+def _pattern(binding: AclBinding) -> Pattern:
+    return binding.resource_type, binding.pattern_type, binding.name
+
+
+def _type_and_principal(binding: AclBinding) -> TypeOfPrincipal:
     return binding.resource_type, binding.principal
 
 
-def _changed(
-    before: Mapping[K, Rules],
-    key_of: Callable[[AclBinding], K],
-    removed: Iterable[AclBinding],
-    added: Iterable[AclRule],
-) -> dict[K, Rules]:
-    """A copy, in which the rules of each key that changes are put together anew from those that stay."""
-    gone: dict[K, set[AclBinding]] = {}
-    new: dict[K, list[AclRule]] = {}
-    for binding in removed:
-        gone.setdefault(key_of(binding), set()).add(binding)
-    for rule in added:
-        new.setdefault(key_of(rule.binding), []).append(rule)
-    after = dict(before)
-    for key in gone.keys() | new.keys():
-        leaving = gone.get(key, ())
-        kept = (rule for rule in after.pop(key, ()) if rule.binding not in leaving)
-        rules = (*kept, *new.get(key, ()))
-        if rules:
-            after[key] = rules
-    return after
+def _prefix_length(binding: AclBinding) -> PrefixLength:
+    return binding.resource_type, len(binding.name)
 
 
-NO_ACLS = AclIndex({}, {})
+def _lengths(prefixes: Iterable[PrefixLength]) -> dict[int, tuple[int, ...]]:
+    """How long the prefixes on each type of resource are: a name is cut to each of these, and looked up."""
+    found: dict[int, list[int]] = {}
+    for resource_type, length in sorted(prefixes, reverse=True):
+        found.setdefault(resource_type, []).append(length)
+    return {key: tuple(lengths) for key, lengths in found.items()}
+
+
+_NO_RULES: Rules = {}
+NO_ACLS = AclIndex(_Tables({}, {}, {}, {}))

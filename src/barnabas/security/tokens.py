@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Iterable
 
 from barnabas.security.credentials import DelegationToken, ScramCredential, ScramMechanism
-from barnabas.security.scram import FEWEST_ITERATIONS, new_credential
+from barnabas.security.scram import FEWEST_ITERATIONS, credential_from_salted, salted_password
 from barnabas.steps import Steps
 
 HASH = "sha512"
@@ -28,9 +28,12 @@ def password_of(token_id: str, secret_key: str) -> str:
     return base64.b64encode(hmac_of(token_id, secret_key)).decode()
 
 
-def credential_of(token: DelegationToken, mechanism: ScramMechanism, secret_key: str) -> ScramCredential:
+def credential_of(
+    token: DelegationToken, mechanism: ScramMechanism, secret_key: str, salt: bytes
+) -> ScramCredential:
     """What a SCRAM login with this token is checked against. Takes some milliseconds."""
-    return new_credential(mechanism, password_of(token.token_id, secret_key), FEWEST_ITERATIONS)
+    salted = salted_password(mechanism, password_of(token.token_id, secret_key), salt, FEWEST_ITERATIONS)
+    return credential_from_salted(mechanism, salt, salted, FEWEST_ITERATIONS)
 
 
 def is_owner_or_renewer(token: DelegationToken, principal: str) -> bool:

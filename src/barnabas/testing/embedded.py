@@ -221,7 +221,6 @@ class EmbeddedBroker:
 
     async def _start_broker(self) -> Broker:
         from barnabas.broker.broker import Broker
-        from barnabas.broker.security.scram_users import add_user
         from barnabas.config.broker import BrokerConfig
 
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -235,9 +234,14 @@ class EmbeddedBroker:
         }
         broker = Broker(BrokerConfig.load(properties))
         await broker.start()
+        await self._add_users(broker)
+        return broker
+
+    async def _add_users(self, broker: Broker) -> None:
+        from barnabas.broker.security.first_users import add_user
+
         for name, password in self._users.items():
             await add_user(broker, name, password)
-        return broker
 
     def _sasl_settings(self) -> dict[str, str]:
         if not self._has_sasl:

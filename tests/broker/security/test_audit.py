@@ -165,6 +165,16 @@ def test_who_did_what_is_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBro
     assert PASSWORD.encode() not in segment.read_bytes()
 
 
+def test_what_has_just_happened_is_written_by_a_broker_that_stops(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    with EmbeddedBroker({"authorizer.class.name": STANDARD, "barnabas.audit.file": str(path)}) as broker:
+        with RawConnection(broker.port) as connection:
+            connection.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
+        assert broker.broker.audit is not None
+        assert broker.broker.audit.is_waiting or path.exists()
+    assert [event["resource"] for event in events_in(path)] == ["orders"]
+
+
 def test_nothing_is_part_of_a_request_where_there_is_no_audit_log() -> None:
     assert BrokerConfig.load({})["barnabas.audit.file"] is None
     with EmbeddedBroker() as broker:

@@ -1,18 +1,13 @@
-"""How a broker is a client of others, and whom it takes for one."""
+"""How a broker is a client of others."""
 
 from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.from_config import authorizer_from
-from barnabas.broker.security.inter_broker import is_broker, peer_security
+from barnabas.broker.security.inter_broker import peer_security
 from barnabas.client.security.settings import PLAINTEXT, Mechanism
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.security.acls import AclBinding, PatternType, Permission
-from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import Principal
 
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="swordfish" '
@@ -32,10 +27,6 @@ SETTINGS = {
 
 def config(**settings: str) -> BrokerConfig:
     return BrokerConfig.load({**SETTINGS, **settings})
-
-
-def asks(name: str) -> RequestContext:
-    return RequestContext(Principal("User", name), "IN", "127.0.0.1")
 
 
 def test_a_broker_is_a_client_with_the_name_in_its_own_jaas_text() -> None:
@@ -73,47 +64,3 @@ def test_brokers_that_could_not_talk_to_each_other_are_not_started(
     assert "Brokers cannot talk to each other over the listener IN" in str(refusal.value)
     assert text in str(refusal.value)
     assert "swordfish" not in str(refusal.value)
-
-
-def test_who_has_the_brokers_own_name_or_is_a_super_user_is_a_broker() -> None:
-    settings = config(**{"super.users": "User:admin;User:other"})
-    judge = is_broker(settings, None)
-
-    assert [name for name in ("broker", "admin", "other", "alice") if judge(asks(name))] == [
-        "broker",
-        "admin",
-        "other",
-    ]
-
-
-def test_who_may_do_cluster_action_is_a_broker() -> None:
-    settings = config(**{"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"})
-    authorizer = authorizer_from(settings, frozenset())
-    assert authorizer is not None
-    allowed = AclBinding(
-        ResourceType.CLUSTER,
-        CLUSTER_NAME,
-        PatternType.LITERAL,
-        "User:alice",
-        "*",
-        Operation.CLUSTER_ACTION,
-        Permission.ALLOW,
-    )
-    authorizer.use(frozenset({allowed}))
-    judge = is_broker(settings, authorizer)
-
-    assert judge(asks("alice"))
-    assert not judge(asks("bob"))
-
-
-def test_while_the_listener_is_changed_brokers_are_known_on_both() -> None:
-    settings = config(**{"inter.broker.listener.name": "OUT", "barnabas.also.inter.broker.listeners": "IN"})
-
-    assert is_broker(settings, None)(asks("broker"))
-    assert not is_broker(settings, None)(asks("alice"))
-
-
-def test_where_nothing_tells_brokers_from_others_everybody_is_one() -> None:
-    settings = config(**{"inter.broker.listener.name": "OUT"})
-
-    assert is_broker(settings, None)(asks("alice"))

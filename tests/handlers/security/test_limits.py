@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from barnabas.controller.acls import MOST_CHANGED
 from barnabas.controller.delegation_tokens import MOST_RENEWERS
 from barnabas.errors import ErrorCode
 from barnabas.handlers.security.scram_credentials import MOST_ALTERATIONS
@@ -105,25 +107,61 @@ def test_a_rule_with_the_words_of_a_filter_is_refused(broker: EmbeddedBroker, wr
     assert result.error_message.split()[-1] in ("ANY", "MATCH")
 
 
+@contextmanager
+def one_entry(broker: EmbeddedBroker) -> Iterator[None]:
+    """Of the metadata log: what it says is there after a crash, or nothing of it."""
+    before = broker.broker.image.offset
+    yield
+    assert broker.broker.image.offset == before + 1
+
+
 def test_thousands_of_rules_are_created_described_and_deleted_in_order(broker: EmbeddedBroker) -> None:
     wanted = [rule(f"many-{number}" if number % 500 else "") for number in range(3000)]
-    results = ask(broker, CreateAclsRequest(wanted), 3).results
+    with one_entry(broker):
+        results = ask(broker, CreateAclsRequest(wanted), 3).results
     refused = [number for number, result in enumerate(results) if result.error_code]
     assert refused == list(range(0, 3000, 500))
     shown = ask(broker, DescribeAclsRequest(**selecting(resource_name_filter="many-7")), 3)
     assert [resource.resource_name for resource in shown.resources] == ["many-7"]
     names = [f"many-{number}" for number in range(1, 40)]
-    gone = ask(
-        broker,
-        DeleteAclsRequest([DeleteAclsFilter(**selecting(resource_name_filter=name)) for name in names]),
-        3,
-    )
+    filters = [DeleteAclsFilter(**selecting(resource_name_filter=name)) for name in names]
+    with one_entry(broker):
+        gone = ask(broker, DeleteAclsRequest(filters), 3)
     assert [[acl.resource_name for acl in one.matching_acls] for one in gone.filter_results] == [
         [n] for n in names
     ]
     everything = ask(broker, DeleteAclsRequest([DeleteAclsFilter(**selecting())]), 3)
     assert len(everything.filter_results[0].matching_acls) == 3000 - 6 - 39
     assert not broker.broker.image.acls
+
+
+def test_a_request_changes_a_bounded_number_of_rules_or_none(broker: EmbeddedBroker) -> None:
+    wanted = [rule(f"many-{number}") for number in range(MOST_CHANGED + 1)]
+    results = ask(broker, CreateAclsRequest(wanted), 3).results
+    assert len(results) == MOST_CHANGED + 1
+    assert {result.error_code for result in results} == {ErrorCode.POLICY_VIOLATION}
+    assert not broker.broker.image.acls
+    with one_entry(broker):
+        ask(broker, CreateAclsRequest(wanted[1:]), 3)
+    ask(broker, CreateAclsRequest(wanted[:1]), 3)
+    everything = DeleteAclsRequest([DeleteAclsFilter(**selecting())])
+    (refused,) = ask(broker, everything, 3).filter_results
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert len(broker.broker.image.acls) == MOST_CHANGED + 1
+    ask(broker, DeleteAclsRequest([DeleteAclsFilter(**selecting(resource_name_filter="many-0"))]), 3)
+    with one_entry(broker):
+        ask(broker, everything, 3)
+    assert not broker.broker.image.acls
+
+
+def test_a_thousand_quotas_are_changed_at_once(broker: EmbeddedBroker) -> None:
+    users = [[("user", f"u{number}")] for number in range(1000)]
+    with one_entry(broker):
+        ask(broker, *altering(*(quota(user, (PRODUCE, 1e6)) for user in users)))
+    assert len(broker.broker.image.client_quotas) == 1000
+    with one_entry(broker):
+        ask(broker, *altering(*(quota(user, (PRODUCE, 0.0, True)) for user in users)))
+    assert not broker.broker.image.client_quotas
 
 
 def test_names_as_long_as_names_can_be_are_answered(broker: EmbeddedBroker) -> None:

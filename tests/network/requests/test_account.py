@@ -12,20 +12,18 @@ import pytest
 
 from barnabas.errors import ErrorCode
 from barnabas.network.frames import THROTTLED
-from barnabas.network.requests.account import exempt_brokers
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.network.requests.stopwatch import Stopwatch, timed
 from barnabas.protocol.messages import fetch, produce, topics
+from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.security.authorizer import ALLOW_ALL, Authorizer
 from barnabas.security.context import RequestContext
-from barnabas.security.principal import USER, Principal
 from barnabas.security.quotas import Kind, Usage
 from barnabas.security.quotas.interface import UNBOUNDED
-from barnabas.security.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection, frame_of
+from tests.network.harness import brokers_let_in
 
 WAIT_MS = 60
 
@@ -215,20 +213,25 @@ def test_a_request_in_parts_is_charged_for_all_of_them(broker: EmbeddedBroker) -
     assert sum(usage.produced_bytes for usage in quotas.usage) >= 1_200 * len(batch)
 
 
-@pytest.mark.parametrize(
-    ("is_privileged", "client_id", "authorizer", "is_exempt"),
-    [
-        (True, "barnabas-broker-1", ALLOW_ALL, True),
-        (False, "barnabas-broker-1", ALLOW_ALL, False),
-        (True, "somebody", ALLOW_ALL, False),
-        (True, "barnabas-broker-1", StandardAuthorizer(Policy()), False),
-        (True, "barnabas-broker-1", StandardAuthorizer(Policy(frozenset({"User:broker"}))), True),
-    ],
-)
-def test_a_client_is_not_taken_for_a_broker_by_the_name_that_it_gives_itself(
-    is_privileged: bool, client_id: str, authorizer: Authorizer, is_exempt: bool
-) -> None:
-    context = RequestContext(
-        Principal(USER, "broker"), "BROKERS", "127.0.0.1", client_id, is_privileged=is_privileged
-    )
-    assert exempt_brokers(authorizer)(context) == is_exempt
+def test_a_client_is_not_taken_for_a_broker_by_the_name_that_it_gives_itself(broker: EmbeddedBroker) -> None:
+    """On a listener that it shares with brokers, where nobody authenticates."""
+    with brokers_let_in(broker), counting(broker) as quotas, RawConnection(broker.port) as connection:
+        connection.send(frame_of(of_records(1000), 9, client_id="barnabas-broker-2"))
+        assert connection.receive() is not None
+        assert [usage for usage in quotas.usage if usage.produced_bytes]
+
+
+def test_what_only_brokers_ask_is_not_counted(broker: EmbeddedBroker) -> None:
+    """As with Kafka: a replica that fetches, and requests that nobody else sends."""
+    replicas = a_fetch()
+    replicas.replica_id = 2
+    ids = AllocateProducerIdsRequest(2, 7)
+    with brokers_let_in(broker), counting(broker) as quotas, RawConnection(broker.port) as connection:
+        connection.ask(replicas, 12)
+        connection.ask(ids, 0)
+        assert not quotas.usage
+        connection.ask(a_fetch(), 12)
+        assert quotas.usage
+    with counting(broker) as quotas, RawConnection(broker.port) as connection:
+        connection.ask(replicas, 12)
+        assert quotas.usage, "no broker comes here"

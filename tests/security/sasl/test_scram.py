@@ -74,6 +74,35 @@ def test_an_unknown_user_cannot_be_told_from_a_known_one() -> None:
     assert unknown[0] != again[0]
 
 
+def shown(users: StoredUsers, name: str) -> tuple[bytes, int]:
+    credential = users.of_user(SHA_256, name).credential
+    return credential.salt, credential.iterations
+
+
+def test_every_broker_gives_an_unknown_user_the_same_salt_also_after_a_restart() -> None:
+    """A second answer, by another broker, must not tell that the first was made up."""
+    backwards = dict(reversed(CREDENTIALS.items()))
+    first, second = (
+        StoredUsers(lambda kept=kept: kept, decoy_key=lambda: b"k" * 32)  # type: ignore[misc]
+        for kept in (CREDENTIALS, backwards)
+    )
+    assert shown(first, "nobody") == shown(second, "nobody") != shown(first, "another")
+    assert shown(first, NAME) == shown(second, NAME)
+
+
+def test_the_salt_of_an_unknown_user_needs_the_key_of_the_brokers() -> None:
+    one = StoredUsers(lambda: CREDENTIALS, decoy_key=lambda: b"a" * 32)
+    other = StoredUsers(lambda: CREDENTIALS, decoy_key=lambda: b"b" * 32)
+    assert shown(one, "nobody") != shown(other, "nobody")
+
+
+def test_an_unknown_user_looks_like_most_users() -> None:
+    common = [ScramCredential(bytes(24), b"k" * 32, b"k" * 32, 8192) for _ in range(2)]
+    users = {(f"user-{number}", SHA_256): each for number, each in enumerate(common)} | CREDENTIALS
+    salt, iterations = shown(StoredUsers(lambda: users), "nobody")
+    assert (len(salt), iterations) == (24, 8192)
+
+
 @pytest.mark.parametrize(
     ("message", "why"),
     [

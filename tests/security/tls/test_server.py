@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.security.tls.server import ListenerTls, explain_client, listener_tls, server_context
 from tests.certificates import Authority
+from tests.kafka_jars import requires_java
 
 AUTHORITY = Authority()
 OWN = AUTHORITY.sign("localhost", "127.0.0.1")
@@ -92,11 +95,31 @@ def test_pkcs12_is_read_with_its_password_and_with_no_other(tmp_path: Path) -> N
     assert refusal(lambda: server_context(wanted(**bad))).endswith("is damaged or has another password")
 
 
+@requires_java
 def test_jks_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
-    store = tmp_path / "broker.jks"
-    store.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    """The command is taken out of the sentence and carried out, for a key with a password of its own."""
+    store = tmp_path / "of a broker.jks"
+    making = [
+        "keytool",
+        "-genkeypair",
+        "-storetype",
+        "JKS",
+        "-keystore",
+        str(store),
+        "-storepass",
+        "changeit",
+    ]
+    making += ["-keypass", "of-the-key", "-alias", "me", "-keyalg", "EC", "-dname", "CN=localhost"]
+    subprocess.run(making, check=True, capture_output=True, timeout=60)
     text = refusal(lambda: server_context(wanted(ssl_keystore_location=str(store))))
-    assert f"keytool -importkeystore -srckeystore {store} -destkeystore" in text
+    named, _, command = text.partition("after you have made it: ")
+    target = store.with_suffix(".p12")
+    assert f"name {target} and its password instead" in named
+    answers = "new-one\nnew-one\nchangeit\nof-the-key\n"
+    subprocess.run(
+        shlex.split(command), check=True, input=answers, text=True, capture_output=True, timeout=60
+    )
+    assert server_context(wanted(ssl_keystore_location=str(target), ssl_keystore_password="new-one"))
 
 
 def test_client_certificates_need_a_trust_store() -> None:

@@ -45,7 +45,10 @@ class Authentication:
         tokens = StoredTokens(
             lambda: image().delegation_tokens, config["delegation.token.secret.key"], clock.now_ms
         )
-        self._mechanisms = Mechanisms(StoredUsers(lambda: image().scram_credentials, tokens), clock)
+        self.users = StoredUsers(
+            lambda: image().scram_credentials, tokens, decoy_key=lambda: image().scram_decoy_key
+        )
+        self._mechanisms = Mechanisms(self.users, clock)
         self._config = config
         self._audit = audit
         self.offers = self._offers(config)

@@ -1,42 +1,57 @@
-"""How brokers talk to each other where they do not trust the network: as clients of each other, and who is a broker."""
+"""How brokers talk to each other where they do not trust the network: as clients of each other."""
 
 from __future__ import annotations
-
-import contextlib
-from collections.abc import Callable
 
 from barnabas.client.security.identity import parse_sasl
 from barnabas.client.security.settings import Mechanism, Protocol, Sasl, Security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
-from barnabas.security.authorizer import Action, Authorizer, Operation, ResourceType
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import USER
 from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.settings import Tls, parse_tls
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
-IsBroker = Callable[[RequestContext], bool]
-
 
 def peer_security(config: BrokerConfig) -> Security:
     """TLS and SASL as a client of the inter-broker listener of other brokers. ConfigError when they cannot work."""
     listener = config.inter_broker_listener_name
-    protocol = next(
-        (Protocol(spec.security_protocol) for spec in config.listeners if spec.name == listener),
-        Protocol.PLAINTEXT,
-    )
     try:
-        tls = parse_tls(_settings(config, listener, "ssl.")) if protocol.has_tls else Tls()
-        sasl = _sasl(config, listener) if protocol.has_sasl else None
+        sasl = _sasl(config, listener) if _protocol(config).has_sasl else None
     except SecuritySettingError as error:
-        raise ConfigError(
-            f"Brokers cannot talk to each other over the listener {listener}: {error}"
-        ) from None
-    return Security.of(protocol, tls, sasl)
+        raise _unusable(listener, error) from None
+    return Security(peer_tls(config), sasl)
+
+
+def peer_tls(config: BrokerConfig) -> Tls | None:
+    """What of it is TLS, if there is any."""
+    listener = config.inter_broker_listener_name
+    try:
+        return parse_tls(_settings(config, listener, "ssl.")) if _protocol(config).has_tls else None
+    except SecuritySettingError as error:
+        raise _unusable(listener, error) from None
+
+
+def _unusable(listener: str, error: SecuritySettingError) -> ConfigError:
+    return ConfigError(f"Brokers cannot talk to each other over the listener {listener}: {error}")
+
+
+def _protocol(config: BrokerConfig) -> Protocol:
+    for spec in config.listeners:
+        if spec.name == config.inter_broker_listener_name:
+            return Protocol(spec.security_protocol)
+    return Protocol.PLAINTEXT
+
+
+def own_username(config: BrokerConfig, listener: str) -> str | None:
+    """With which this broker logs in there, if the mechanism has names. None where it could not: others are asked
+    there, and we are not."""
+    try:
+        sasl = _sasl(config, listener)
+    except SecuritySettingError:
+        return None
+    return sasl.username if sasl.mechanism in _NAMED else None
 
 
 def _sasl(config: BrokerConfig, listener: str) -> Sasl:
@@ -55,30 +70,3 @@ def _settings(config: BrokerConfig, listener: str, prefix: str, mechanism: str =
     names = (name for name in (*BROKER, *UNUSED) if name.startswith(prefix))
     texts = {name: format_value(config.of_listener(listener, name, mechanism)) for name in names}
     return {name: text for name, text in texts.items() if text is not None}
-
-
-def is_broker(config: BrokerConfig, authorizer: Authorizer | None) -> IsBroker:
-    """Who is a broker among those that have authenticated where brokers are served: who has our own name, a super user,
-    and who may do ClusterAction. Others are clients there. Where none of this tells, everybody there is a broker."""
-    names = {name.strip() for name in config["super.users"].split(";") if name.strip()} | own_principals(
-        config
-    )
-    action = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-
-    def asks_as_broker(context: RequestContext) -> bool:
-        if str(context.principal) in names:
-            return True
-        return not names if authorizer is None else authorizer.decisions(context)[action]
-
-    return asks_as_broker
-
-
-def own_principals(config: BrokerConfig) -> frozenset[str]:
-    """What this broker is called on the listeners for brokers; there are several while one is being changed."""
-    names: set[str] = set()
-    for spec in config.listeners:
-        if spec.name in config.listeners_for_brokers and Protocol(spec.security_protocol).has_sasl:
-            with contextlib.suppress(SecuritySettingError):  # others are asked there, and we are not
-                sasl = _sasl(config, spec.name)
-                names |= {f"{USER}:{sasl.username}"} if sasl.mechanism in _NAMED else set()
-    return frozenset(names)

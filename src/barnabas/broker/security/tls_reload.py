@@ -12,8 +12,9 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from barnabas.broker.security.peer_tls import PeerTls, Renewed
 from barnabas.broker.security.tls import tls_settings_from
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
@@ -21,6 +22,8 @@ from barnabas.log_lines import safe_logger
 from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
 from barnabas.security.tls.certificates import OwnCertificate
 from barnabas.security.tls.server import ListenerTls
+
+T = TypeVar("T")
 
 log = safe_logger(__name__)
 
@@ -44,7 +47,8 @@ class TlsReload:
         self._tls = tls
         self._config = config
         self._now = now
-        self._problem = ""  # told already
+        self.peers: PeerTls | None = None
+        self._problems: dict[str, str] = {}  # told already
         self._warned: dict[str, float] = {}  # of expiry, by listener
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -61,7 +65,7 @@ class TlsReload:
 
     async def check(self, config: BrokerConfig) -> None:
         """Raises ConfigError if these settings could not be taken over."""
-        await self._tls.handshakes.in_thread(lambda: self._changes(config))
+        await self._tls.handshakes.in_thread(lambda: (self._changes(config), self._renewed(config)))
 
     async def _run(self) -> None:
         while True:
@@ -72,17 +76,29 @@ class TlsReload:
 
     async def look(self) -> None:
         """One round."""
-        config = self._config
-        try:
-            changes = await self._tls.handshakes.in_thread(lambda: self._changes(config))
-        except ConfigError as error:
-            self._tell_once(str(error))
-            return
-        for change in changes:
-            self._problem = ""
+        for change in await self._found("listeners", self._changes) or ():
             change.listener.use(change.wanted, change.context, change.certificate, change.files)
             log.info("listener %s: new TLS settings are in use for new connections", change.wanted.listener)
+        renewed = await self._found("connections to other brokers", self._renewed)
+        if renewed is not None and self.peers is not None:
+            self.peers.use(renewed)
+            log.info("new TLS settings are in use for new connections to other brokers")
         self._warn_of_expiry()
+
+    async def _found(self, where: str, find: Callable[[BrokerConfig], T]) -> T | None:
+        """What a thread finds to have changed; None, and a line in the log, if it cannot be used."""
+        config = self._config
+        try:
+            found = await self._tls.handshakes.in_thread(lambda: find(config))
+        except ConfigError as error:
+            self._tell_once(where, str(error))
+            return None
+        if found:
+            self._problems.pop(where, None)
+        return found
+
+    def _renewed(self, config: BrokerConfig) -> Renewed | None:
+        return None if self.peers is None else self.peers.renewed(config)
 
     def _changes(self, config: BrokerConfig) -> list[Change]:
         return [
@@ -91,9 +107,9 @@ class TlsReload:
             if self._tls[wanted.listener].differs(wanted)
         ]
 
-    def _tell_once(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
+    def _tell_once(self, where: str, problem: str) -> None:
+        if problem != self._problems.get(where):
+            self._problems[where] = problem
             log.error("New TLS settings cannot be used, the old ones stay: %s", problem)
 
     def _warn_of_expiry(self) -> None:

@@ -128,7 +128,8 @@ def password(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Give a user another password. Connections that are open stay open until they authenticate again.
+    """Give a user another password. Connections that are open stay open until they authenticate again, unless
+    barnabas.credential.change.ends.sessions is true.
 
     Examples:
 

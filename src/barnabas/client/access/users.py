@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.sasl import (
     UserName,
 )
 from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import SALT_BYTES, salted_password
+from barnabas.security.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
 
 
 class User(NamedTuple):
@@ -46,11 +46,19 @@ async def set_password(
 ) -> None:
     """Let a user log in with this password, which is not sent: brokers get keys derived from it. A request may name a
     user once, so there is one for each mechanism."""
+    for request in setting_password(name, password, mechanisms, iterations):
+        await _alter(client, request)
+
+
+def setting_password(
+    name: str, password: str, mechanisms: Iterable[ScramMechanism], iterations: int = FEWEST_ITERATIONS
+) -> Iterator[AlterUserScramCredentialsRequest]:
+    """The requests that do it. Each takes some milliseconds to make."""
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, iterations)
         upsertion = ScramCredentialUpsertion(name, mechanism, iterations, salt, salted)
-        await _alter(client, AlterUserScramCredentialsRequest([], [upsertion]))
+        yield AlterUserScramCredentialsRequest([], [upsertion])
 
 
 async def delete_user(client: Client, name: str) -> None:
@@ -64,6 +72,9 @@ async def delete_user(client: Client, name: str) -> None:
 
 
 async def _alter(client: Client, request: AlterUserScramCredentialsRequest) -> None:
-    response: AlterUserScramCredentialsResponse = await client.send_to_controller(request)
+    raise_refusals(await client.send_to_controller(request))
+
+
+def raise_refusals(response: AlterUserScramCredentialsResponse) -> None:
     for result in response.results:
         raise_for(result.error_code, result.error_message or "")

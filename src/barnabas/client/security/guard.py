@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from barnabas.client.security.mechanisms import exchange_of
 from barnabas.client.security.scram import Exchange
 from barnabas.client.security.settings import PLAINTEXT, Mechanism, Security
 from barnabas.client.security.tls import tls_context
+from barnabas.security.tls.settings import Tls
 
 if TYPE_CHECKING:
     from barnabas.client.security.tokens import Tokens
@@ -25,6 +27,10 @@ class Guard:
     @property
     def mechanism(self) -> Mechanism | None:
         return self.security.sasl.mechanism if self.security.sasl else None
+
+    def renew(self, tls: Tls, context: ssl.SSLContext) -> None:
+        """Use another context, that of these settings, for new connections."""
+        self.security, self.context = replace(self.security, tls=tls), context
 
     async def new_exchange(self) -> Exchange:
         assert self.security.sasl is not None

@@ -4,6 +4,9 @@
 - CreateAcls, versions 1 to 3: each succeeds or fails alone, and is answered in the order of the request.
 - DeleteAcls, versions 1 to 3: for each filter the ACLs that it matched, which are gone.
 
+What one request changes is one entry of the metadata log, so a crash loses all of it or nothing. As with Kafka it may
+change 10,000 ACLs (MAX_RECORDS_PER_USER_OP); more is POLICY_VIOLATION, and changes nothing.
+
 Version 3 added the resource type USER (KIP-373). Without an authorizer all of them are refused, as by Kafka: ACLs that
 nobody looks at would look like protection.
 """
@@ -98,26 +101,29 @@ def _filter(message: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
 
 
 async def create_acls(broker: AclsNeeds, request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
-    wanted = [_binding(creation) for creation in message.creations]
     results: list[KafkaError | None]
+    turn = RequestTurn()
     try:
         _check_enabled(broker)
         most = broker.config["barnabas.acls.max"]
+        wanted = await turn.collect(message.creations, _checked)
         results = await broker.controller.submit(lambda image: decide.create_acls(image, wanted, most))
     except KafkaError as error:
-        results = [error] * len(wanted)
-    return CreateAclsResponse(results=[_creation_result(result) for result in results])
+        results = [error] * len(message.creations)
+    return CreateAclsResponse(results=await turn.collect(results, _creation_result))
 
 
-def _binding(creation: AclCreation) -> AclBinding:
-    return AclBinding(
-        creation.resource_type,
-        creation.resource_name,
-        creation.resource_pattern_type,
-        creation.principal,
-        creation.host,
-        creation.operation,
-        creation.permission_type,
+def _checked(creation: AclCreation) -> AclBinding | KafkaError:
+    return decide.checked(
+        AclBinding(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
     )
 
 
@@ -129,17 +135,19 @@ def _creation_result(error: KafkaError | None) -> AclCreationResult:
 
 
 async def delete_acls(broker: AclsNeeds, request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
-    filters = [_filter(each) for each in message.filters]
-    results: list[list[AclBinding] | KafkaError]
+    results: list[decide.Match]
+    turn = RequestTurn()
     try:
         _check_enabled(broker)
-        results = await broker.controller.submit(lambda image: decide.delete_acls(image, filters))
+        filters = await turn.collect(message.filters, _filter)
+        matches = await turn.run(decide.matching(broker.image.acls, filters))
+        results = await broker.controller.submit(lambda image: decide.delete_acls(image, matches))
     except KafkaError as error:
-        results = [error] * len(filters)
-    return await RequestTurn().run(_answering(results))
+        results = [error] * len(message.filters)
+    return await turn.run(_answering(results))
 
 
-def _answering(results: list[list[AclBinding] | KafkaError]) -> Steps[DeleteAclsResponse]:
+def _answering(results: list[decide.Match]) -> Steps[DeleteAclsResponse]:
     """A filter may have matched thousands."""
     response = DeleteAclsResponse()
     for result in results:

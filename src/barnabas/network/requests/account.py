@@ -47,15 +47,32 @@ class Bytes(NamedTuple):
     """Ask for no more than so many bytes."""
     withhold: Callable[[Any, Any, Any], Any] | None = None
     """From the broker, the message and the response: the response without records, which are as if never read."""
+    is_of_follower: Callable[[Any], bool] = lambda message: False
+    """Does a replica ask? No client does."""
 
 
-Exempts = Callable[[RequestContext], bool]
+IsBroker = Callable[[RequestContext], bool]
 
 
-def exempt_brokers(authorizer: Authorizer) -> Exempts:
-    """Brokers of the cluster are not counted. A client on their listener that only calls itself one is."""
-    action = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-    return lambda context: context.is_peer and Access(authorizer, context).allows(action)
+def nobody(context: RequestContext) -> bool:
+    return False
+
+
+_CLUSTER_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
+def exempting(
+    is_broker: IsBroker, authorizer: Authorizer, is_brokers_kind: Callable[[Any], bool]
+) -> Callable[[RequestContext, Any], bool]:
+    """Which requests that come where brokers are served are not counted: those of brokers, and, as with Kafka, what
+    only brokers ask of each other, by whoever may do so. A client that only calls itself a broker is counted."""
+
+    def is_exempt(context: RequestContext, message: Any) -> bool:
+        return is_broker(context) or (
+            is_brokers_kind(message) and Access(authorizer, context).allows(_CLUSTER_ACTION)
+        )
+
+    return is_exempt
 
 
 def is_charged(carried: Bytes, quotas: Quotas) -> bool:
@@ -69,13 +86,13 @@ def is_charged(carried: Bytes, quotas: Quotas) -> bool:
 
 
 def admitted(
-    function: HandlerFunction, mutations: Mutations, version: int, quotas: Quotas, is_exempt: Exempts
+    function: HandlerFunction, mutations: Mutations, version: int, quotas: Quotas, is_broker: IsBroker
 ) -> HandlerFunction:
     """A handler that gets what the controller's quota admits; the controller alone counts."""
     is_strict = version >= mutations.strict_since
 
     def admit(broker: Any, request: Request, message: Any) -> Result:
-        if not broker.controller.is_active or is_exempt(request.context):
+        if not broker.controller.is_active or is_broker(request.context):
             return function(broker, request, message)
         allowed: list[Any] = []
         refused: list[Any] = []
@@ -181,13 +198,16 @@ class ChargedPart(StagedRequest):
 
 
 def accounted(
-    function: HandlerFunction, carried: Bytes, quotas: Quotas, is_exempt: Exempts
+    function: HandlerFunction,
+    carried: Bytes,
+    quotas: Quotas,
+    is_exempt: Callable[[RequestContext, Any], bool],
 ) -> HandlerFunction:
     """A handler whose requests are charged for their bytes and for the time that they take of the loop."""
     terms, cap = Terms(carried, quotas), carried.cap
 
     def account(broker: Any, request: Request, message: Any) -> Result:
-        if request.context.is_privileged and is_exempt(request.context):
+        if request.context.is_privileged and is_exempt(request.context, message):
             return function(broker, request, message)
         charge = Charge(terms, broker, request, message)
         if cap is not None:

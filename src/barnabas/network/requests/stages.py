@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.network.requests.account import accounted, admitted, exempt_brokers, is_charged
+from barnabas.network.requests.account import IsBroker, accounted, admitted, exempting, is_charged, nobody
 from barnabas.network.requests.authorize import access_by, authorized
-from barnabas.network.requests.brokers_only import guarded
+from barnabas.network.requests.brokers_only import guarded, is_brokers_only
 from barnabas.protocol.api import APIS, ApiKey
+from barnabas.protocol.schema import Message
 from barnabas.security.audit import AuditLog
 from barnabas.security.authorizer import ALLOW_ALL, Authorizer
 from barnabas.security.quotas import NO_QUOTAS, Kind, Quotas
@@ -36,6 +37,8 @@ class Security(NamedTuple):
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas = NO_QUOTAS
     audit: AuditLog | None = None
+    is_broker: IsBroker = nobody
+    """Who is a broker beyond doubt: its requests are not counted against quotas."""
 
 
 OPEN = Security()
@@ -55,16 +58,22 @@ def compiled(handler: Handler, version: int, security: Security) -> tuple[Handle
     return guarded(function, handler, version), guarded(in_turns, handler, version)
 
 
+def _always(message: Message) -> bool:
+    return True
+
+
 def _staged(function: HandlerFunction, handler: Handler, version: int, security: Security) -> HandlerFunction:
-    quotas, is_exempt = security.quotas, exempt_brokers(security.authorizer)
+    quotas = security.quotas
     if Kind.MUTATION in quotas.kinds:
         for mutations in handler.mutations:
-            function = admitted(function, mutations, version, quotas, is_exempt)
+            function = admitted(function, mutations, version, quotas, security.is_broker)
     if security.authorizer is not ALLOW_ALL or security.audit is not None:
         if handler.rule is None:
             raise LookupError(f"{handler.request_class.NAME} has no row in handlers/authorization")
         access_of = access_by(security.authorizer, security.audit, APIS[handler.request_class.api_key].name)
         function = authorized(function, handler.rule, version, access_of)
     if is_charged(handler.carried, quotas) and handler.request_class.api_key not in _UNCHARGED:
+        kind = _always if is_brokers_only(handler, version) else handler.carried.is_of_follower
+        is_exempt = exempting(security.is_broker, security.authorizer, kind)
         function = accounted(function, handler.carried, quotas, is_exempt)
     return function

@@ -68,7 +68,7 @@ class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="2+")
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
     """Forwards a client's request to the controller, with its principal."""
 
-    request_data: bytes = byte_string()
+    request_data: bytes = byte_string(is_secret=True)
     request_principal: bytes | None = byte_string(nullable="0+")
     client_host_address: bytes = byte_string()
 
@@ -82,7 +82,7 @@ class DefaultPrincipalData(Message, versions="0", flexible="0+"):
 
 
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
-    response_data: bytes | None = byte_string(nullable="0+", default=None)
+    response_data: bytes | None = byte_string(nullable="0+", default=None, is_secret=True)
     error_code: int = int16()
 
 

@@ -19,13 +19,13 @@ class SaslHandshakeResponse(Message, api_key=17, versions="0-1"):
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
     """Carries one SASL token."""
 
-    auth_bytes: bytes = byte_string()
+    auth_bytes: bytes = byte_string(is_secret=True)
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    auth_bytes: bytes = byte_string()
+    auth_bytes: bytes = byte_string(is_secret=True)
     session_lifetime_ms: int = int64("1+", ignorable=True)
 
 
@@ -68,7 +68,7 @@ class ScramCredentialUpsertion(Struct):
     mechanism: int = int8()
     iterations: int = int32()
     salt: bytes = byte_string()
-    salted_password: bytes = byte_string()
+    salted_password: bytes = byte_string(is_secret=True)
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):

@@ -29,14 +29,14 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexibl
     expiry_timestamp_ms: int = int64()
     max_timestamp_ms: int = int64()
     token_id: str = string()
-    hmac: bytes = byte_string()
+    hmac: bytes = byte_string(is_secret=True)
     throttle_time_ms: int = int32()
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
     """Extends a token's life."""
 
-    hmac: bytes = byte_string()
+    hmac: bytes = byte_string(is_secret=True)
     renew_period_ms: int = int64()
 
 
@@ -49,7 +49,7 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
     """Ends a token's life."""
 
-    hmac: bytes = byte_string()
+    hmac: bytes = byte_string(is_secret=True)
     expiry_time_period_ms: int = int64()
 
 
@@ -84,7 +84,7 @@ class DescribedDelegationToken(Struct):
     expiry_timestamp: int = int64()
     max_timestamp: int = int64()
     token_id: str = string()
-    hmac: bytes = byte_string()
+    hmac: bytes = byte_string(is_secret=True)
     renewers: list[DescribedDelegationTokenRenewer] = array(DescribedDelegationTokenRenewer)
 
 

@@ -24,6 +24,8 @@ class Done(NamedTuple):
     message: bytes = b""
     expires_ms: int | None = None
     """When the credential ends, by the clock; None: never."""
+    token_id: str | None = None
+    """Of the delegation token that it was, if it was one."""
 
 
 class AuthenticationFailedError(Exception):

@@ -54,7 +54,9 @@ class State(Enum):
 class Login:
     """Times are monotonic seconds."""
 
-    __slots__ = ("_exchange", "_offer", "_since", "expires_ms", "is_again", "mechanism", "principal", "state")
+    __slots__ = (
+        "_exchange", "_offer", "_since", "expires_ms", "is_again", "mechanism", "principal", "state", "token_id",
+    )  # fmt: skip
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
@@ -67,6 +69,7 @@ class Login:
         self.is_again = False
         """Does it, or did it last, authenticate on a connection on which it had done so before?"""
         self.expires_ms: int | None = None
+        self.token_id: str | None = None
 
     @property
     def mechanisms(self) -> list[str]:
@@ -120,7 +123,7 @@ class Login:
             raise AuthenticationFailedError(
                 f"Cannot change principals during re-authentication from {self.principal}: {done.principal}"
             )
-        self.principal, self.expires_ms = done.principal, done.expires_ms
+        self.principal, self.expires_ms, self.token_id = done.principal, done.expires_ms, done.token_id
         self.state = State.DONE
 
     def lifetime_ms(self, now_ms: int) -> int:

@@ -117,7 +117,8 @@ class ScramExchange:
         if principal is None or not is_right:
             self._refuse(f"wrong password, or no {'token' if first.is_token else 'user'} {first.name!r}")
         signature = hmac.digest(self._known.credential.server_key, covered, self._mechanism.hash_name)
-        return Done(principal, b"v=" + base64.b64encode(signature), self._known.expires_ms)
+        token_id = first.name if first.is_token else None
+        return Done(principal, b"v=" + base64.b64encode(signature), self._known.expires_ms, token_id)
 
     def _is_proof(self, proof: bytes, covered: bytes) -> bool:
         expected = self._known.credential.stored_key

@@ -24,10 +24,10 @@ class StoredTokens:
         self._key = secret_key
         self._now_ms = now_ms
 
-    def known(self, mechanism: ScramMechanism, token_id: str) -> Known | None:
+    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> Known | None:
         token = self._tokens().get(token_id)
         if token is None or self._key is None or is_expired(token, self._now_ms()):
             return None
         kind, _, name = token.owner.partition(":")
         owner = Principal(kind, name, is_token_authenticated=True)
-        return Known(credential_of(token, mechanism, self._key), owner, token.expires_ms)
+        return Known(credential_of(token, mechanism, self._key, salt), owner, token.expires_ms)

@@ -14,7 +14,7 @@ from barnabas.security.tls.ciphers import TLS_1_3, suites_of
 from barnabas.security.tls.context import identify, limit_versions, set_ciphers, trust
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 from barnabas.security.tls.server_names import SNI, ByName, named_stores
-from barnabas.security.tls.settings import Tls, parse_tls
+from barnabas.security.tls.settings import Tls, files_of, parse_tls
 from barnabas.security.tls.stores import Store
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -40,9 +40,7 @@ class ListenerTls:
     @property
     def files(self) -> tuple[str, ...]:
         """What the context is made of, to notice when it changes."""
-        named = (store for _, store in self.by_name)
-        stores = (self.tls.certificate, self.tls.key, self.tls.authorities, *named)
-        return tuple(store.path for store in stores if store is not None and store.path is not None)
+        return (*self.tls.files, *files_of(*(store for _, store in self.by_name)))
 
 
 def listener_tls(listener: str, setting: Callable[[str], Any]) -> ListenerTls:

@@ -24,6 +24,15 @@ class Tls:
     versions: tuple[str, ...] = ()  # none: what the system's OpenSSL allows
     ciphers: str | None = None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What a context is made of, to notice when it changes."""
+        return files_of(self.certificate, self.key, self.authorities)
+
+
+def files_of(*stores: Store | None) -> tuple[str, ...]:
+    return tuple(store.path for store in stores if store is not None and store.path is not None)
+
 
 def parse_tls(settings: Mapping[str, str]) -> Tls:
     certificate, key = _own_certificate(settings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.security.secret import Secret, SecuritySettingError
@@ -95,9 +96,11 @@ def _read_file(store: Store) -> bytes:
 
 
 def _how_to_convert(path: str) -> str:
+    target = Path(path).with_suffix(".p12")
     return (
-        f"names {path}, a JKS store, which only Java reads; convert it: keytool -importkeystore "
-        f"-srckeystore {path} -destkeystore {Path(path).with_suffix('.p12')} -deststoretype PKCS12"
+        f"names {path}, a JKS store, which only Java reads; name {target} and its password instead, after you have "
+        f"made it: keytool -importkeystore -srckeystore {quote(path)} -destkeystore {quote(str(target))} "
+        "-deststoretype PKCS12"
     )
 
 

@@ -72,9 +72,9 @@ class AuditWriter:
     async def stop(self) -> None:
         """Write what is left."""
         self._is_stopped = True
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=LAST_SECONDS)
-            self._task.cancel()
+        if (task := self._task) is not None:  # which forgets itself at its end
+            await asyncio.wait({task}, timeout=LAST_SECONDS)
+            task.cancel()
         if self._audit is not None:
             try:
                 async with asyncio.timeout(LAST_SECONDS):

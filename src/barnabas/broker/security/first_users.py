@@ -1,4 +1,7 @@
-"""Users that a broker creates itself: the first one of `serve --users`, and those of an embedded broker."""
+"""Users that a running broker creates itself: the first one of `serve --users`, and those of an embedded broker.
+
+While no broker runs, `offline` creates them.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,13 @@ import secrets
 from typing import Protocol
 
 from barnabas.broker.local_requests import answer
+from barnabas.client.access.users import raise_refusals, setting_password
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
 from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.protocol.messages.sasl import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
+from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
 from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import FEWEST_ITERATIONS, salted_password
 
 FIRST_USER = "admin"
-_SALT_BYTES = 24
 _PASSWORD_BYTES = 18  # 144 bits: nobody guesses it, however fast
 
 
@@ -41,13 +38,8 @@ async def create_first_user(broker: Serving) -> str | None:
 
 
 async def add_user(broker: Serving, name: str, password: str) -> None:
-    """With both mechanisms; a request may name a user once."""
-    for mechanism in ScramMechanism:
-        salt = secrets.token_bytes(_SALT_BYTES)
-        salted = salted_password(mechanism, password, salt, FEWEST_ITERATIONS)
-        upsertion = ScramCredentialUpsertion(name, mechanism, FEWEST_ITERATIONS, salt, salted)
-        response = await answer(broker, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+    """With both mechanisms."""
+    for request in setting_password(name, password, ScramMechanism):
+        response = await answer(broker, request)
         assert isinstance(response, AlterUserScramCredentialsResponse)
-        for result in response.results:
-            if result.error_code:
-                raise KafkaError(ErrorCode(result.error_code), result.error_message or "")
+        raise_refusals(response)
