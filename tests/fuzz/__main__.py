@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.doors import DOORS
 from tests.fuzz.running import Findings, Run, summary
 
 PROGRESS_SECONDS = 10.0
@@ -21,13 +20,10 @@ def main() -> int:
     parser.add_argument(
         "--corpus", type=Path, help="where frames that fail are kept; sent first by the next run"
     )
-    parser.add_argument(
-        "--door", choices=DOORS, default="plain", help="before or after a login over TLS, or in the clear"
-    )
     parser.add_argument("--no-replay", action="store_true", help="leave out what has failed before")
     asked = parser.parse_args()
     _tell(f"seed {asked.seed}")
-    run = Run(asked.seed, asked.corpus, _tell, DOORS[asked.door])
+    run = Run(asked.seed, asked.corpus, _tell)
     run.progress = _Progress(asked.frames, run.findings).tell
     try:
         run.run(asked.frames, asked.minutes * 60, replay=not asked.no_replay)

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.doors import DOORS, Door, receive_some, send_some
-
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so long is killed
@@ -59,8 +57,7 @@ class Talk:
 class Target:
     """A broker process with a folder of its own, which `stop` removes."""
 
-    def __init__(self, *arguments: str, door: Door = DOORS["plain"]) -> None:
-        self.door = door
+    def __init__(self, *arguments: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="barnabas-fuzz-")
         ours, theirs = socket.socketpair()
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
@@ -73,7 +70,7 @@ class Target:
         theirs.close()
         self._control = ours
         self._control.settimeout(START_SECONDS)
-        self._ports = [int(port) for port in self._line().split()]
+        self.port = int(self._line())
         self._control.settimeout(HUNG_SECONDS)
         self._floor = 0
         self.settle()
@@ -149,19 +146,11 @@ class Target:
 
     # -- frames -------------------------------------------------------------------------------------
 
-    @property
-    def port(self) -> int:
-        return self._ports[self.door.is_secured]
-
     def exchange(
-        self,
-        frames: Sequence[bytes],
-        expected: int | None = None,
-        quiet: float = QUIET_SECONDS,
-        door: Door | None = None,
+        self, frames: Sequence[bytes], expected: int | None = None, quiet: float = QUIET_SECONDS
     ) -> Talk:
         """Send frames on one connection; read until all answers are there, or the broker closes or says no more."""
-        talk, door = Talk(frames), door or self.door
+        talk = Talk(frames)
         expected = len(frames) if expected is None else expected
         with socket.socket() as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -169,11 +158,9 @@ class Target:
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )  # no port stays in TIME_WAIT
             try:
-                client.connect(("127.0.0.1", self._ports[door.is_secured]))
-                client.settimeout(HUNG_SECONDS)
-                with door.enter(client) as entered:
-                    entered.setblocking(False)
-                    self._converse(entered, b"".join(frames), talk, expected, quiet)
+                client.connect(("127.0.0.1", self.port))
+                client.setblocking(False)
+                self._converse(client, b"".join(frames), talk, expected, quiet)
             except ConnectionError:
                 talk.closed = True
             except TimeoutError as error:
@@ -198,13 +185,11 @@ class Target:
                 continue
             is_idle = False
             if events[0][1] & select.POLLOUT and rest:
-                rest = rest[send_some(client, rest) :]
+                rest = rest[client.send(rest) :]
                 if not rest:
                     poll.modify(client, select.POLLIN)
             if events[0][1] & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                chunk = receive_some(client, RECEIVED_AT_ONCE)
-                if chunk is None:
-                    continue
+                chunk = client.recv(RECEIVED_AT_ONCE)
                 if not chunk:
                     talk.closed = True
                     return

@@ -15,7 +15,6 @@ from barnabas.protocol.schema import Message
 from tests.fuzz import corpus as corpus_files
 from tests.fuzz.batches import Batches
 from tests.fuzz.damaging import damaged
-from tests.fuzz.doors import DOORS, Door
 from tests.fuzz.driving import Cost, Hung, Talk, Target
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import (
@@ -89,13 +88,8 @@ class Findings:
 
 class Run:
     def __init__(
-        self,
-        seed: int,
-        folder: Path | None = None,
-        tell: Callable[[str], None] = lambda text: None,
-        door: Door = DOORS["plain"],
+        self, seed: int, folder: Path | None = None, tell: Callable[[str], None] = lambda text: None
     ) -> None:
-        self._door = door
         self.findings = Findings()
         self._source = Random(seed)
         self._world = World()
@@ -114,7 +108,7 @@ class Run:
     @property
     def target(self) -> Target:
         if self._target is None:
-            self._target = Target(door=self._door)
+            self._target = Target()
             self._lived = self._refreshed = 0
             prepare(self._target, self._world)
             self._target.settle()

@@ -11,7 +11,6 @@ from barnabas.protocol.messages.topics import CreatableTopic, CreatableTopicConf
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.protocol.schema import Message
 from tests.fuzz.batches import Batches
-from tests.fuzz.doors import DOORS
 from tests.fuzz.driving import Target
 from tests.fuzz.judging import read_answers
 from tests.fuzz.seeds import frame
@@ -71,7 +70,7 @@ def _records() -> ProduceRequest:
 
 def _send(target: Target, world: World, message: Message, version: int) -> None:
     sent = [frame(message, version)]
-    talk = target.exchange(sent, quiet=PATIENCE_SECONDS, door=DOORS["plain"])
+    talk = target.exchange(sent, quiet=PATIENCE_SECONDS)
     for _, answer in read_answers(sent, talk.answers):
         if isinstance(answer, Message):
             world.learn(answer)

@@ -22,12 +22,11 @@ from barnabas.broker import garbage_collector as collector
 from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
 from barnabas.testing.embedded import TEST_SETTINGS
-from tests.fuzz.doors import SETTINGS as LISTENERS
 from tests.fuzz.mutant import mutate
 
 SETTINGS = {
     **TEST_SETTINGS,
-    **LISTENERS,
+    "listeners": "PLAINTEXT://127.0.0.1:0",
     "node.id": "1",
     "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
 }
@@ -160,7 +159,7 @@ async def _serve(folder: str, channel: socket.socket, is_mutant: bool) -> None:
     broker.metadata.on_commit.append(collector.keep_many)
     control = Control(broker, watch, complaints, channel)
     asyncio.get_running_loop().add_reader(channel.fileno(), control.serve)
-    channel.sendall(b"%d %d\n" % tuple(listener.port for listener in broker.listeners))
+    channel.sendall(b"%d\n" % broker.listeners[0].port)
     await asyncio.Event().wait()
 
 

@@ -15,7 +15,6 @@ from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.schema import Message
 from tests.fuzz import corpus
 from tests.fuzz.batches import Batches
-from tests.fuzz.doors import DOORS
 from tests.fuzz.driving import Target
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answers
@@ -26,7 +25,6 @@ from tests.fuzz.world import World
 
 SEED = 12
 SECONDS = 25.0
-FRAMES_OVER_TLS = 100
 EXAMPLES = 80
 CORPUS_BYTES = 200_000
 
@@ -48,19 +46,6 @@ def mutant() -> Iterator[Target]:
         yield broker
     finally:
         broker.stop()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("door", ["before", "after"])
-def test_frames_over_tls_do_no_harm_before_a_login_and_after_it(door: str) -> None:
-    run = Run(SEED, door=DOORS[door])
-    try:
-        findings = run.run(FRAMES_OVER_TLS, SECONDS, replay=False)
-    finally:
-        run.close()
-    assert findings.failures == {}, "\n".join(summary(findings))
-    assert findings.answers > 0 if door == "after" else findings.closed > findings.answers
 
 
 @pytest.mark.slow
