@@ -3,7 +3,8 @@
 SaslHandshake 0 and 1, SaslAuthenticate 0 to 2. After SaslHandshake 0 tokens follow without headers; after 1 each is a
 SaslAuthenticate. Since version 1 of that the answer says how long the session lasts (KIP-368). Where a listener does
 not authenticate, both are ILLEGAL_SASL_STATE. A failure is answered late, so that guessing takes time
-(`connection.failed.authentication.delay.ms`), and ends the connection.
+(`connection.failed.authentication.delay.ms`), and ends the connection. During an exchange SaslHandshake and ApiVersions
+are ILLEGAL_SASL_STATE, too, and end it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from barnabas.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from barnabas.protocol.schema import Message
 from barnabas.security.context import RequestContext
 from barnabas.security.sasl.exchange import AuthenticationFailedError, Challenge, Done
 from barnabas.security.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
@@ -59,7 +61,7 @@ async def sasl_handshake(
 ) -> SaslHandshakeResponse | None:
     connection = request.connection
     login = connection.login
-    if login is None or login.is_too_soon(broker.clock.monotonic()):
+    if login is None or login.may_not_begin(broker.clock.monotonic()):
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
     try:
         login.begin(message.mechanism, broker.clock.monotonic())
@@ -69,7 +71,7 @@ async def sasl_handshake(
         await _fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
         return None
     except OutOfOrderError as error:
-        await _fail(broker, connection, login, str(error))
+        await out_of_order(broker, request, error, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))
         return None
     connection.begin_authentication()
     if request.version == 0:
@@ -136,6 +138,15 @@ def _authenticated(broker: SaslNeeds, connection: Connection, login: Login) -> i
     lifetime_ms = login.lifetime_ms(broker.clock.now_ms())
     connection.authenticated(principal, lifetime_ms / 1000 if lifetime_ms > 0 else None)
     return lifetime_ms
+
+
+async def out_of_order(broker: SaslNeeds, request: Request, error: OutOfOrderError, answer: Message) -> None:
+    """End the connection of a client that sends what does not belong here."""
+    login = request.connection.login
+    assert login is not None
+    if error.during_exchange:
+        request.respond(answer)
+    await _fail(broker, request.connection, login, str(error))
 
 
 async def _fail(broker: SaslNeeds, connection: Connection, login: Login, detail: str) -> None:
