@@ -131,7 +131,7 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--seed 7 --minutes 10")
+chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
