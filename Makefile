@@ -113,7 +113,7 @@ test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (T
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
 
-fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --seed 7 --corpus DIR")
+fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
