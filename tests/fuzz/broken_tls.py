@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import struct
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 from tests.fuzz.damaging import damaged
 from tests.fuzz.driving import Target
+from tests.fuzz.key_updates import ASK_FOR_NONE, ASK_FOR_ONE, Writer
 from tests.fuzz.lines import BLOCKED, CLOSED, tls_context
 
 HANDSHAKE, ALERT, CHANGE_CIPHER, DATA = 22, 21, 20, 23
@@ -27,13 +31,19 @@ class Vandal:
     def __init__(self, source: Random, frame: Callable[[], bytes]) -> None:
         self._source = source
         self._frame = frame
+        self._secrets = tempfile.NamedTemporaryFile(prefix="barnabas-fuzz-secrets-")  # noqa: SIM115  (as long as we)
+        self._telling = tls_context()
+        self._telling.keylog_filename = self._secrets.name
 
     def attack(self, target: Target) -> bytes:
         """Returns what was sent."""
         kinds = (self._damaged_hello, self._records, self._other_protocols)
         try:
             with target.connection() as client:
-                if self._source.random() < 0.5:
+                how = self._source.random()
+                if how < 0.05:
+                    return self._update_keys(target, client)
+                if how < 0.5:
                     return self._damaged_conversation(target, client)
                 thrown = self._source.choice(kinds)()
                 _send(client, thrown)
@@ -109,6 +119,25 @@ class Vandal:
         _send(client, sent[-1])
         target.hear(client)
         return b"".join(sent)
+
+    def _update_keys(self, target: Target, client: socket.socket) -> bytes:
+        """New keys again and again, alone or with a little data between them."""
+        tls, heard = _Client(self._telling), b""
+        while not tls.is_done:
+            _send(client, tls.next_flight(heard))
+            heard = (target.hear(client) or b"") if not tls.is_done else b""
+            if not tls.is_done and not heard:
+                return b""
+        writer = Writer.from_secrets(Path(self._secrets.name))
+        os.truncate(self._secrets.name, 0)
+        frame, between = self._frame()[:1000], self._source.choice((1, 30, 300, 10_000))
+        updates = [
+            writer.key_update(self._source.choice((ASK_FOR_ONE, ASK_FOR_NONE))) for _ in range(between)
+        ]
+        flood = b"".join((*updates, writer.data(frame), *(writer.key_update() for _ in range(between))))
+        _send(client, flood)
+        target.hear(client)
+        return flood
 
     def _damaged_data(self, tls: _Client) -> bytes:
         frame = self._frame()[:100_000]
