@@ -11,49 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from barnabas.clock import Clock
 from barnabas.errors import ErrorCode
-from barnabas.log_lines import limited_logger
+from barnabas.handlers.failed_logins import SaslNeeds, fail, out_of_order
 from barnabas.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.security.context import RequestContext
 from barnabas.security.sasl.exchange import AuthenticationFailedError, Challenge, Done
 from barnabas.security.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.requests.dispatch import Request
-
-T = TypeVar("T")
-
-log = limited_logger(__name__)
-
-
-class AuthenticationPart(Protocol):
-    """What the handlers need of the part of a broker that authenticates."""
-
-    @property
-    def failure_delay_seconds(self) -> float: ...
-
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
-
-    def count(self, context: RequestContext, login: Login, *, succeeded: bool) -> None: ...
-
-
-class SaslNeeds(Protocol):
-    @property
-    def authentication(self) -> AuthenticationPart: ...
-    @property
-    def clock(self) -> Clock: ...
 
 
 async def sasl_handshake(
@@ -68,7 +42,7 @@ async def sasl_handshake(
     except UnsupportedMechanismError:
         answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, login.mechanisms)
         request.respond(answer)
-        await _fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
+        await fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
         return None
     except OutOfOrderError as error:
         await out_of_order(broker, request, error, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))
@@ -95,7 +69,7 @@ async def sasl_authenticate(
         connection.close(f"authentication failed: {error.detail}", logging.WARNING)
         return None
     except OutOfOrderError as error:
-        await _fail(broker, connection, login, str(error))
+        await fail(broker, connection, login, str(error))
         return None
     if connection.closed:  # meanwhile
         return None
@@ -138,19 +112,3 @@ def _authenticated(broker: SaslNeeds, connection: Connection, login: Login) -> i
     lifetime_ms = login.lifetime_ms(broker.clock.now_ms())
     connection.authenticated(principal, lifetime_ms / 1000 if lifetime_ms > 0 else None)
     return lifetime_ms
-
-
-async def out_of_order(broker: SaslNeeds, request: Request, error: OutOfOrderError, answer: Message) -> None:
-    """End the connection of a client that sends what does not belong here."""
-    login = request.connection.login
-    assert login is not None
-    if error.during_exchange:
-        request.respond(answer)
-    await _fail(broker, request.connection, login, str(error))
-
-
-async def _fail(broker: SaslNeeds, connection: Connection, login: Login, detail: str) -> None:
-    """End the connection of a client that cannot be answered, or has been."""
-    broker.authentication.count(connection.context, login, succeeded=False)
-    await asyncio.sleep(broker.authentication.failure_delay_seconds)
-    connection.close(f"authentication failed: {detail}", logging.WARNING)
