@@ -38,8 +38,16 @@ ICEBERG_VERSION := 1.12.0
 ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
 ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
 
-# Programs that tests run against a broker, by the names of their Debian packages.
-PROGRAMS := kcat slapd ldap-utils:ldapadd
+# Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
+# the library of the extra `kerberos` is built with; what runs an OpenID provider.
+PROGRAMS := kcat slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+
+KERBEROS_STAMP := $(VENV)/.kerberos
+
+IDENTITY_PROVIDER        := .cache/identity-provider
+IDENTITY_PROVIDER_SOURCE := tests/clients/identity_provider
+IDENTITY_PROVIDER_STAMP  := $(IDENTITY_PROVIDER)/.stamp
 
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
@@ -53,7 +61,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts kerberos identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,7 +113,7 @@ test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (T
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
 
-fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --seed 7 --corpus DIR")
+fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 check: $(STAMP)  ## format, lint, strict types, import layers, documentation
@@ -123,7 +131,7 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--seed 7 --minutes 10")
+chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
@@ -147,14 +155,26 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(OLDEST_SPARK) -r requirements/oldest-spark.txt
 	@touch $@
 
-programs:  ## install the programs that tests use, with apt-get (kcat, an LDAP server)
+programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
+	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
-identity-provider:  ## install an OpenID provider (oidc-provider) with npm, for tests of OAUTHBEARER
-	npm install --silent --prefix .cache/identity-provider oidc-provider@8
+# It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.
+kerberos: $(KERBEROS_STAMP)
+$(KERBEROS_STAMP): requirements/kerberos.txt requirements/kerberos-build.txt | $(STAMP)
+	CFLAGS="-O0 -g0" $(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps \
+	    --build-constraints requirements/kerberos-build.txt -r requirements/kerberos.txt
+	@touch $@
+
+identity-provider: $(IDENTITY_PROVIDER_STAMP)
+$(IDENTITY_PROVIDER_STAMP): $(IDENTITY_PROVIDER_SOURCE)/package-lock.json
+	@mkdir -p $(IDENTITY_PROVIDER)
+	cp $(IDENTITY_PROVIDER_SOURCE)/package.json $(IDENTITY_PROVIDER_SOURCE)/package-lock.json $(IDENTITY_PROVIDER)
+	cd $(IDENTITY_PROVIDER) && npm ci --silent --no-audit --no-fund
+	@touch $@
 
 programs-in-ci:
-	@if [ "$$CI" = true ]; then tools/install-programs $(PROGRAMS); fi
+	@if [ "$$CI" = true ]; then $(MAKE) --silent --no-print-directory programs; fi
 
 java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 

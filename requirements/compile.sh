@@ -12,3 +12,6 @@ compile pyproject.toml -o requirements/core.txt
 compile pyproject.toml --extra dev --constraint requirements/core.txt -o requirements/dev.txt
 # The oldest Spark that pyproject.toml allows, for `make spark-oldest`.
 echo 'pyspark==4.2.0' | compile - --no-deps -o requirements/oldest-spark.txt
+# The library of the extra `kerberos`, which tests need, and what builds it: the Cython that it names itself.
+echo 'gssapi>=1.9' | compile - -o requirements/kerberos.txt
+printf 'cython==3.3.0\nsetuptools\n' | compile - -o requirements/kerberos-build.txt

@@ -10,6 +10,7 @@ from barnabas.broker.broker import Broker
 from barnabas.handlers.cluster import ClusterNeeds
 from barnabas.handlers.configs import ConfigsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
+from barnabas.handlers.failed_logins import SaslNeeds
 from barnabas.handlers.fetch.handler import Fetching
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds
 from barnabas.handlers.forwarding import ForwardingNeeds
@@ -26,7 +27,6 @@ from barnabas.handlers.offsets import OffsetsNeeds
 from barnabas.handlers.produce.admission import AdmissionNeeds
 from barnabas.handlers.produce.appending import ProduceNeeds
 from barnabas.handlers.replication import ReplicationNeeds
-from barnabas.handlers.sasl import SaslNeeds
 from barnabas.handlers.security.acls import AclsNeeds
 from barnabas.handlers.security.client_quotas import ClientQuotasNeeds
 from barnabas.handlers.security.scram_credentials import ScramNeeds

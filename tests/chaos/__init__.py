@@ -3,6 +3,7 @@
 links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, slow, or frozen one way or both
 disks.py      a small disk that can be filled
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
+security.py   PLAINTEXT, or SASL_SSL everywhere but to ZooKeeper
 loads.py      producers that remember what was acknowledged, and how long they waited
 librdkafka.py what librdkafka writes, through confluent-kafka
 java.py       what Kafka's own clients write and read, as processes

@@ -16,9 +16,7 @@ def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
     for partition in range(PARTITIONS):
         _check_partition(found[partition], load.acknowledged[partition], load, partition)
     if load.client == java.CLIENT:
-        assert java.read_all(cluster.bootstrap_servers, topic) == found, (
-            "Kafka's consumer sees something else"
-        )
+        assert java.read_all(cluster.clients, topic) == found, "Kafka's consumer sees something else"
     until(lambda: replicas_are_equal(cluster, topic), "all replicas hold the same bytes")
 
 
@@ -42,7 +40,7 @@ def read_all(cluster: ChaosCluster, topic: str) -> dict[int, list[int]]:
 def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
     consumer = Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **cluster.clients.confluent,
             "group.id": "checker",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,

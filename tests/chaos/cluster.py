@@ -18,6 +18,7 @@ from barnabas.cluster.zookeeper.process import ZooKeeperProcess, lasting_port
 from tests.chaos.disks import SmallDisk
 from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
+from tests.chaos.security import PLAINTEXT, Security
 
 READY = "Barnabas is ready on "
 PATIENCE = 60.0
@@ -112,21 +113,26 @@ def _watch(process: subprocess.Popen[str], ready: threading.Event) -> None:
 
 
 class ChaosCluster:
-    def __init__(self, folder: Path, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        protocol: str = PLAINTEXT,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._security = Security(protocol, folder)
         self.zookeeper = ZooKeeperProcess(folder / "zookeeper").start()
         address = (self.zookeeper.host, self.zookeeper.port)
-        chosen = {**_SETTINGS, **(settings or {})}
+        chosen = {**_SETTINGS, **self._security.of_brokers(), **(settings or {})}
         self.brokers = {
             number: BrokerProcess(number, folder, address, chosen) for number in range(1, brokers + 1)
         }
         self.small_disk = SmallDisk(self.brokers[WITH_SMALL_DISK].disk)
         self.has_small_disk = self.small_disk.mount()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+        self._addresses = ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+        self.clients = self._security.of_clients(self._addresses)
 
     def __enter__(self) -> Self:
         try:
@@ -136,7 +142,8 @@ class ChaosCluster:
             for thread in starting:
                 thread.join()
             assert all(broker.is_running for broker in self.brokers.values()), "not all brokers started"
-            begin_transactions(self.bootstrap_servers)
+            self._security.prepare(self._addresses)
+            begin_transactions(self.clients)
         except BaseException:
             self.close()
             raise
@@ -155,7 +162,7 @@ class ChaosCluster:
 
     def metadata(self) -> ClusterMetadata:
         # A client for each question: one that lives long answers from what it remembers.
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=PATIENCE)
+        return AdminClient(self.clients.confluent).list_topics(timeout=PATIENCE)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Of a topic that may have been made a moment ago."""

@@ -168,15 +168,15 @@ def kill_controller_while_moving(scene: Scene, role: str) -> None:
     before = cluster.replicas(*place)
     newcomer = next(number for number in cluster.brokers if number not in before)
     after = [*before[1:], newcomer]
-    hold_back(cluster.bootstrap_servers, scene.topic, newcomer)
-    move(cluster.bootstrap_servers, place, after)
+    hold_back(cluster.clients, scene.topic, newcomer)
+    move(cluster.clients, place, after)
     until(lambda: newcomer in cluster.replicas(*place), "the move has begun")
     controller = scene.victim("controller")
     controller.kill()
     scene.go_on()
     assert set(before) < set(cluster.replicas(*place)), "the move ended too early"
     controller.start()
-    let_go(cluster.bootstrap_servers, newcomer)
+    let_go(cluster.clients, newcomer)
     until(lambda: cluster.replicas(*place) == after, "the move has ended", 120)
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from barnabas.testing.client_settings import ClientSettings
 from tests.apache_kafka import java_command
 from tests.chaos.loads import DELIVERY_MS, PACE, PARTITIONS, Load
 from tests.kafka_jars import PROJECT_ROOT, kafka_libs
@@ -35,8 +36,8 @@ class _JavaLoad(Load):
 
     client = CLIENT
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        super().__init__(bootstrap_servers, topic)
+    def __init__(self, clients: ClientSettings, topic: str) -> None:
+        super().__init__(clients, topic)
         self._process: subprocess.Popen[str] | None = None
 
     def command(self, folder: Path) -> list[str]:
@@ -82,11 +83,12 @@ class IdempotentLoad(_JavaLoad):
     kind = "idempotent"
 
     def command(self, folder: Path) -> list[str]:
-        settings = folder / "producer.properties"
-        settings.write_text("".join(f"{name}={value}\n" for name, value in PRODUCER_SETTINGS.items()))
+        settings = self._clients.write_properties(folder / "producer.properties")
+        with settings.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in PRODUCER_SETTINGS.items())
         return java_command(
             VERIFIABLE_PRODUCER,
-            "--bootstrap-server", self._bootstrap_servers, "--topic", self._topic,
+            "--bootstrap-server", self._clients.bootstrap_servers, "--topic", self._topic,
             "--throughput", f"{1 / PACE:.0f}", "--repeating-keys", str(KEYS), "--command-config", str(settings),
         )  # fmt: skip
 
@@ -106,7 +108,7 @@ class TransactionalLoad(_JavaLoad):
     def command(self, folder: Path) -> list[str]:
         return _program(
             "TransactionalLoad",
-            self._bootstrap_servers,
+            str(self._clients.write_properties(folder / "client.properties")),
             self._topic,
             str(PARTITIONS),
             f"chaos-{uuid.uuid4()}",
@@ -121,10 +123,12 @@ class TransactionalLoad(_JavaLoad):
                 {"aborted": self.aborted, "unknown": self.unknown}[outcome].add(int(value))
 
 
-def read_all(bootstrap_servers: str, topic: str) -> dict[int, list[int]]:
+def read_all(clients: ClientSettings, topic: str) -> dict[int, list[int]]:
     """All records by partition that Kafka's consumer sees with read_committed."""
-    command = _program("CommittedRecords", bootstrap_servers, topic)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-java-") as folder:
+        settings = clients.write_properties(Path(folder) / "client.properties")
+        command = _program("CommittedRecords", str(settings), topic)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, f"Kafka's consumer cannot read {topic}: {done.stderr[-3000:]}"
     found: dict[int, list[int]] = defaultdict(list)
     for partition, value in map(str.split, done.stdout.splitlines()):

@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from barnabas.testing.client_settings import ClientSettings
 from tests.chaos.loads import DELIVERY_MS, PACE, PARTITIONS, Load
 
 PER_TRANSACTION = 5
@@ -17,11 +18,11 @@ PER_TRANSACTION = 5
 class _LibrdkafkaLoad(Load):
     client = "librdkafka"
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        super().__init__(bootstrap_servers, topic)
+    def __init__(self, clients: ClientSettings, topic: str) -> None:
+        super().__init__(clients, topic)
         self._number = 0
-        self._settings = {
-            "bootstrap.servers": bootstrap_servers,
+        self._settings: dict[str, Any] = {
+            **clients.confluent,
             "enable.idempotence": True,
             "delivery.timeout.ms": DELIVERY_MS,
             "linger.ms": 1,
@@ -108,9 +109,9 @@ class TransactionalLoad(_LibrdkafkaLoad):
         return True
 
 
-def begin_transactions(bootstrap_servers: str) -> None:
+def begin_transactions(clients: ClientSettings) -> None:
     """Make the cluster coordinate transactions, which it does from the first one on."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": "the-first"})
+    producer = Producer({**clients.confluent, "transactional.id": "the-first"})
     _insist(lambda: producer.init_transactions(30))
 
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from types import TracebackType
 from typing import ClassVar, Self
 
+from barnabas.testing.client_settings import ClientSettings
+
 PARTITIONS = 3
 DELIVERY_MS = 60_000
 PACE = (
@@ -27,13 +29,13 @@ class Load:
     client: ClassVar[str]
     kind: ClassVar[str]
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, clients: ClientSettings, topic: str) -> None:
         self.acknowledged: dict[int, list[int]] = defaultdict(list)
         self.unknown: set[int] = set()
         self.aborted: set[int] = set()
         self.acks: dict[int, list[float]] = defaultdict(list)
         self.failure: BaseException | None = None
-        self._bootstrap_servers = bootstrap_servers
+        self._clients = clients
         self._topic = topic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._guarded, daemon=True)

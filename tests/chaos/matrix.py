@@ -1,4 +1,7 @@
-"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`."""
+"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`.
+
+`--security SASL_SSL`: brokers and clients talk TLS and log in.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tests.chaos.checks import check
 from tests.chaos.cluster import PATIENCE, ChaosCluster
 from tests.chaos.faults import FAULTS, Fault, Scene
 from tests.chaos.loads import PARTITIONS, Load
+from tests.chaos.security import PLAINTEXT, PROTOCOLS
 
 LOADS: tuple[type[Load], ...] = (
     librdkafka.IdempotentLoad,
@@ -47,7 +51,7 @@ def run_one(
     """
     topic = f"chaos-{number}"
     _create(cluster, topic)
-    load = load_class(cluster.bootstrap_servers, topic)
+    load = load_class(cluster.clients, topic)
     gap = 0.0
     try:
         with load:
@@ -72,7 +76,7 @@ def _too_long(fault: Fault, gap: float, slack: float) -> str:
 
 
 def _create(cluster: ChaosCluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = AdminClient(cluster.clients.confluent)
     for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3)]).values():
         created.result(PATIENCE)
 
@@ -85,9 +89,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="only faults in whose name this pattern is found")
     parser.add_argument("--client", choices=("java", "librdkafka", "both"), default="both")
     parser.add_argument("--load", choices=("idempotent", "transactional", "both"), default="both")
+    parser.add_argument(
+        "--security", choices=PROTOCOLS, default=PLAINTEXT, help="of brokers among each other and of clients"
+    )
     parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
-    print(f"seed {options.seed}, {options.brokers} brokers, at most {options.minutes:g} minutes", flush=True)
+    print(
+        f"seed {options.seed}, {options.brokers} brokers, {options.security}, at most {options.minutes:g} minutes",
+        flush=True,
+    )
     print(f"{'fault':44} {'client':10} {'load':13} {'records':>8} {'gap':>7}  problem", flush=True)
     outcomes: list[Outcome] = []
     with _folder_for_logs(outcomes) as folder:
@@ -135,7 +145,7 @@ def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
             for load in loads
         ]
         random.Random(options.seed).shuffle(runs)
-        with ChaosCluster(folder / f"{brokers}-brokers", brokers) as cluster:
+        with ChaosCluster(folder / f"{brokers}-brokers", brokers, protocol=options.security) as cluster:
             yield from _run_all(cluster, runs, deadline)
 
 

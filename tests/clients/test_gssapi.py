@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import TOOL_FLAGS, free_port, run_tool
 from tests.kafka_jars import requires_java
+from tests.programs import SERVERS, find, missing
 from tests.sasl_broker import properties, sasl_settings, until_logged
 
 REALM = "BARNABAS.TEST"
-SBIN = "/usr/sbin:/usr/bin:/usr/local/sbin"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 KRB5_CONF = """\
 [libdefaults]
@@ -64,9 +64,9 @@ class Kdc:
 
 @pytest.fixture(scope="module")
 def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
-    pytest.importorskip("gssapi", reason="the library is missing: pip install 'barnabas[kerberos]'")
-    if shutil.which("krb5kdc", path=SBIN) is None or shutil.which("kadmin.local", path=SBIN) is None:
-        pytest.skip("there is no KDC here: apt-get install krb5-kdc krb5-admin-server")
+    if importlib.util.find_spec("gssapi") is None:
+        missing("the library of barnabas[kerberos] is not here")
+    create, administer, serve = find("kdb5_util", "kadmin.local", "krb5kdc")
     made = Kdc(tmp_path_factory.mktemp("kdc"))
     port = free_port()
     made.config.write_text(KRB5_CONF.format(realm=REALM, port=port))
@@ -75,17 +75,17 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
         **os.environ,
         "KRB5_CONFIG": str(made.config),
         "KRB5_KDC_PROFILE": str(made.folder / "kdc.conf"),
-        "PATH": SBIN,
+        "PATH": SERVERS,
     }
-    run(environment, "kdb5_util", "create", "-s", "-P", "master", "-r", REALM)
+    run(environment, create, "create", "-s", "-P", "master", "-r", REALM)
     for principal, keytab in (
         ("kafka/localhost", "broker"),
         ("kafka/127.0.0.1", "broker"),
         ("alice", "alice"),
     ):
-        run(environment, "kadmin.local", "-q", f"addprinc -randkey {principal}")
-        run(environment, "kadmin.local", "-q", f"ktadd -k {made.keytab(keytab)} {principal}")
-    with subprocess.Popen(["krb5kdc", "-n", "-P", str(made.folder / "pid")], env=environment) as process:
+        run(environment, administer, "-q", f"addprinc -randkey {principal}")
+        run(environment, administer, "-q", f"ktadd -k {made.keytab(keytab)} {principal}")
+    with subprocess.Popen([serve, "-n", "-P", str(made.folder / "pid")], env=environment) as process:
         before = os.environ.get("KRB5_CONFIG")
         os.environ["KRB5_CONFIG"] = str(made.config)
         try:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-
-KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed: `make programs` installs it")
+from tests.programs import find
 
 
 def kcat(broker: EmbeddedBroker, *args: str, text: str = "") -> str:
-    command = [str(KCAT), "-b", broker.bootstrap_servers, *args]
+    (program,) = find("kcat")
+    command = [program, "-b", broker.bootstrap_servers, *args]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,9 +16,9 @@ from barnabas.config.setting import ConfigError
 from barnabas.security.ldap import Ldap, authenticator, escaped
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
+from tests.programs import find
 from tests.sasl_broker import login, sasl_settings
 
-SLAPD = shutil.which("slapd", path="/usr/sbin:/usr/bin:/usr/local/libexec")
 SUFFIX = "dc=example,dc=com"
 USER_DN = f"uid={{}},{SUFFIX}"
 CONFIG = """\
@@ -53,14 +52,13 @@ userPassword: her secret
 @pytest.fixture(scope="module")
 def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Its port."""
-    if SLAPD is None or shutil.which("ldapadd") is None:
-        pytest.skip("there is no LDAP server here: `make programs` installs one (slapd)")
+    server, _ = find("slapd", "ldapadd")
     folder = tmp_path_factory.mktemp("slapd")
     (folder / "data").mkdir()
     (folder / "slapd.conf").write_text(CONFIG.format(folder=folder, suffix=SUFFIX))
     port = free_port()
     url = f"ldap://127.0.0.1:{port}"
-    command = [SLAPD, "-h", url, "-f", str(folder / "slapd.conf"), "-d", "0"]
+    command = [server, "-h", url, "-f", str(folder / "slapd.conf"), "-d", "0"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             _add_entries(url)

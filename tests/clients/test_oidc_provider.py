@@ -14,21 +14,23 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.clients.conftest import consume, produce
 from tests.kafka_jars import PROJECT_ROOT
+from tests.programs import find, missing
 from tests.sasl_broker import sasl_settings
 
 INSTALLED = PROJECT_ROOT / ".cache" / "identity-provider"
-PROGRAM = Path(__file__).parent / "identity_provider.mjs"
+PROGRAM = Path(__file__).parent / "identity_provider" / "provider.mjs"
 
 
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if shutil.which("node") is None or not (INSTALLED / "node_modules").is_dir():
-        pytest.skip("there is no OpenID provider here: make identity-provider installs it with npm")
+    (node,) = find("node")
+    if not (INSTALLED / "node_modules").is_dir():
+        missing("there is no OpenID provider here (oidc-provider, with npm)")
     folder = tmp_path_factory.mktemp("provider")
     shutil.copy(PROGRAM, folder)
     (folder / "node_modules").symlink_to(INSTALLED / "node_modules")
     address = f"http://127.0.0.1:{(port := free_port())}"
-    command = ["node", str(folder / PROGRAM.name), str(port)]
+    command = [node, str(folder / PROGRAM.name), str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None

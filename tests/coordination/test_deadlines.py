@@ -98,6 +98,27 @@ def test_what_is_reached_may_set_new_deadlines(clock: CountingClock) -> None:
     assert heard == [1, 2, 3]
 
 
+def test_a_failure_at_one_deadline_does_not_keep_the_others_from_being_reached(clock: ManualClock) -> None:
+    heard: list[str] = []
+
+    def fail_once(key: str) -> None:
+        heard.append(key)
+        if key == "broken":
+            raise ValueError("a mistake of ours")
+
+    deadlines = Deadlines(clock, clock, fail_once)
+    for key in ("broken", "second", "third"):
+        deadlines.set(key, 10)
+    deadlines.set("later", 20)
+    with pytest.raises(ValueError):
+        clock.advance(10)
+    clock.advance(1)
+    assert heard == ["broken", "second", "third"]
+
+    clock.advance(10)
+    assert heard[3:] == ["later"]
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from([None, 5, 10, 20, 40]), st.integers(0, 15)),

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --frames 1000000 --seed 7 [--minutes 60] [--corpus DIR]`"""
+"""`python -m tests.fuzz --frames 1000000 --seed 7 [--minutes 60] [--corpus DIR] [--listener sasl --stage before]`"""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.running import Findings, Run, summary
+from tests.fuzz.findings import Findings, summary
+from tests.fuzz.running import Run
+from tests.fuzz.variants import AFTER, BEFORE, LISTENERS, chosen
 
 PROGRESS_SECONDS = 10.0
 
@@ -21,9 +23,16 @@ def main() -> int:
         "--corpus", type=Path, help="where frames that fail are kept; sent first by the next run"
     )
     parser.add_argument("--no-replay", action="store_true", help="leave out what has failed before")
+    parser.add_argument("--listener", choices=tuple(LISTENERS), help="only to this one")
+    parser.add_argument(
+        "--stage", choices=(BEFORE, AFTER), help="only before or after the client has authenticated"
+    )
     asked = parser.parse_args()
-    _tell(f"seed {asked.seed}")
-    run = Run(asked.seed, asked.corpus, _tell)
+    variants = chosen(asked.listener, asked.stage)
+    if not variants:
+        parser.error("on plaintext nobody authenticates: there is nothing before that")
+    _tell(f"seed {asked.seed}: {', '.join(map(str, variants))}")
+    run = Run(asked.seed, asked.corpus, _tell, variants)
     run.progress = _Progress(asked.frames, run.findings).tell
     try:
         run.run(asked.frames, asked.minutes * 60, replay=not asked.no_replay)

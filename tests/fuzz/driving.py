@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.lines import CLOSED, LoginRefusedError, connected, received, sent
+from tests.fuzz.variants import PLAIN
+
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
 HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so long is killed
@@ -25,7 +28,6 @@ HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so l
 QUIET_SECONDS = 0.004
 SEND_SECONDS = 60.0
 LEFT_OVER_SECONDS = 5.0  # how long what others have begun is waited for before a frame is measured
-RECEIVED_AT_ONCE = 1 << 20
 
 
 class Hung(Exception):  # noqa: N818  (a finding, not a mistake)
@@ -70,7 +72,8 @@ class Target:
         theirs.close()
         self._control = ours
         self._control.settimeout(START_SECONDS)
-        self.port = int(self._line())
+        self._ports: dict[str, int] = json.loads(self._line())
+        self.variant = PLAIN  # how frames are sent
         self._control.settimeout(HUNG_SECONDS)
         self._floor = 0
         self.settle()
@@ -152,25 +155,34 @@ class Target:
         """Send frames on one connection; read until all answers are there, or the broker closes or says no more."""
         talk = Talk(frames)
         expected = len(frames) if expected is None else expected
-        with socket.socket() as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            client.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )  # no port stays in TIME_WAIT
-            try:
-                client.connect(("127.0.0.1", self.port))
-                client.setblocking(False)
+        try:
+            with self.connection() as client:
                 self._converse(client, b"".join(frames), talk, expected, quiet)
-            except ConnectionError:
-                talk.closed = True
-            except TimeoutError as error:
-                raise Hung(str(error)) from error
+        except CLOSED:
+            talk.closed = True
         return talk
+
+    def connection(self) -> socket.socket:
+        """As the variant wants it. Hung, if a client that does nothing wrong cannot have it."""
+        try:
+            return connected(self._ports[self.variant.listener], self.variant, SEND_SECONDS)
+        except (TimeoutError, LoginRefusedError, *CLOSED) as error:
+            raise Hung(f"nobody can connect ({self.variant}): {error!r}") from error
+
+    def hear(self, client: socket.socket) -> bytes | None:
+        """What the broker says next on a connection without TLS; None when it says nothing, or closes."""
+        poll, is_idle = select.poll(), False
+        poll.register(client, select.POLLIN)
+        while not poll.poll(QUIET_SECONDS * 1000):
+            if is_idle:
+                return None
+            is_idle = self._is_idle()
+        return b"".join(received(client)) or None
 
     def _converse(
         self, client: socket.socket, output: bytes, talk: Talk, expected: int, quiet: float
     ) -> None:
-        rest, received, is_idle = memoryview(output), bytearray(), False
+        rest, buffer, is_idle = memoryview(output), bytearray(), False
         deadline = time.monotonic() + SEND_SECONDS
         poll = select.poll()
         poll.register(client, select.POLLIN | select.POLLOUT)
@@ -178,23 +190,23 @@ class Target:
             events = poll.poll((SEND_SECONDS if rest else quiet) * 1000)
             if not events:
                 if rest:
-                    raise TimeoutError("the broker does not read what it is sent")
+                    raise Hung("the broker does not read what it is sent")
                 if is_idle:
                     return
                 is_idle = self._is_idle() or time.monotonic() > deadline
                 continue
             is_idle = False
             if events[0][1] & select.POLLOUT and rest:
-                rest = rest[client.send(rest) :]
+                rest = rest[sent(client, rest) :]
                 if not rest:
                     poll.modify(client, select.POLLIN)
             if events[0][1] & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                chunk = client.recv(RECEIVED_AT_ONCE)
-                if not chunk:
-                    talk.closed = True
+                for piece in received(client):
+                    buffer += piece
+                    talk.closed = not piece
+                _take_answers(buffer, talk)
+                if talk.closed:
                     return
-                received += chunk
-                _take_answers(received, talk)
 
 
 def _take_answers(received: bytearray, talk: Talk) -> None:

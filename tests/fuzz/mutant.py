@@ -1,4 +1,7 @@
-"""A broker with defects, for the test of the fuzzer itself: a Heartbeat's group id says which one it shall show."""
+"""A broker with defects, for the test of the fuzzer itself: a Heartbeat's group id says which one it shall show.
+
+It also serves everybody, authenticated or not.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def mutate(broker: Broker) -> None:
+    broker.dispatcher.authenticate = broker.dispatcher.dispatch  # type: ignore[method-assign]
     handlers = broker.dispatcher.handlers
     handlers[ApiKey.HEARTBEAT] = handlers[ApiKey.HEARTBEAT]._replace(function=_heartbeat)
 

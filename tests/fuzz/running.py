@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.api import APIS
 from barnabas.protocol.schema import Message
 from tests.fuzz import corpus as corpus_files
 from tests.fuzz.batches import Batches
+from tests.fuzz.broken_tls import Vandal
 from tests.fuzz.damaging import damaged
-from tests.fuzz.driving import Cost, Hung, Talk, Target
+from tests.fuzz.driving import QUIET_SECONDS, Cost, Hung, Talk, Target
+from tests.fuzz.findings import Findings
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import (
     TRIES,
@@ -32,7 +35,11 @@ from tests.fuzz.judging import (
 )
 from tests.fuzz.seeds import seeds
 from tests.fuzz.stage import prepare, refresh
+from tests.fuzz.strangers import PATIENCE_SECONDS, Stranger, judged
+from tests.fuzz.variants import BROKEN_TLS, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
+
+T = TypeVar("T")
 
 LOOK_AFTER_FRAMES = 128  # the cost is asked for once in so many frames
 LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
@@ -59,41 +66,26 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-@dataclass
-class Findings:
-    """What a run has found, and how fast it was."""
-
-    frames: int = 0
-    answers: int = 0
-    unanswered: int = 0
-    closed: int = 0
-    began: float = field(default_factory=time.monotonic)
-    slowest: dict[str, float] = field(default_factory=dict)
-    largest_peak: int = 0
-    largest_files: tuple[int, int] = (0, 0)
-    largest_rss: int = 0
-    noise: Counter[str] = field(default_factory=Counter)
-    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
-    times: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    @property
-    def rate(self) -> float:
-        return self.frames / max(time.monotonic() - self.began, 1e-9)
-
-    def add(self, failure: Failure) -> bool:
-        """Is it new?"""
-        self.times[failure.key] += 1
-        return self.failures.setdefault(failure.key, failure) is failure
-
-
 class Run:
+    """The variants take turns, each for as many frames as are judged at once; the first gets what is known."""
+
     def __init__(
-        self, seed: int, folder: Path | None = None, tell: Callable[[str], None] = lambda text: None
+        self,
+        seed: int,
+        folder: Path | None = None,
+        tell: Callable[[str], None] = lambda text: None,
+        variants: Sequence[Variant] = (PLAIN,),
     ) -> None:
         self.findings = Findings()
         self._source = Random(seed)
         self._world = World()
         self._generator = Generator(self._source, self._world, Batches(self._source, int(time.time() * 1000)))
+        self._stranger = Stranger(self._source, self._generator)
+        self._vandal = Vandal(self._source, self._new_frame)
+        turns = [variant for variant in variants for _ in range(TURNS[variant])]
+        self._source.shuffle(turns)
+        self._turns = cycle(turns)
+        self._variant = variants[0]
         self._folder = folder
         self._tell = tell
         self.progress: Callable[[], None] = lambda: None
@@ -112,6 +104,7 @@ class Run:
             self._lived = self._refreshed = 0
             prepare(self._target, self._world)
             self._target.settle()
+        self._target.variant = self._variant
         return self._target
 
     def close(self) -> None:
@@ -184,7 +177,11 @@ class Run:
     def step(self) -> None:
         """One connection's frames."""
         how = self._source.random()
-        if how < MUTATED_SHARE:
+        if self._variant == BROKEN_TLS:
+            self._attack()
+        elif self._variant.is_stranger:
+            self._converse_as_stranger()
+        elif how < MUTATED_SHARE:
             self._converse([damaged(self._new_frame(), self._recent, self._source)])
         elif how < MUTATED_SHARE + STATEFUL_SHARE:
             self._converse_step_by_step()
@@ -213,18 +210,43 @@ class Run:
         for _ in range(self._source.randint(2, LONGEST_SERIES)):
             self._converse([self._new_frame(family)])
 
-    def _converse(self, frames: list[bytes]) -> None:
-        expected = len(frames) - sum(map(expects_no_answer, frames))
-        self._unjudged += frames
-        self._lived += len(frames)
-        self.findings.frames += len(frames)
-        talk = self._safely(lambda target: target.exchange(frames, expected))
+    def _attack(self) -> None:
+        """What is no TLS. Nothing need be answered; that others are served shows when things are created again."""
+        thrown: list[bytes] = []
+        self._safely(lambda target: thrown.append(self._vandal.attack(target)))
+        self._count(thrown, 1)
+
+    def _converse_as_stranger(self) -> None:
+        conversation = self._stranger.conversation()
+        frames = conversation.frames
+        self._count([b"".join(frames)], len(frames))
+        expected, quiet = (len(frames) + 1, PATIENCE_SECONDS) if conversation.ends else (0, QUIET_SECONDS)
+        talk = self._safely(lambda target: target.exchange(frames, expected, quiet))
         if talk is None:
             return
+        self._note_talk(talk, len(frames))
+        failure = judged(conversation, talk)
+        if failure is not None:
+            self._report(failure)
+
+    def _converse(self, frames: list[bytes]) -> None:
+        expected = len(frames) - sum(map(expects_no_answer, frames))
+        self._count(frames, len(frames))
+        talk = self._safely(lambda target: target.exchange(frames, expected))
+        if talk is not None:
+            self._note_talk(talk, expected)
+            self._read(talk)
+
+    def _count(self, sent: Sequence[bytes], frames: int) -> None:
+        self._unjudged += sent
+        self._lived += frames
+        self.findings.frames += frames
+        self.findings.by_variant[str(self._variant)] += frames
+
+    def _note_talk(self, talk: Talk, expected: int) -> None:
         self.findings.answers += len(talk.answers)
         self.findings.closed += talk.closed
         self.findings.unanswered += expected - len(talk.answers)
-        self._read(talk)
 
     def _read(self, talk: Talk) -> None:
         for _, answer in read_answers(talk.frames, talk.answers):
@@ -235,7 +257,7 @@ class Run:
             ):  # a damaged frame may have lost its number
                 self._report(answer)
 
-    def _safely(self, work: Callable[[Target], Talk | None]) -> Talk | None:
+    def _safely(self, work: Callable[[Target], T]) -> T | None:
         """Do something with the broker; one that hangs is judged and replaced."""
         try:
             return work(self.target)
@@ -262,6 +284,7 @@ class Run:
         elif cost.peak > 16 << 20:
             self.target.settle()
         self._unjudged.clear()
+        self._variant = next(self._turns)
 
     def _note(self, cost: Cost) -> None:
         slowest = self.findings.slowest
@@ -316,6 +339,7 @@ class Run:
         self._report(Failure("several", "hung", str(hung), b"".join(suspects[-3:])))
 
     def _report(self, failure: Failure) -> None:
+        failure = replace(failure, told=f"{failure.told} ({self._variant})")
         if not self.findings.add(failure):
             return
         self._tell(f"FAILURE: {failure}")
@@ -336,24 +360,3 @@ class Run:
         assert self._folder is not None
         path = corpus_files.keep(self._folder, Failure(failure.api, failure.kind, failure.told, frame))
         self._tell(f"  kept in {path}" if path else f"  too large to be kept: {len(frame):,} bytes")
-
-
-def summary(findings: Findings) -> Iterator[str]:
-    yield (
-        f"{findings.frames:,} frames in {time.monotonic() - findings.began:,.0f} s ({findings.rate:,.0f}/s): "
-        f"{findings.answers:,} answered, {findings.unanswered:,} not, {findings.closed:,} connections closed"
-    )
-    slowest = sorted(findings.slowest.items(), key=lambda each: -each[1])[:10]
-    yield "slowest: " + ", ".join(f"{name} {seconds * 1000:.1f} ms" for name, seconds in slowest)
-    count, size = findings.largest_files
-    yield (
-        f"largest: {findings.largest_peak >> 20} MB above the rest within a turn, "
-        f"{findings.largest_rss >> 20} MB at the end of a broker's life, {count:,} files, {size >> 20:,} MB on the disk"
-    )
-    if findings.noise:
-        yield "seen once and not again: " + ", ".join(
-            f"{kind} {times}" for kind, times in findings.noise.items()
-        )
-    for key, failure in findings.failures.items():
-        yield f"FAILURE ({findings.times[key]} times): {failure}"
-    yield f"{len(findings.failures)} failures" if findings.failures else "no failures"

@@ -14,6 +14,7 @@ from tests.fuzz.batches import Batches
 from tests.fuzz.driving import Target
 from tests.fuzz.judging import read_answers
 from tests.fuzz.seeds import frame
+from tests.fuzz.variants import PLAIN
 from tests.fuzz.world import GROUPS, TOPICS, TRANSACTIONAL_IDS, World
 
 PATIENCE_SECONDS = 5.0
@@ -69,8 +70,9 @@ def _records() -> ProduceRequest:
 
 
 def _send(target: Target, world: World, message: Message, version: int) -> None:
-    sent = [frame(message, version)]
+    sent, variant, target.variant = [frame(message, version)], target.variant, PLAIN
     talk = target.exchange(sent, quiet=PATIENCE_SECONDS)
+    target.variant = variant
     for _, answer in read_answers(sent, talk.answers):
         if isinstance(answer, Message):
             world.learn(answer)

@@ -20,13 +20,15 @@ from typing import Any
 
 from barnabas.broker import garbage_collector as collector
 from barnabas.broker.broker import Broker
+from barnabas.broker.security.scram_users import add_user
 from barnabas.config.broker import BrokerConfig
 from barnabas.testing.embedded import TEST_SETTINGS
 from tests.fuzz.mutant import mutate
+from tests.fuzz.variants import PASSWORD, USER, settings
 
 SETTINGS = {
     **TEST_SETTINGS,
-    "listeners": "PLAINTEXT://127.0.0.1:0",
+    **settings(),
     "node.id": "1",
     "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
 }
@@ -70,6 +72,13 @@ class Stopwatch:
                 self.by_api[api_key] = held
 
         broker.dispatcher.dispatch = noted  # type: ignore[method-assign,assignment]
+        authenticate = broker.dispatcher.authenticate
+
+        def noted_before(*args: Any) -> None:
+            self.current = args[5]  # of one that is refused, too
+            authenticate(*args)
+
+        broker.dispatcher.authenticate = noted_before  # type: ignore[method-assign,assignment]
 
     def _note(self, held: float) -> None:
         if held > self.longest:
@@ -112,7 +121,9 @@ class Control:
         if not asked:
             os._exit(0)  # the fuzzer has gone
         if asked == b"ping\n":
-            waiting = len(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
+            # What a thread does for a TLS handshake is told to the loop later.
+            handshakes = len(self._broker.sockets.tls.handshakes._in_threads)
+            waiting = len(asyncio.get_running_loop()._ready) + handshakes  # type: ignore[attr-defined]
             tasks = len(self._broker.dispatcher._tasks)
             self._channel.sendall(b'{"waiting": %d, "tasks": %d}\n' % (waiting, tasks))
             return
@@ -155,11 +166,13 @@ async def _serve(folder: str, channel: socket.socket, is_mutant: bool) -> None:
     watch.install(broker)
     collector.collect_rarely()
     await broker.start()
+    await add_user(broker, USER, PASSWORD)
     collector.keep_all()
     broker.metadata.on_commit.append(collector.keep_many)
     control = Control(broker, watch, complaints, channel)
     asyncio.get_running_loop().add_reader(channel.fileno(), control.serve)
-    channel.sendall(b"%d\n" % broker.listeners[0].port)
+    ports = {listener.name.lower(): listener.port for listener in broker.listeners}
+    channel.sendall(json.dumps(ports).encode() + b"\n")
     await asyncio.Event().wait()
 
 

@@ -186,7 +186,7 @@ def test_a_token_after_it_is_out_of_order(secured: EmbeddedBroker) -> None:
         log_in(client)
 
         assert authenticate(client, RIGHT).error_code == ErrorCode.ILLEGAL_SASL_STATE
-        assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE  # so soon
+        assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE  # it lasts for ever
         assert is_served(client)
 
 

@@ -12,19 +12,23 @@ from hypothesis import strategies as st
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.routes import Handler
 from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.schema import Message
 from tests.fuzz import corpus
 from tests.fuzz.batches import Batches
-from tests.fuzz.driving import Target
+from tests.fuzz.driving import Talk, Target
+from tests.fuzz.findings import summary
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answers
-from tests.fuzz.running import Run, summary
+from tests.fuzz.running import Run
 from tests.fuzz.seeds import frame
 from tests.fuzz.stage import prepare
+from tests.fuzz.strangers import PROBE_FRAME, Conversation, judged
+from tests.fuzz.variants import AFTER, BEFORE, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
 
 SEED = 12
-SECONDS = 25.0
+SECONDS = 35.0  # for all variants together
 EXAMPLES = 80
 CORPUS_BYTES = 200_000
 
@@ -51,13 +55,14 @@ def mutant() -> Iterator[Target]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
-    run = Run(SEED)
+    run = Run(SEED, variants=list(TURNS))
     try:
         findings = run.run(10**9, SECONDS)
     finally:
         run.close()
     assert findings.failures == {}, "\n".join(summary(findings))
     assert findings.answers > 100
+    assert set(findings.by_variant) == set(map(str, TURNS)), "each had its turn"
 
 
 @pytest.mark.slow
@@ -96,6 +101,39 @@ def test_a_defect_is_found(mutant: Target, defect: str, kind: str) -> None:
 
 def test_a_sound_request_has_no_defect(mutant: Target) -> None:
     assert confirmed(mutant, frame(HeartbeatRequest(group_id="sound"), 3)) == []
+
+
+@pytest.mark.parametrize("variant", [each for each in TURNS if each.stage == AFTER], ids=str)
+def test_a_sound_request_is_answered_on_every_listener(target: Target, variant: Variant) -> None:
+    target.variant = variant
+    sent = [frame(ApiVersionsRequest("fuzz", "1"), 3)]
+    ((_, answer),) = read_answers(sent, target.exchange(sent, quiet=5.0).answers)
+
+    target.variant = PLAIN
+    assert isinstance(answer, Message)
+
+
+@pytest.mark.parametrize("listener", ["sasl", "sasl_tls"])
+def test_a_stranger_that_is_served_is_found(mutant: Target, target: Target, listener: str) -> None:
+    conversation = Conversation([frame(ApiVersionsRequest("fuzz", "1"), 3), PROBE_FRAME])
+    found = {}
+    for broker in (mutant, target):
+        broker.variant = Variant(listener, BEFORE)
+        found[broker] = judged(conversation, broker.exchange(conversation.frames, quiet=5.0))
+        broker.variant = PLAIN
+
+    assert found[target] is None
+    assert found[mutant] is not None
+    assert found[mutant].kind == "served"
+
+
+def test_a_stranger_that_is_left_waiting_is_found() -> None:
+    conversation = Conversation([frame(ApiVersionsRequest("fuzz", "1"), 3)])
+
+    assert judged(conversation, Talk(conversation.frames, closed=True)) is None
+    failure = judged(conversation, Talk(conversation.frames))
+    assert failure is not None
+    assert failure.kind == "silent"
 
 
 def test_an_answer_that_says_nothing_is_a_failure(mutant: Target) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import random
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.security.tls.server import ListenerTls
-from tests.network.harness import Harness, echo, heartbeat, heartbeat_frame, scenario
+from tests.fuzz.key_updates import Writer
+from tests.network.harness import Client, Harness, echo, heartbeat, heartbeat_frame, scenario
 from tests.network.test_tls_transport import AUTHORITY, connect, serving_tls, wanted  # noqa: F401  (a fixture)
 
 DAMAGED = 400
@@ -21,10 +23,12 @@ SEED = 20261117
 class Hostile:
     """A TLS client in memory whose bytes are damaged on their way."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, secrets: Path | None = None) -> None:
         self._chance = chance
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cadata=AUTHORITY.pem)
+        if secrets is not None:
+            context.keylog_filename = str(secrets)
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     def hello(self) -> bytes:
@@ -98,7 +102,7 @@ def test_damaged_records_after_the_handshake_end_their_own_connection_only(wante
     run()
 
 
-async def talk_and_damage(server: Harness, hostile: Hostile) -> None:
+async def shake_hands(server: Harness, hostile: Hostile) -> Client:
     client = await server.connect()
     client.writer.write(hostile.hello())
     while True:
@@ -109,12 +113,54 @@ async def talk_and_damage(server: Harness, hostile: Hostile) -> None:
             continue
         break
     client.writer.write(hostile.outgoing.read())
+    return client
+
+
+async def talk_and_damage(server: Harness, hostile: Hostile) -> None:
+    client = await shake_hands(server, hostile)
     hostile.tls.write(heartbeat_frame(1) * 3)
     client.writer.write(hostile.damaged(hostile.outgoing.read()))
     client.writer.write_eof()
     with contextlib.suppress(ConnectionError):
         await client.reader.read()
     client.abort()
+
+
+@pytest.mark.parametrize(("updates", "is_served"), [(3, True), (10_000, False)])
+def test_a_client_that_only_updates_its_keys_is_disconnected(
+    wanted: ListenerTls,  # noqa: F811
+    tmp_path: Path,
+    updates: int,
+    is_served: bool,
+) -> None:
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, heartbeat(echo)) as (server, _):
+            notes = notes_of(asyncio.get_running_loop())
+            hostile = Hostile(random.Random(SEED), tmp_path / "secrets")
+            client = await shake_hands(server, hostile)
+            writer = Writer.from_secrets(tmp_path / "secrets")
+            flood = b"".join(writer.key_update() for _ in range(updates))
+            client.writer.write(flood + writer.data(heartbeat_frame(1)))
+            assert (await received(client, hostile) is not None) is is_served
+            client.abort()
+            await check_serves(server, notes)
+
+    run()
+
+
+async def received(client: Client, hostile: Hostile) -> bytes | None:
+    """What comes next, decrypted; None at the end."""
+    while True:
+        try:
+            return hostile.tls.read(1 << 16) or None
+        except ssl.SSLWantReadError:
+            pass
+        with contextlib.suppress(ConnectionError):
+            if data := await client.reader.read(1 << 16):
+                hostile.incoming.write(data)
+                continue
+        return None
 
 
 def test_a_request_too_long_before_authentication_is_refused_under_tls_too(wanted: ListenerTls) -> None:  # noqa: F811

@@ -8,6 +8,7 @@ up again, and what has moved goes back into the heap.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -75,7 +76,7 @@ class Deadlines(Generic[K]):
     def _expire(self) -> None:
         self._timer, self._armed_for = None, float("inf")
         now = self._clock.monotonic() + SLACK_SECONDS
-        due: list[K] = []
+        due: deque[K] = deque()
         while self._heap and self._heap[0][0] <= now:
             _, _, key = heapq.heappop(self._heap)
             moment = self._moments.get(key)
@@ -87,6 +88,11 @@ class Deadlines(Generic[K]):
             else:
                 self._order += 1
                 heapq.heappush(self._heap, (moment, self._order, key))
-        for key in due:
-            self._reached(key)
-        self._arm()
+        try:
+            while due:
+                self._reached(due.popleft())
+        finally:  # a mistake about one key must not be the end of all others
+            for key in due:
+                if key not in self._moments:
+                    self.set(key, 0)
+            self._arm()

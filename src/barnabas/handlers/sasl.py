@@ -3,27 +3,25 @@
 SaslHandshake 0 and 1, SaslAuthenticate 0 to 2. After SaslHandshake 0 tokens follow without headers; after 1 each is a
 SaslAuthenticate. Since version 1 of that the answer says how long the session lasts (KIP-368). Where a listener does
 not authenticate, both are ILLEGAL_SASL_STATE. A failure is answered late, so that guessing takes time
-(`connection.failed.authentication.delay.ms`), and ends the connection.
+(`connection.failed.authentication.delay.ms`), and ends the connection. During an exchange SaslHandshake and ApiVersions
+are ILLEGAL_SASL_STATE, too, and end it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from barnabas.clock import Clock
 from barnabas.errors import ErrorCode
-from barnabas.log_lines import limited_logger
+from barnabas.handlers.failed_logins import SaslNeeds, fail, out_of_order
 from barnabas.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from barnabas.security.context import RequestContext
 from barnabas.security.sasl.exchange import AuthenticationFailedError, Challenge, Done
 from barnabas.security.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
 
@@ -31,45 +29,23 @@ if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.requests.dispatch import Request
 
-T = TypeVar("T")
-
-log = limited_logger(__name__)
-
-
-class AuthenticationPart(Protocol):
-    """What the handlers need of the part of a broker that authenticates."""
-
-    @property
-    def failure_delay_seconds(self) -> float: ...
-
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
-
-    def count(self, context: RequestContext, login: Login, *, succeeded: bool) -> None: ...
-
-
-class SaslNeeds(Protocol):
-    @property
-    def authentication(self) -> AuthenticationPart: ...
-    @property
-    def clock(self) -> Clock: ...
-
 
 async def sasl_handshake(
     broker: SaslNeeds, request: Request, message: SaslHandshakeRequest
 ) -> SaslHandshakeResponse | None:
     connection = request.connection
     login = connection.login
-    if login is None or login.is_too_soon(broker.clock.monotonic()):
+    if login is None or login.may_not_begin(broker.clock.monotonic()):
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
     try:
         login.begin(message.mechanism, broker.clock.monotonic())
     except UnsupportedMechanismError:
         answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, login.mechanisms)
         request.respond(answer)
-        await _fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
+        await fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
         return None
     except OutOfOrderError as error:
-        await _fail(broker, connection, login, str(error))
+        await out_of_order(broker, request, error, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))
         return None
     connection.begin_authentication()
     if request.version == 0:
@@ -93,7 +69,7 @@ async def sasl_authenticate(
         connection.close(f"authentication failed: {error.detail}", logging.WARNING)
         return None
     except OutOfOrderError as error:
-        await _fail(broker, connection, login, str(error))
+        await fail(broker, connection, login, str(error))
         return None
     if connection.closed:  # meanwhile
         return None
@@ -136,10 +112,3 @@ def _authenticated(broker: SaslNeeds, connection: Connection, login: Login) -> i
     lifetime_ms = login.lifetime_ms(broker.clock.now_ms())
     connection.authenticated(principal, lifetime_ms / 1000 if lifetime_ms > 0 else None)
     return lifetime_ms
-
-
-async def _fail(broker: SaslNeeds, connection: Connection, login: Login, detail: str) -> None:
-    """End the connection of a client that cannot be answered, or has been."""
-    broker.authentication.count(connection.context, login, succeeded=False)
-    await asyncio.sleep(broker.authentication.failure_delay_seconds)
-    connection.close(f"authentication failed: {detail}", logging.WARNING)

@@ -4,15 +4,17 @@ Versions 0 to 5 are served. Since version 3 the client names its software; a nam
 INVALID_REQUEST. Version 3 leaves out features whose minimum is 0, which older clients could not read (KIP-584).
 In version 5 a client says which broker it wants to talk to: if that is another one, it must bootstrap again (KIP-1242).
 A version that is not served is answered by the dispatcher, in version 0 and with UNSUPPORTED_VERSION (KIP-511).
+Where clients authenticate, they ask once before that, and not during it (`security/sasl/login`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.errors import ErrorCode
+from barnabas.handlers.failed_logins import SaslNeeds, out_of_order
 from barnabas.handlers.needs import HasFeatures, HasImage
 from barnabas.protocol.messages.metadata import (
     ApiVersion,
@@ -21,6 +23,7 @@ from barnabas.protocol.messages.metadata import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from barnabas.security.sasl.login import OutOfOrderError
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler, Request
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-class VersionsNeeds(HasFeatures, HasImage, Protocol):
+class VersionsNeeds(HasFeatures, HasImage, SaslNeeds, Protocol):
     """What ApiVersions needs of the broker."""
 
     @property
@@ -38,11 +41,21 @@ class VersionsNeeds(HasFeatures, HasImage, Protocol):
     def node_id(self) -> int: ...
 
 
-def api_versions(broker: VersionsNeeds, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+def api_versions(
+    broker: VersionsNeeds, request: Request, message: ApiVersionsRequest
+) -> ApiVersionsResponse | Coroutine[Any, Any, None]:
+    names = (message.client_software_name, message.client_software_version)
+    is_valid = request.version < 3 or all(map(_SOFTWARE.fullmatch, names))
+    login = request.connection.login
+    if login is not None:
+        try:
+            login.ask_versions(is_valid=is_valid)
+        except OutOfOrderError as error:
+            refusal = ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            return out_of_order(broker, request, error, refusal)
+    if not is_valid:
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     if request.version >= 3:
-        names = (message.client_software_name, message.client_software_version)
-        if not all(map(_SOFTWARE.fullmatch, names)):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.context = request.connection.context.using(*names)
     if not _is_meant(broker, message):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)

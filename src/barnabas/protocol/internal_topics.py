@@ -5,7 +5,10 @@ That is Java's string hash, as every Kafka broker computes it.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from functools import lru_cache
+from operator import mul
 from typing import NamedTuple
 
 from barnabas.types import Uuid, uuid_to_text
@@ -23,22 +26,49 @@ NO_OFFSET = -1
 """The start offset of a share partition that was never read: `share.auto.offset.reset` decides where it starts."""
 REMEMBERED_KEYS = 10_000  # the same groups commit again and again
 _SMALLEST_INT = -(1 << 31)
+_UTF_16 = f"utf-16-{sys.byteorder[0]}e"
+_CHUNK = 256  # characters that are hashed at once; keys that are longer are not remembered
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(2 * _CHUNK + 1)]  # a character may be two units
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode()`: 31 * hash + UTF-16 unit, in 32 signed bits."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    """`String.hashCode()`: 31 * hash + UTF-16 unit, in 32 signed bits.
+
+    Many keys of one share group begin with its id, which a client may choose as long as 32,767 bytes.
+    """
+    whole = len(text) - len(text) % _CHUNK
+    value = _hashed(text[whole:], _hash_of_beginning(text[:whole]) if whole else 0)
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-@lru_cache(REMEMBERED_KEYS)
+@lru_cache(16)
+def _hash_of_beginning(text: str) -> int:
+    value = 0
+    for start in range(0, len(text), _CHUNK):
+        value = _hashed(text[start : start + _CHUNK], value)
+    return value
+
+
+def _hashed(chunk: str, before: int) -> int:
+    """The hash with a chunk behind what was hashed before, without a sign."""
+    units = array("H", chunk.encode(_UTF_16, "surrogatepass"))
+    value: int = before * _POWERS[len(units)] + sum(map(mul, reversed(units), _POWERS))
+    return value & 0xFFFFFFFF
+
+
 def partition_for(key: str, partitions: int) -> int:
+    """The partition that coordinates a key."""
+    find = _remembered_partition if len(key) <= _CHUNK else _partition_for
+    return find(key, partitions)
+
+
+def _partition_for(key: str, partitions: int) -> int:
     """The smallest int has no positive twin; Kafka sends it to partition 0."""
     value = java_hash(key)
     return 0 if value == _SMALLEST_INT else abs(value) % partitions
+
+
+_remembered_partition = lru_cache(REMEMBERED_KEYS)(_partition_for)
 
 
 class SharePartitionKey(NamedTuple):

@@ -160,6 +160,16 @@ def test_a_pending_member_holds_up_the_others_until_its_session_is_over(simulati
     assert rejoined.error is ErrorCode.NONE
 
 
+def test_a_protocol_that_a_member_lists_twice_counts_once(simulation: Simulation) -> None:
+    request = join_request(GROUP, **TIMES)
+    request.protocols *= 2
+    first = simulation.join(request, version=3)
+    second = simulation.join(join_request(GROUP, **TIMES), version=3)
+    settle(simulation, first, second)
+
+    assert {answer.response.protocol_name for answer in (first, second)} == {"range"}
+
+
 def test_the_protocol_with_most_votes_wins(simulation: Simulation) -> None:
     lists = [{"a": b"1", "b": b"2"}, {"b": b"3", "a": b"4"}, {"b": b"5", "a": b"6", "c": b"7"}]
     joined = [simulation.join_both_steps(protocols=protocols, **TIMES) for protocols in lists]

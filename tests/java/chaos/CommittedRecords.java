@@ -1,6 +1,9 @@
 import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -9,7 +12,11 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 
-/** All that a consumer with read_committed sees of a topic, to its end: a line of partition and value for each record. */
+/**
+ * All that a consumer with read_committed sees of a topic, to its end: a line of partition and value for each record.
+ *
+ * <p>Arguments: a file with settings of clients, and the topic.
+ */
 public final class CommittedRecords {
     public static void main(String[] args) throws IOException {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings(args[0]));
@@ -28,9 +35,11 @@ public final class CommittedRecords {
         }
     }
 
-    private static Properties settings(String bootstrapServers) {
+    private static Properties settings(String file) throws IOException {
         Properties settings = new Properties();
-        settings.put("bootstrap.servers", bootstrapServers);
+        try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+            settings.load(reader);
+        }
         settings.put("isolation.level", "read_committed");
         settings.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
         settings.put("value.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");

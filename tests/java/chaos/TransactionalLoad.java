@@ -1,3 +1,7 @@
+import java.io.IOException;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,17 +40,19 @@ public final class TransactionalLoad {
         }
     }
 
-    private TransactionalLoad(String bootstrapServers, String topic, int partitions, String transactionalId) {
+    private TransactionalLoad(String file, String topic, int partitions, String transactionalId) throws IOException {
         this.topic = topic;
         this.partitions = partitions;
-        settings.put("bootstrap.servers", bootstrapServers);
+        try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+            settings.load(reader);
+        }
         settings.put("transactional.id", transactionalId);
         settings.put("delivery.timeout.ms", "60000");
         settings.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         settings.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
     }
 
-    public static void main(String[] args) throws InterruptedException {
+    public static void main(String[] args) throws InterruptedException, IOException {
         TransactionalLoad load = new TransactionalLoad(args[0], args[1], Integer.parseInt(args[2]), args[3]);
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> load.stopAndWaitFor(main)));

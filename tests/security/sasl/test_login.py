@@ -76,14 +76,49 @@ def test_a_token_before_the_handshake_is_out_of_order() -> None:
 
 def test_a_client_may_authenticate_again_as_itself() -> None:
     login = logged_in()
-    assert login.is_too_soon(0.5)
-    assert not login.is_too_soon(1.0)
+    assert not login.may_not_begin(0.5)
 
     login.begin("ECHO", now=1.0)
     login.step(b"")
     login.step(b"alice")
 
     assert (login.is_done, login.is_again) == (True, True)
+    assert login.may_not_begin(1.5)
+    assert not login.may_not_begin(2.0)
+
+
+def test_a_login_without_an_end_is_not_done_again() -> None:
+    assert logged_in("OTHER").may_not_begin(1000.0)
+    assert not logged_in("PASSING").may_not_begin(1000.0)
+
+
+def test_versions_are_asked_for_once_before_the_handshake() -> None:
+    login = Login(OFFER)
+    login.ask_versions(is_valid=False)
+    login.ask_versions(is_valid=True)
+    with pytest.raises(OutOfOrderError) as refusal:
+        login.ask_versions(is_valid=True)
+
+    assert not refusal.value.during_exchange
+    with pytest.raises(OutOfOrderError):
+        login.begin("ECHO", now=0.0)
+
+
+def test_versions_are_not_asked_for_during_an_exchange() -> None:
+    login = Login(OFFER)
+    login.begin("ECHO", now=0.0)
+    with pytest.raises(OutOfOrderError) as refusal:
+        login.ask_versions(is_valid=True)
+
+    assert refusal.value.during_exchange
+
+
+def test_versions_are_asked_for_at_any_time_after_it() -> None:
+    login = logged_in()
+    login.ask_versions(is_valid=True)
+    login.ask_versions(is_valid=True)
+
+    assert login.is_done
 
 
 def test_a_client_that_authenticates_again_cannot_become_another() -> None:

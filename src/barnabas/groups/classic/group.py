@@ -170,12 +170,12 @@ class ClassicGroup(Group):
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._supporters.update(protocol.name for protocol in member.protocols)
+        self._supporters.update(_names(member.protocols))
         self.pending_joins.discard(member.member_id)
 
     def update(self, member: Member, protocols: Sequence[Protocol], timeouts: Timeouts) -> None:
-        self._supporters.subtract(protocol.name for protocol in member.protocols)
-        self._supporters.update(protocol.name for protocol in protocols)
+        self._supporters.subtract(_names(member.protocols))
+        self._supporters.update(_names(protocols))
         member.protocols = protocols
         member.timeouts = timeouts
 
@@ -186,7 +186,7 @@ class ClassicGroup(Group):
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        self._supporters.subtract(_names(member.protocols))
         if member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
         if self.leader == member_id:
@@ -224,7 +224,7 @@ class ClassicGroup(Group):
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
         """Could a member with these protocols share one with everybody else?"""
-        names = [protocol.name for protocol in protocols]
+        names = _names(protocols)
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
         return protocol_type == self.protocol_type and any(
@@ -318,6 +318,11 @@ class ClassicGroup(Group):
         if self.state is State.COMPLETING_REBALANCE:
             self.transition(State.STABLE, since_ms)
         self.written_generation = self.generation
+
+
+def _names(protocols: Iterable[Protocol]) -> set[str]:
+    """Each once, however often a member lists it: it has one vote."""
+    return {protocol.name for protocol in protocols}
 
 
 def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:

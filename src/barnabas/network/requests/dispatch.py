@@ -105,12 +105,13 @@ class Dispatcher:
         client_id_length: int,
     ) -> None:
         """The stage before `dispatch` for a client that must prove first who it is: nothing else of it is decoded."""
-        api_key = route_key >> 16
-        if api_key in BEFORE_AUTHENTICATION:
+        api_key, login = route_key >> 16, connection.login
+        has_ended = login is not None and login.is_done  # the session: it has to authenticate again
+        if api_key == ApiKey.SASL_HANDSHAKE or (api_key in BEFORE_AUTHENTICATION and not has_ended):
             self.dispatch(connection, buffer, position, end, route_key, correlation_id, client_id_length)
         else:
             name = APIS[api_key].name if api_key in APIS else f"API {api_key}"
-            connection.close(f"{name} {_why_too_early(connection.login)}", logging.WARNING)
+            connection.close(f"{name} {_why_too_early(login)}", logging.WARNING)
 
     def dispatch(  # noqa: C901  (one frame for every request there is; each branch leads out of it)
         self,

@@ -1,13 +1,15 @@
 """Where a connection is on its way to being authenticated.
 
     state      input                            next
-    HANDSHAKE  a mechanism that is offered      EXCHANGE
+    HANDSHAKE  ApiVersions, once                HANDSHAKE
+               a mechanism that is offered      EXCHANGE
                another mechanism                FAILED
     EXCHANGE   a token                          EXCHANGE, DONE or FAILED
     DONE       the same mechanism (KIP-368)     EXCHANGE, at whose end the same principal is wanted
     FAILED     anything                         FAILED
 
-A token before a handshake, and a handshake during an exchange, are out of order: FAILED.
+A token before a handshake, and a handshake or ApiVersions during an exchange, are out of order: FAILED. Who has
+authenticated without an end cannot do it again, and who has done it again, not within the next second.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import NamedTuple
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.exchange import AuthenticationFailedError, Challenge, Done, ServerExchange
 
-AGAIN_SECONDS = 1.0  # between two authentications of a connection, as in Kafka
+AGAIN_SECONDS = 1.0  # between two authentications of a connection after its first, as in Kafka
 
 
 class Offered(NamedTuple):
@@ -41,7 +43,11 @@ class UnsupportedMechanismError(Exception):
 
 
 class OutOfOrderError(Exception):
-    """The client sends what does not belong here."""
+    """The client sends what does not belong here. During an exchange it is told so, as in Kafka."""
+
+    def __init__(self, text: str, *, during_exchange: bool = False) -> None:
+        super().__init__(text)
+        self.during_exchange = during_exchange
 
 
 class State(Enum):
@@ -55,13 +61,15 @@ class Login:
     """Times are monotonic seconds."""
 
     __slots__ = (
-        "_exchange", "_offer", "_since", "expires_ms", "is_again", "mechanism", "principal", "state", "token_id",
+        "_asked_versions", "_exchange", "_offer", "_since", "expires_ms", "is_again", "mechanism", "principal", "state",
+        "token_id",
     )  # fmt: skip
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._exchange: ServerExchange | None = None
         self._since = float("-inf")
+        self._asked_versions = False
         self.state = State.HANDSHAKE
         self.mechanism = ""
         self.principal: Principal | None = None
@@ -79,25 +87,41 @@ class Login:
     def is_done(self) -> bool:
         return self.state is State.DONE
 
-    def is_too_soon(self, now: float) -> bool:
-        """Has it authenticated a moment ago? Doing so all the time would be work for nothing."""
-        return self.state is State.DONE and now < self._since + AGAIN_SECONDS
+    def may_not_begin(self, now: float) -> bool:
+        """Has it authenticated for good, or again a moment ago? Doing so all the time would be work for nothing."""
+        return self.state is State.DONE and (not self._has_end() or now < self._since + AGAIN_SECONDS)
+
+    def _has_end(self) -> bool:
+        return self.expires_ms is not None or self._offer[self.mechanism].session_ms > 0
+
+    def ask_versions(self, *, is_valid: bool) -> None:
+        """A client asks before it begins, until it has an answer to a valid question. OutOfOrderError."""
+        before = self.state
+        if before is State.EXCHANGE or (before is State.HANDSHAKE and self._asked_versions):
+            self.state = State.FAILED
+            raise OutOfOrderError(
+                f"ApiVersions in the state {before.value}", during_exchange=before is State.EXCHANGE
+            )
+        self._asked_versions = is_valid
 
     def begin(self, mechanism: str, now: float) -> None:
         """Start an exchange. UnsupportedMechanismError, OutOfOrderError."""
         before, self.state = self.state, State.FAILED
         self.is_again = before is State.DONE
         if before not in (State.HANDSHAKE, State.DONE):
-            raise OutOfOrderError("SaslHandshake during an exchange")
-        if mechanism not in self._offer:
-            raise UnsupportedMechanismError(mechanism)
+            raise OutOfOrderError(
+                "SaslHandshake during an exchange", during_exchange=before is State.EXCHANGE
+            )
         if self.is_again and mechanism != self.mechanism:
             raise OutOfOrderError(
                 f"it has authenticated with {self.mechanism} and comes again with {mechanism}"
             )
+        if mechanism not in self._offer:
+            raise UnsupportedMechanismError(mechanism)
         self.mechanism = mechanism
         self._exchange = self._offer[mechanism].exchange()
-        self._since = now
+        if self.is_again:
+            self._since = now
         self.state = State.EXCHANGE
 
     def blocks(self, message: bytes) -> bool:

@@ -1,0 +1,84 @@
+"""To which listener frames are sent, and whether the client has authenticated before.
+
+plaintext           nobody authenticates
+tls       before    bytes that are no TLS, damaged handshakes and damaged records
+          after     frames in TLS
+sasl      before    frames of a stranger: each is refused or ends the connection
+          after     frames of a client that has logged in with PLAIN or SCRAM
+sasl_tls  before    the same in TLS
+          after
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.testing.client_settings import plain_users
+
+BEFORE, AFTER = "before", "after"
+USER, PASSWORD = "alice", "correct horse battery staple"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LISTENERS = {"plaintext": "PLAINTEXT", "tls": "SSL", "sasl": "SASL_PLAINTEXT", "sasl_tls": "SASL_SSL"}
+
+
+class Variant(NamedTuple):
+    listener: str
+    stage: str = AFTER
+
+    @property
+    def has_tls(self) -> bool:
+        return self.listener.endswith("tls") and self != BROKEN_TLS
+
+    @property
+    def logs_in(self) -> bool:
+        return self.listener.startswith("sasl") and self.stage == AFTER
+
+    @property
+    def is_stranger(self) -> bool:
+        return self.listener.startswith("sasl") and self.stage == BEFORE
+
+    def __str__(self) -> str:
+        return self.listener if self == PLAIN else f"{self.listener} {self.stage}"
+
+
+PLAIN = Variant("plaintext")
+BROKEN_TLS = Variant("tls", BEFORE)
+# How many turns each has in a round. Without TLS and login a frame costs least, and what handlers do is the same.
+TURNS = {
+    PLAIN: 4,
+    BROKEN_TLS: 1,
+    Variant("tls"): 1,
+    Variant("sasl", BEFORE): 1,
+    Variant("sasl"): 1,
+    Variant("sasl_tls", BEFORE): 1,
+    Variant("sasl_tls"): 1,
+}
+
+
+def chosen(listener: str | None, stage: str | None) -> list[Variant]:
+    """Those that somebody asks for; all, if nothing is said."""
+    return [
+        variant
+        for variant in TURNS
+        if listener in (None, variant.listener) and stage in (None, variant.stage)
+    ]
+
+
+def settings() -> dict[str, str]:
+    """Of a broker with all listeners."""
+    names = [name.upper() for name in LISTENERS]
+    protocols = zip(names, LISTENERS.values(), strict=True)
+    logins = {
+        f"listener.name.{name}.plain.sasl.jaas.config": plain_users({USER: PASSWORD})
+        for name in ("sasl", "sasl_tls")
+    }
+    return {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
+        "listener.security.protocol.map": ",".join(map(":".join, protocols)),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "barnabas.tls.auto": "true",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "connections.max.reauth.ms": "3600000",  # so that clients may authenticate again
+        "connection.failed.authentication.delay.ms": "5",  # strangers fail all the time
+        **logins,
+    }
