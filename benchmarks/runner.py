@@ -52,7 +52,7 @@ def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> 
         _measure_all(
             row.subjects, session, RowResult(row), result.failures, f"{row.title}: warm-up", progress
         )
-    for number in range(1 if row.once else rounds):
+    for number in range(row.rounds(rounds)):
         order = row.subjects if number % 2 == 0 else tuple(reversed(row.subjects))
         _measure_all(order, session, result, result.failures, f"{row.title}: round {number + 1}", progress)
     return result

@@ -17,11 +17,13 @@ from benchmarks.rows import (
     produce,
     quotas,
     requests,
+    scram,
     share,
     spark,
     spark_growth,
     spark_write,
     startup,
+    tls,
     transactions,
 )
 
@@ -34,6 +36,8 @@ ALL_ROWS: tuple[Row, ...] = (
     *latency.ROWS,
     *acls.ROWS,
     *quotas.ROWS,
+    *tls.ROWS,
+    *scram.ROWS,
     *groups.ROWS,
     *share.ROWS,
     *jobs.ROWS,
