@@ -86,6 +86,8 @@ class Row:
     warm_up: bool = True
     # A figure that cannot vary between rounds, such as the memory at the end of the whole run.
     once: bool = False
+    # A name for the brokers that rows one after the other have in common: they are stopped after the last of them.
+    shares: str | None = None
     # More than the usual number of rounds, where a difference of a few per cent counts.
     least_rounds: int = 1
 

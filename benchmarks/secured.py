@@ -7,6 +7,7 @@ from benchmarks.brokers import HEAP, PLAINTEXT, BarnabasProcess, Broker, listene
 from tests.apache_kafka import ApacheKafka, free_port
 from tests.certificates import Authority
 
+SECURED = "secured"  # the kind of both brokers, in the session
 SSL, SASL_PLAINTEXT = "SSL", "SASL_PLAINTEXT"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 CIPHER = "TLS_AES_256_GCM_SHA384"  # what Java and OpenSSL both prefer

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.brokers import Broker, apache_kafka, barnabas
 from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
 from benchmarks.rabbitmq import RabbitMq
-from benchmarks.secured import Certificates, secured_barnabas, secured_kafka
+from benchmarks.secured import SECURED, Certificates, secured_barnabas, secured_kafka
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
@@ -47,7 +47,7 @@ _KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "kafka-quotas": {},
 }
 # With TLS and SASL listeners.
-_SECURED_KAFKA, _SECURED_BARNABAS = "kafka-secured", "barnabas-secured"
+_SECURED_KAFKA, _SECURED_BARNABAS = f"kafka-{SECURED}", f"barnabas-{SECURED}"
 NO_CONFIG: Mapping[str, str] = {}
 # These two live as long as the session; the others are stopped at the end of the row that needed them.
 _PERMANENT = ("kafka", "barnabas")

@@ -13,9 +13,9 @@ import sys
 import time
 
 from benchmarks import wire
-from benchmarks.clients.connecting import connect
 from benchmarks.clients.percentiles import summary
 from benchmarks.clients.probe import receive_frame
+from benchmarks.clients.security.connecting import connect
 
 _EVERY_SECONDS = 0.002
 

@@ -2,7 +2,6 @@
 
 from benchmarks.model import Row
 from benchmarks.rows import (
-    acls,
     cluster,
     cold,
     compaction,
@@ -15,17 +14,15 @@ from benchmarks.rows import (
     latency,
     memory,
     produce,
-    quotas,
     requests,
-    scram,
     share,
     spark,
     spark_growth,
     spark_write,
     startup,
-    tls,
     transactions,
 )
+from benchmarks.rows.security import acls, quotas, scram, tls
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (

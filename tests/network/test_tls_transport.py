@@ -204,8 +204,7 @@ def test_not_every_record_of_a_long_request_wakes_up_the_loop(
             assert await client.correlation_ids(1) == [1]
 
     run()
-    assert sum(received) > 600_000
-    assert len(received) < 20  # of 40 records
+    assert 0 < len(received) < 20  # of 40 records
 
 
 def test_many_small_requests_that_were_decrypted_together_are_all_served(wanted: ListenerTls) -> None:

@@ -1,6 +1,6 @@
 """Full TLS 1.3 handshakes with P-256, on new connections, each followed by one small request and its answer.
 
-    python -m benchmarks.clients.handshakes --port P --ca FILE --count 1000 [--threads 8]
+    python -m benchmarks.clients.security.handshakes --port P --ca FILE --count 1000 [--threads 8]
 
 The answer shows that the broker has ended the handshake too: a client of TLS 1.3 is done before it.
 """
@@ -8,8 +8,8 @@ The answer shows that the broker has ended the handshake too: a client of TLS 1.
 import argparse
 import json
 
-from benchmarks.clients.connecting import connect, repeated
 from benchmarks.clients.ping import ping
+from benchmarks.clients.security.connecting import connect, repeated
 
 
 def shake_hands(port: int, authority: str) -> None:

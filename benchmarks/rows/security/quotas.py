@@ -8,7 +8,7 @@ from barnabas.protocol.messages.quotas import (
     OpData,
 )
 from benchmarks.brokers import Broker
-from benchmarks.rows.unchanged import unchanged_latency
+from benchmarks.rows.security.unchanged import unchanged_latency
 from benchmarks.session import Session
 from tests.clients.raw import RawConnection
 

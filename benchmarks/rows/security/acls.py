@@ -4,7 +4,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from benchmarks.brokers import Broker
-from benchmarks.rows.unchanged import unchanged_latency
+from benchmarks.rows.security.unchanged import unchanged_latency
 from benchmarks.session import Session, admin_client
 
 _COUNT, _PER_REQUEST = 10_000, 1_000

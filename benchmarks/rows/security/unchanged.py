@@ -13,7 +13,7 @@ from benchmarks.session import Session
 
 SLOWER = 1.1
 _ROUNDS = 5
-_SECONDS = 3  # 15,000 samples in each round
+_SECONDS = 2.5  # 12,500 samples in each round
 _BARE = "barnabas-bare"
 
 

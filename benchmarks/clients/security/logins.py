@@ -1,6 +1,6 @@
 """SCRAM logins (RFC 5802), each on a new connection: SaslHandshake, then two rounds of SaslAuthenticate.
 
-    python -m benchmarks.clients.logins --port P --mechanism SCRAM-SHA-512 --user U --password W --count 1000
+    python -m benchmarks.clients.security.logins --port P --mechanism SCRAM-SHA-512 --user U --password W --count 1000
 
 The password is made a key once for each salt, as clients that log in often do it: 4,096 iterations of a hash would be
 most of what is measured, and none of it is the broker's work.
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks import wire
-from benchmarks.clients.connecting import connect, repeated
 from benchmarks.clients.probe import receive_frame
+from benchmarks.clients.security.connecting import connect, repeated
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NO_BINDING = "c=biws"  # "n,,": the client knows of no channel binding

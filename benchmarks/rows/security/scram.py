@@ -10,16 +10,16 @@ from benchmarks.brokers import Broker
 from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row
 from benchmarks.rows.common import MeasureBroker, both_of
-from benchmarks.secured import MECHANISMS, SASL_PLAINTEXT
+from benchmarks.secured import MECHANISMS, SASL_PLAINTEXT, SECURED
 from benchmarks.session import Session, admin_client
 
-_KIND, _LOGINS = "secured", 3_000
+_LOGINS = 3_000
 _USER, _PASSWORD = "alice", "alices-password"
 _ITERATIONS = 4096  # Kafka's default
 
 
 def create_user(session: Session) -> None:
-    for key in (f"kafka-{_KIND}", f"barnabas-{_KIND}"):
+    for key in (f"kafka-{SECURED}", f"barnabas-{SECURED}"):
         admin = admin_client(session.broker(key))
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, _ITERATIONS)
@@ -33,7 +33,7 @@ def logins(mechanism: str) -> MeasureBroker:
         endpoint, count = broker.at(SASL_PLAINTEXT), session.scaled(_LOGINS)
         options = ("--port", endpoint.port, "--mechanism", mechanism, "--count", count)
         user = ("--user", _USER, "--password", _PASSWORD)
-        figures = with_cpu(endpoint, lambda: count / client("logins", *options, *user)["seconds"])
+        figures = with_cpu(endpoint, lambda: count / client("security.logins", *options, *user)["seconds"])
         return {"rate": figures["rate"], "cpu_each": figures["cpu"] / count * 1e3}
 
     return measure
@@ -43,9 +43,10 @@ ROWS = tuple(
     Row(
         mechanism.lower(),
         f"{mechanism}: logins, 8 connections at once",
-        both_of(_KIND, logins(mechanism)),
+        both_of(SECURED, logins(mechanism)),
         (Metric("rate", "logins/s"), Metric("cpu_each", "ms CPU each", digits=2)),
         prepare=create_user,
+        shares=SECURED,
     )
     for mechanism in MECHANISMS
 )
