@@ -51,10 +51,13 @@ class Target:
 
     def met_by(self, figure: Figure, reference: Figure | None) -> bool:
         value = figure.median / reference.median if reference and reference.median else figure.median
-        met = value >= self.limit if self.comparison == ">=" else value <= self.limit
+        met = self.allows(value)
         if not met and self.or_within_spread and reference is not None:
             return figure.overlaps(reference)
         return met
+
+    def allows(self, value: float) -> bool:
+        return value >= self.limit if self.comparison == ">=" else value <= self.limit
 
     def met_between(self, measured: Between) -> bool:
         """For A/B/A: beyond the limit, and beyond what A differs from itself, it is missed."""

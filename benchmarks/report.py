@@ -15,6 +15,8 @@ from benchmarks.runner import RowResult
 
 COLUMNS = ("row", "compared with", "measured", "ratio", "target", "")
 MET, MISSED = "met", "MISSED"
+WITHIN = "within A/A"  # beyond the limit, and no more than chance did: neither met nor missed
+GOOD = (MET, WITHIN, "")
 
 
 @dataclass(frozen=True)
@@ -67,25 +69,32 @@ def _target_line(result: RowResult, target: Target) -> Line | None:
     reference = result.figure(reference_name, target.metric)
     if figure is None or (reference is None and target.relative_to):
         return None
-    ratio, is_met = _judged(result, target, figure, reference)
+    ratio, verdict = _judged(result, target, figure, reference)
     return Line(
         _title(result, target.subject, BARNABAS),
         _with_name(reference_name, KAFKA, reference.text(metric.unit, metric.digits)) if reference else "",
         figure.text(metric.unit, metric.digits),
         ratio,
         target.describe(metric.unit),
-        MET if is_met else MISSED,
+        verdict,
     )
 
 
-def _judged(result: RowResult, target: Target, figure: Figure, reference: Figure | None) -> tuple[str, bool]:
-    """The ratio in words, and whether the target is met."""
+def _judged(result: RowResult, target: Target, figure: Figure, reference: Figure | None) -> tuple[str, str]:
+    """The ratio in words, and the verdict."""
     again = result.figure(target.again, target.metric) if target.again else None
     if again is not None and reference is not None:
         measured = Between(figure, reference, again)
-        return f"{measured.ratio:.2f} x (A/A {measured.by_chance:.2f} x)", target.met_between(measured)
+        return f"{measured.ratio:.2f} x (A/A {measured.by_chance:.2f} x)", _verdict_between(target, measured)
     ratio = f"{figure.median / reference.median:.2f} x" if reference and reference.median else ""
-    return ratio, target.met_by(figure, reference if target.relative_to else None)
+    is_met = target.met_by(figure, reference if target.relative_to else None)
+    return ratio, MET if is_met else MISSED
+
+
+def _verdict_between(target: Target, measured: Between) -> str:
+    if target.allows(measured.ratio):
+        return MET
+    return WITHIN if target.met_between(measured) else MISSED
 
 
 def _compared_line(result: RowResult, metric: Metric) -> Line | None:
@@ -116,7 +125,7 @@ def print_table(results: list[RowResult], console: Console) -> None:
     table = Table(*COLUMNS, title="Barnabas beside Apache Kafka 4.3.1", row_styles=["", "dim"])
     title = ""
     for line in lines(results):
-        style = "red" if line.verdict not in (MET, "") else None
+        style = "red" if line.verdict not in GOOD else None
         row, *cells = line.cells()
         table.add_row("" if row == title else row, *cells, style=style)
         title = row

@@ -9,7 +9,7 @@ from benchmarks.brokers import noted_offset
 from benchmarks.disk_floor import sync_latency
 from benchmarks.figures import Between, Figure
 from benchmarks.model import Metric, Row, Subject, Target
-from benchmarks.report import MET, MISSED, lines
+from benchmarks.report import MET, MISSED, WITHIN, lines
 from benchmarks.runner import RowResult, measure_row, measure_rows
 from benchmarks.session import Session
 
@@ -149,9 +149,15 @@ def test_the_report_shows_what_chance_alone_did() -> None:
     row = replace(
         row_of(*(Subject(name, lambda _: {}) for name in ("A", "B", "A, again"))), targets=(target,)
     )
-    values = {"A": {"rate": [10.0]}, "B": {"rate": [12.0]}, "A, again": {"rate": [14.0]}}
-    (line,) = lines([RowResult(row, values)])
-    assert (line.ratio, line.verdict) == ("1.00 x (A/A 1.40 x)", MET)
+
+    def judged(value: float) -> tuple[str, str]:
+        values = {"A": {"rate": [10.0]}, "B": {"rate": [value]}, "A, again": {"rate": [14.0]}}
+        (line,) = lines([RowResult(row, values)])
+        return line.ratio, line.verdict
+
+    assert judged(12) == ("1.00 x (A/A 1.40 x)", MET)
+    assert judged(15) == ("1.25 x (A/A 1.40 x)", WITHIN)
+    assert judged(18) == ("1.50 x (A/A 1.40 x)", MISSED)
 
 
 def test_a_metric_without_a_target_is_compared_with_kafkas_all_the_same() -> None:
