@@ -31,7 +31,7 @@ def main() -> int:
     about = _about(options, time.monotonic() - begin)
     report.print_table(results, console)
     console.print(f"saved: {report.save(results, about, options.results)}")
-    return 1 if any(line.verdict not in (report.MET, "") for line in report.lines(results)) else 0
+    return 1 if any(line.verdict not in report.GOOD for line in report.lines(results)) else 0
 
 
 def _run(options: argparse.Namespace, console: Console) -> list[RowResult]:

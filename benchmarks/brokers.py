@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from benchmarks.processes import CpuTimes, cpu_seconds, cpu_times, resident_byte
 from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port
 
 HEAP = "1g"
+PLAINTEXT = "PLAINTEXT"
 _IDLE_SECONDS = 2.0  # what start-up allocated for a moment is given back by then
 
 
@@ -29,6 +31,11 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
+def listeners(ports: Mapping[str, int]) -> str:
+    """In Kafka's notation; each listener is named after its protocol."""
+    return ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items())
+
+
 class BarnabasProcess:
     """`barnabas serve`, as a user starts it."""
 
@@ -38,8 +45,10 @@ class BarnabasProcess:
         settings: Mapping[str, str],
         profile_to: Path | None = None,
         source: Path | None = None,
+        ports: Mapping[str, int] | None = None,
     ) -> None:
-        self.port = free_port()
+        self._ports = ports or {PLAINTEXT: free_port()}
+        self.port = self._ports[PLAINTEXT]
         self._environment = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._data_dir = data_dir
         self._settings = settings
@@ -64,7 +73,7 @@ class BarnabasProcess:
         program = [str(Path(sys.executable).parent / "barnabas")]
         if self._profile_to is not None:
             program = [sys.executable, "-m", "benchmarks.clients.profiled_broker", str(self._profile_to)]
-        listen = f"127.0.0.1:{self.port}"
+        listen = listeners(self._ports)
         settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
         return [*program, "serve", "--data", str(self._data_dir), "--listen", listen, *settings]
 
@@ -91,8 +100,12 @@ class BarnabasProcess:
 class Broker:
     """A broker that can be measured."""
 
-    def __init__(self, name: str, process: Process, log_dir: Path) -> None:
+    def __init__(
+        self, name: str, process: Process, log_dir: Path, ports: Mapping[str, int] | None = None
+    ) -> None:
         self.name = name
+        self.ports = ports or {PLAINTEXT: process.port}
+        """By security protocol."""
         self.idle_bytes = 0
         self._process = process
         self._log_dir = log_dir
@@ -108,6 +121,9 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def at(self, protocol: str) -> "Endpoint":
+        return Endpoint(self, protocol)
 
     def prepare(self) -> None:
         self._process.prepare()
@@ -156,6 +172,25 @@ class Broker:
         """What the topic's records take on disk."""
         dirs = (self.partition_dir(topic, number) for number in range(partitions))
         return sum(path.stat().st_size for folder in dirs for path in folder.glob("*.log"))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One of a broker's listeners: where a load goes, and what the broker has cost."""
+
+    broker: Broker
+    protocol: str
+
+    @property
+    def port(self) -> int:
+        return self.broker.ports[self.protocol]
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def cpu_seconds(self) -> float:
+        return self.broker.cpu_seconds()
 
 
 def noted_offset(checkpoint: str, topic: str) -> int:

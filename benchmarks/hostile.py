@@ -5,10 +5,8 @@ The table shows the longest ping, the growth of memory above the frame that was 
 """
 
 import argparse
-import json
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -46,7 +44,7 @@ from barnabas.records.builder import assemble_batch
 from barnabas.records.compression import Codec
 from barnabas.records.varints import varint
 from benchmarks.brokers import barnabas
-from benchmarks.loads import client_command
+from benchmarks.loads import pinged
 from tests.apache_kafka import free_port
 
 _TOPIC, _COMPACTED = "plain", "compacted"
@@ -322,27 +320,15 @@ def running_node(scratch: Path) -> Iterator[Node]:
         broker.stop()
 
 
-@contextmanager
-def pinged(port: int) -> Iterator[list[float]]:
-    """The longest ping in milliseconds, known when the block has ended."""
-    longest: list[float] = []
-    with subprocess.Popen(
-        client_command("ping", "--port", port), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        time.sleep(0.3)
-        yield longest
-        output = process.communicate(timeout=_TIMEOUT_SECONDS)[0]
-    longest.append(json.loads(output)["longest"] * 1000)
-
-
 def run(node: Node, name: str) -> bool:
     node.forget_peak()
     before, begin = node.memory("VmRSS"), time.perf_counter()
-    with pinged(node.port) as longest:
+    with pinged(node.port) as pings:
         answer = ROWS[name](node)
+    longest = pings["longest"] * 1000
     seconds, grown = time.perf_counter() - begin, node.memory("VmHWM") - before
-    good = longest[0] <= _LONGEST_PING_MS and grown <= _MOST_MEMORY
-    print(f"| {name} | {seconds:.1f} s | {longest[0]:.0f} ms | {grown / 1e6:.0f} MB | {answer} |", flush=True)
+    good = longest <= _LONGEST_PING_MS and grown <= _MOST_MEMORY
+    print(f"| {name} | {seconds:.1f} s | {longest:.0f} ms | {grown / 1e6:.0f} MB | {answer} |", flush=True)
     return good
 
 

@@ -4,7 +4,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from tests.kafka_jars import PROJECT_ROOT
 _PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _TIMEOUT_SECONDS = 300
 _PRODUCER_RATE = re.compile(r"([\d.]+) records/sec")
+NO_PROPERTIES: Mapping[str, str] = {}
 _CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: without the time it takes to join a group
 
 
@@ -51,12 +53,16 @@ def producer_perf_test(
     return float(_PRODUCER_RATE.findall(result.stdout)[-1])
 
 
-def consumer_perf_test(broker: Broker, topic: str, records: int, group: str) -> float:
+def consumer_perf_test(
+    broker: Costly, topic: str, records: int, group: str, properties: Mapping[str, str] = NO_PROPERTIES
+) -> float:
     """kafka-consumer-perf-test, in a group of its own; records per second."""
+    given = [part for name, value in properties.items() for part in ("--command-property", f"{name}={value}")]
     result = run_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group),
         *("--num-records", str(records), "--hide-header"),
+        *given,
         timeout=_TIMEOUT_SECONDS,
         flags=_PERF_FLAGS,
     ).check()
@@ -71,6 +77,22 @@ def client(program: str, *options: object) -> dict[str, float]:
 
 def client_command(program: str, *options: object) -> list[str]:
     return [sys.executable, "-m", f"benchmarks.clients.{program}", *(str(option) for option in options)]
+
+
+@contextmanager
+def pinged(port: int, *options: object) -> Iterator[dict[str, float]]:
+    """Another process pings (clients/ping.py); what it saw is there when the block has ended."""
+    seen: dict[str, float] = {}
+    command = client_command("ping", "--port", port, *options)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            if not process.stdout.readline():
+                raise RuntimeError(f"{' '.join(command)} got no answer")
+            yield seen
+            seen |= json.loads(process.communicate(timeout=_TIMEOUT_SECONDS)[0])
+        finally:
+            process.kill()
 
 
 def request_load(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Between, Figure
 from benchmarks.session import Session
 
 KAFKA, BARNABAS = "Apache Kafka", "Barnabas"
@@ -40,19 +40,30 @@ class Target:
     subject: str = BARNABAS
     # A difference that the rounds show anyway is no difference.
     or_within_spread: bool = False
+    # The subject that measures the reference again, after this one: A/B/A.
+    again: str | None = None
 
     def describe(self, unit: str) -> str:
         text = f"{self.comparison} {self.limit:g} {'x' if self.relative_to else unit}"
         if self.relative_to not in (None, KAFKA):
             text += f" {self.relative_to}"
-        return text + (" or the spread" if self.or_within_spread else "")
+        return text + (" or the spread" if self.or_within_spread else "") + (" or A/A" if self.again else "")
 
     def met_by(self, figure: Figure, reference: Figure | None) -> bool:
         value = figure.median / reference.median if reference and reference.median else figure.median
-        met = value >= self.limit if self.comparison == ">=" else value <= self.limit
+        met = self.allows(value)
         if not met and self.or_within_spread and reference is not None:
             return figure.overlaps(reference)
         return met
+
+    def allows(self, value: float) -> bool:
+        return value >= self.limit if self.comparison == ">=" else value <= self.limit
+
+    def met_between(self, measured: Between) -> bool:
+        """For A/B/A: beyond the limit, and beyond what A differs from itself, it is missed."""
+        if self.comparison == ">=":
+            return measured.ratio >= min(self.limit, 1 / measured.by_chance)
+        return measured.ratio <= max(self.limit, measured.by_chance)
 
 
 def nothing_to_prepare(session: Session) -> None:
@@ -78,6 +89,14 @@ class Row:
     warm_up: bool = True
     # A figure that cannot vary between rounds, such as the memory at the end of the whole run.
     once: bool = False
+    # A name for the brokers that rows one after the other have in common: they are stopped after the last of them.
+    shares: str | None = None
+    # More than the usual number of rounds, where a difference of a few per cent counts.
+    least_rounds: int = 1
+
+    def rounds(self, usual: int) -> int:
+        """How many; a single one, which tries the harness, stays a single one."""
+        return 1 if self.once or usual == 1 else max(usual, self.least_rounds)
 
     def metric(self, key: str) -> Metric:
         return next(metric for metric in self.metrics if metric.key == key)

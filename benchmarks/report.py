@@ -9,11 +9,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import Between, Figure
 from benchmarks.model import BARNABAS, KAFKA, Metric, Target
 from benchmarks.runner import RowResult
 
 COLUMNS = ("row", "compared with", "measured", "ratio", "target", "")
 MET, MISSED = "met", "MISSED"
+WITHIN = "within A/A"  # beyond the limit, and no more than chance did: neither met nor missed
+GOOD = (MET, WITHIN, "")
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,19 @@ def _lines_of(result: RowResult) -> Iterator[Line]:
         yield Line(result.row.title, "", f"left out: {result.left_out}", "", "", "")
     for where, why in result.failures.items():
         yield Line(result.row.title, "", f"{where}: failed", "", "", why.strip().splitlines()[0][:80])
-    shown = set()
+    shown: set[tuple[str | None, str]] = set()
     for target in result.row.targets:
         line = _target_line(result, target)
         if line is not None:
             yield line
-            shown.update({(target.subject, target.metric), (target.relative_to or KAFKA, target.metric)})
+            compared = (target.subject, target.relative_to or KAFKA, target.again)
+            shown.update((subject, target.metric) for subject in compared)
     for metric in result.row.metrics:
+        if not shown & {(BARNABAS, metric.key), (KAFKA, metric.key)}:
+            line = _compared_line(result, metric)
+            if line is not None:
+                yield line
+                shown.update({(BARNABAS, metric.key), (KAFKA, metric.key)})
         for subject in result.row.subjects:
             if (subject.name, metric.key) not in shown:
                 yield from _figure_line(result, subject.name, metric)
@@ -60,14 +69,41 @@ def _target_line(result: RowResult, target: Target) -> Line | None:
     reference = result.figure(reference_name, target.metric)
     if figure is None or (reference is None and target.relative_to):
         return None
+    ratio, verdict = _judged(result, target, figure, reference)
     return Line(
         _title(result, target.subject, BARNABAS),
         _with_name(reference_name, KAFKA, reference.text(metric.unit, metric.digits)) if reference else "",
         figure.text(metric.unit, metric.digits),
-        f"{figure.median / reference.median:.2f} x" if reference and reference.median else "",
+        ratio,
         target.describe(metric.unit),
-        MET if target.met_by(figure, reference if target.relative_to else None) else MISSED,
+        verdict,
     )
+
+
+def _judged(result: RowResult, target: Target, figure: Figure, reference: Figure | None) -> tuple[str, str]:
+    """The ratio in words, and the verdict."""
+    again = result.figure(target.again, target.metric) if target.again else None
+    if again is not None and reference is not None:
+        measured = Between(figure, reference, again)
+        return f"{measured.ratio:.2f} x (A/A {measured.by_chance:.2f} x)", _verdict_between(target, measured)
+    ratio = f"{figure.median / reference.median:.2f} x" if reference and reference.median else ""
+    is_met = target.met_by(figure, reference if target.relative_to else None)
+    return ratio, MET if is_met else MISSED
+
+
+def _verdict_between(target: Target, measured: Between) -> str:
+    if target.allows(measured.ratio):
+        return MET
+    return WITHIN if target.met_between(measured) else MISSED
+
+
+def _compared_line(result: RowResult, metric: Metric) -> Line | None:
+    """A metric without a target, of both brokers."""
+    ours, theirs = (result.figure(subject, metric.key) for subject in (BARNABAS, KAFKA))
+    if ours is None or theirs is None or not theirs.median:
+        return None
+    reference, measured = (figure.text(metric.unit, metric.digits) for figure in (theirs, ours))
+    return Line(result.row.title, reference, measured, f"{ours.median / theirs.median:.2f} x", "", "")
 
 
 def _figure_line(result: RowResult, subject: str, metric: Metric) -> Iterator[Line]:
@@ -89,7 +125,7 @@ def print_table(results: list[RowResult], console: Console) -> None:
     table = Table(*COLUMNS, title="Barnabas beside Apache Kafka 4.3.1", row_styles=["", "dim"])
     title = ""
     for line in lines(results):
-        style = "red" if line.verdict not in (MET, "") else None
+        style = "red" if line.verdict not in GOOD else None
         row, *cells = line.cells()
         table.add_row("" if row == title else row, *cells, style=style)
         title = row

@@ -1,7 +1,8 @@
 """Measures rows: a warm-up, then rounds in which the subjects take turns, each round in the other order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from benchmarks.figures import Figure
 from benchmarks.model import Row, Subject
@@ -29,11 +30,12 @@ class RowResult:
 Progress = Callable[[str], None]
 
 
-def measure_rows(rows: Iterable[Row], session: Session, rounds: int, progress: Progress) -> list[RowResult]:
+def measure_rows(rows: Sequence[Row], session: Session, rounds: int, progress: Progress) -> list[RowResult]:
     results = []
-    for row in rows:
+    for row, following in zip_longest(rows, rows[1:]):
         results.append(measure_row(row, session, rounds, progress))
-        session.end_row()
+        if row.shares is None or following is None or following.shares != row.shares:
+            session.end_row()
     return results
 
 
@@ -52,7 +54,7 @@ def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> 
         _measure_all(
             row.subjects, session, RowResult(row), result.failures, f"{row.title}: warm-up", progress
         )
-    for number in range(1 if row.once else rounds):
+    for number in range(row.rounds(rounds)):
         order = row.subjects if number % 2 == 0 else tuple(reversed(row.subjects))
         _measure_all(order, session, result, result.failures, f"{row.title}: round {number + 1}", progress)
     return result

@@ -4,6 +4,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
@@ -14,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.brokers import Broker, apache_kafka, barnabas
 from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
 from benchmarks.rabbitmq import RabbitMq
+from benchmarks.secured import SECURED, Certificates, secured_barnabas, secured_kafka
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
@@ -33,17 +35,25 @@ _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas-fsync": FSYNC_AUTO,
     "barnabas-few-partitions": NO_FSYNC,
     "barnabas-many-partitions": NO_FSYNC,
+    "barnabas-bare": NO_FSYNC,  # beside one with ACLs or quotas, and no older than that
     "barnabas-quotas": NO_FSYNC,
     "barnabas-compacting": {**NO_FSYNC, **COMPACT_AT_ONCE},
     "barnabas-acls": {**NO_FSYNC, **OPEN_WITHOUT_ACLS},
 }
-_KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {"kafka": {}, "kafka-compacting": COMPACT_AT_ONCE}
+_KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "kafka": {},
+    "kafka-compacting": COMPACT_AT_ONCE,
+    "kafka-acls": OPEN_WITHOUT_ACLS,
+    "kafka-quotas": {},
+}
+# With TLS and SASL listeners.
+_SECURED_KAFKA, _SECURED_BARNABAS = f"kafka-{SECURED}", f"barnabas-{SECURED}"
 NO_CONFIG: Mapping[str, str] = {}
 # These two live as long as the session; the others are stopped at the end of the row that needed them.
 _PERMANENT = ("kafka", "barnabas")
 
 
-def _admin(broker: Broker) -> AdminClient:
+def admin_client(broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})  # errors only
 
 
@@ -62,6 +72,10 @@ class Session:
     def scratch(self) -> Path:
         return self._scratch
 
+    @cached_property
+    def certificates(self) -> Certificates:
+        return Certificates(self._scratch / "certificates")
+
     def scaled(self, amount: int) -> int:
         """An amount of work, smaller in a quick run."""
         return max(1, int(amount * self.scale))
@@ -77,6 +91,10 @@ class Session:
         folder = self._scratch / f"{key}-{next(self._numbers)}"
         if key in _KAFKA_SETTINGS:
             return apache_kafka(key, folder, _KAFKA_SETTINGS[key])
+        if key == _SECURED_KAFKA:
+            return secured_kafka(key, folder, self.certificates)
+        if key == _SECURED_BARNABAS:
+            return secured_barnabas(key, folder, self.certificates, NO_FSYNC, self._profile_to)
         return barnabas(key, folder, _SETTINGS[key], self._profile_to)
 
     def cluster(self, key: str) -> Cluster:
@@ -117,7 +135,7 @@ class Session:
     def create_topics(
         self, broker: Broker, partitions_by_name: Mapping[str, int], config: Mapping[str, str] = NO_CONFIG
     ) -> None:
-        admin = _admin(broker)
+        admin = admin_client(broker)
         topics = [NewTopic(name, count, 1, config=dict(config)) for name, count in partitions_by_name.items()]
         for created in admin.create_topics(topics, request_timeout=60).values():
             created.result(60)
@@ -129,12 +147,12 @@ class Session:
             for name, value in config.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        admin = _admin(broker)  # which must live until the answer is there
+        admin = admin_client(broker)  # which must live until the answer is there
         for altered in admin.incremental_alter_configs([resource]).values():
             altered.result(60)
 
     def delete_topic(self, broker: Broker, topic: str) -> None:
-        admin = _admin(broker)
+        admin = admin_client(broker)
         for deleted in admin.delete_topics([topic]).values():
             deleted.result(60)
 

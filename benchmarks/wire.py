@@ -11,7 +11,7 @@ from functools import cache
 
 from fastcrc.crc32 import iscsi as crc32c
 
-PRODUCE, FETCH, OFFSET_COMMIT, API_VERSIONS = 0, 1, 8, 18
+PRODUCE, FETCH, OFFSET_COMMIT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 1, 8, 17, 18, 36
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 8, 11, 7
 _CLIENT_ID = b"bench"
 
@@ -99,6 +99,31 @@ def commit_error(topic: str, response: bytes) -> int:
     """The error code of a response to `commit_frame`."""
     code: int = struct.unpack_from(">h", response, 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4)[0]
     return code
+
+
+def sasl_handshake_frame(mechanism: str) -> bytes:
+    return _frame(SASL_HANDSHAKE, 1, _string(mechanism))
+
+
+def check_sasl_handshake(response: bytes) -> None:
+    """`response` is without its length."""
+    (code,) = struct.unpack_from(">h", response, 4)
+    if code:
+        raise RuntimeError(f"the broker does not offer the mechanism: error {code}")
+
+
+def sasl_authenticate_frame(token: bytes) -> bytes:
+    return _frame(SASL_AUTHENTICATE, 1, struct.pack(">i", len(token)) + token)
+
+
+def sasl_token(response: bytes) -> bytes:
+    """What the broker says in a response to `sasl_authenticate_frame`, which is without its length."""
+    code, message_length = struct.unpack_from(">hh", response, 4)
+    start = 8 + max(0, message_length)
+    if code:
+        raise RuntimeError(f"login refused: error {code}, {response[8:start].decode()}")
+    (length,) = struct.unpack_from(">i", response, start)
+    return response[start + 4 : start + 4 + length]
 
 
 def _record(delta: int, value: bytes) -> bytes:

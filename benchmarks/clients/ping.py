@@ -1,6 +1,8 @@
-"""The longest time in which a broker did not answer a small request on a connection of its own.
+"""How long a broker lets small requests wait, one after the other on a connection of its own.
 
-python -m benchmarks.clients.ping --port P       # ends, and prints a JSON object, when its input is closed
+    python -m benchmarks.clients.ping --port P [--ca FILE]    # with TLS, if there is an authority to trust
+
+It prints a line when the first answer is there. It ends, and prints a JSON object, when its input is closed.
 """
 
 import argparse
@@ -11,24 +13,32 @@ import sys
 import time
 
 from benchmarks import wire
+from benchmarks.clients.percentiles import summary
+from benchmarks.clients.probe import receive_frame
+from benchmarks.clients.security.connecting import connect
 
 _EVERY_SECONDS = 0.002
-_TIMEOUT_SECONDS = 120.0
+
+
+def ping(connection: socket.socket) -> float:
+    begin = time.perf_counter()
+    connection.sendall(wire.api_versions_frame())
+    receive_frame(connection)
+    return time.perf_counter() - begin
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    frame, longest, pings = wire.api_versions_frame(), 0.0, 0
-    with socket.create_connection(("127.0.0.1", parser.parse_args().port), timeout=_TIMEOUT_SECONDS) as sock:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    parser.add_argument("--ca", help="the authority of a broker that speaks TLS")
+    options = parser.parse_args()
+    with connect(options.port, options.ca) as connection:
+        ping(connection)
+        print("answered", flush=True)
+        samples = [ping(connection)]
         while not select.select([sys.stdin], [], [], _EVERY_SECONDS)[0]:
-            begin = time.perf_counter()
-            sock.sendall(frame)
-            size = int.from_bytes(sock.recv(4, socket.MSG_WAITALL), "big")
-            sock.recv(size, socket.MSG_WAITALL)
-            longest, pings = max(longest, time.perf_counter() - begin), pings + 1
-    print(json.dumps({"longest": longest, "pings": pings}))
+            samples.append(ping(connection))
+    print(json.dumps({"longest": max(samples), **summary(samples)}))
 
 
 if __name__ == "__main__":

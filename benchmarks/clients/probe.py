@@ -40,14 +40,15 @@ class Probe:
             while not self._stop.is_set():
                 begin = time.perf_counter()
                 connection.sendall(frame)
-                _receive_frame(connection)
+                receive_frame(connection)
                 self.longest = max(self.longest, time.perf_counter() - begin)
                 time.sleep(_PAUSE_SECONDS)
 
 
-def _receive_frame(connection: socket.socket) -> None:
+def receive_frame(connection: socket.socket) -> bytes:
+    """The next answer, without its length."""
     size = int.from_bytes(_receive(connection, 4), "big")
-    _receive(connection, size)
+    return _receive(connection, size)
 
 
 def _receive(connection: socket.socket, count: int) -> bytes:

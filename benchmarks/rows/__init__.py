@@ -2,7 +2,6 @@
 
 from benchmarks.model import Row
 from benchmarks.rows import (
-    acls,
     cluster,
     cold,
     compaction,
@@ -15,7 +14,6 @@ from benchmarks.rows import (
     latency,
     memory,
     produce,
-    quotas,
     requests,
     share,
     spark,
@@ -24,6 +22,7 @@ from benchmarks.rows import (
     startup,
     transactions,
 )
+from benchmarks.rows.security import acls, quotas, scram, tls
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -34,6 +33,8 @@ ALL_ROWS: tuple[Row, ...] = (
     *latency.ROWS,
     *acls.ROWS,
     *quotas.ROWS,
+    *tls.ROWS,
+    *scram.ROWS,
     *groups.ROWS,
     *share.ROWS,
     *jobs.ROWS,

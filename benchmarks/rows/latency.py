@@ -22,8 +22,12 @@ def end_to_end(session: Session, broker: Broker) -> Figures:
 
 
 def produce(session: Session, broker: Broker) -> Figures:
+    return produce_for(session, broker, seconds(session))
+
+
+def produce_for(session: Session, broker: Broker, seconds: float) -> Figures:
     topic = session.fresh_topic(broker, 1)
-    options = ("--rate", 5000, "--seconds", seconds(session))
+    options = ("--rate", 5000, "--seconds", seconds)
     return client("produce_latency", "--bootstrap", broker.bootstrap, "--topic", topic, *options)
 
 

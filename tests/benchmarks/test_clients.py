@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
 from benchmarks.clients import end_to_end, fill, keyed_fill, produce_latency, transactions
-from benchmarks.loads import client
+from benchmarks.loads import client, pinged
 from benchmarks.rows.groups import wait_for_coordinators
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the load generator uses epoll")
@@ -106,3 +106,22 @@ def test_every_job_of_a_task_queue_is_published_taken_and_acknowledged(barnabas:
     assert figures["jobs"] == 1500
     assert 0 < figures["p50_ms"] <= figures["p99_ms"]
     assert end_offset(barnabas, "job-figures") == 1500
+
+
+def test_each_handshake_that_is_counted_is_a_new_one_while_another_connection_pings() -> None:
+    with EmbeddedBroker(security="SSL") as broker:
+        options = ("--port", broker.port, "--ca", broker.ca_file)
+        with pinged(broker.port, "--ca", broker.ca_file) as pings:
+            assert client("security.handshakes", *options, "--count", 20)["count"] == 20
+        assert 0 < pings["p50_us"] <= pings["p99_us"] <= pings["longest"] * 1e6
+        # One warms the client up, one pings.
+        assert broker.broker.sockets.tls.handshakes.ended["done"] == 20 + 2
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_logins_are_counted_when_the_broker_has_proved_that_it_knows_the_password(mechanism: str) -> None:
+    with EmbeddedBroker(security="SASL_PLAINTEXT", users={"alice": "secret"}) as broker:
+        options = ("--port", broker.port, "--mechanism", mechanism, "--user", "alice", "--count", 20)
+        assert client("security.logins", *options, "--password", "secret")["count"] == 20
+        with pytest.raises(RuntimeError, match="login refused: error 58"):
+            client("security.logins", *options, "--password", "wrong")

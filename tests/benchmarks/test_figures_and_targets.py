@@ -3,12 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.brokers import noted_offset
 from benchmarks.disk_floor import sync_latency
-from benchmarks.figures import Figure
+from benchmarks.figures import Between, Figure
 from benchmarks.model import Metric, Row, Subject, Target
-from benchmarks.report import MET, MISSED, lines
-from benchmarks.runner import RowResult, measure_row
+from benchmarks.report import MET, MISSED, WITHIN, lines
+from benchmarks.runner import RowResult, measure_row, measure_rows
 from benchmarks.session import Session
 
 
@@ -41,6 +43,27 @@ def test_a_difference_within_the_spread_is_no_difference() -> None:
     assert not target.met_by(figures(1.2, 1.3, 1.5), figures(0.9, 1.0, 1.1))
 
 
+def test_between_two_measurements_of_the_same_the_rounds_are_compared_one_by_one() -> None:
+    measured = Between(figures(110, 240, 99), before=figures(100, 220, 90), after=figures(100, 180, 110))
+    assert measured.ratio == 1.1
+    assert measured.by_chance == 220 / 180
+
+
+def test_what_is_measured_between_may_differ_as_much_as_chance_does() -> None:
+    target = Target("p99", "<=", 1.1, relative_to="A", subject="B", again="A, again")
+    quiet, restless = figures(101, 99, 100), figures(130, 99, 100)
+    assert target.met_between(Between(figures(109, 108, 300), quiet, quiet))
+    assert not target.met_between(Between(figures(120, 120, 120), quiet, figures(100, 100, 100)))
+    assert target.met_between(Between(figures(120, 120, 120), restless, figures(100, 100, 100)))
+    assert not target.met_between(Between(figures(150, 150, 150), restless, figures(100, 100, 100)))
+
+
+def test_a_row_may_want_more_rounds_but_not_when_the_harness_is_tried() -> None:
+    row = replace(row_of(), least_rounds=5)
+    assert [row.rounds(usual) for usual in (1, 3, 7)] == [1, 5, 7]
+    assert replace(row, once=True).rounds(3) == 1
+
+
 def row_of(*subjects: Subject) -> Row:
     return Row("row", "a row", subjects, (Metric("rate", "/s"),), (Target("rate", ">=", 1.0),))
 
@@ -58,6 +81,24 @@ def test_subjects_take_turns_and_each_round_reverses_the_order(session_without_b
     result = measure_row(row_of(subject("a"), subject("b")), session_without_brokers, 2, lambda text: None)
     assert turns == ["a", "b", "a", "b", "b", "a"]  # the warm-up first
     assert len(result.values["a"]["rate"]) == 2
+
+
+def test_rows_that_share_brokers_leave_them_running_until_the_last(
+    session_without_brokers: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(session_without_brokers, "end_row", lambda: events.append("end"))
+
+    def row(name: str, shares: str | None) -> Row:
+        def measure(session: Session) -> dict[str, float]:
+            events.append(name)
+            return {}
+
+        return replace(row_of(Subject(name, measure)), warm_up=False, shares=shares)
+
+    rows = [row("a", None), row("b", "x"), row("c", "x"), row("d", "y"), row("e", None)]
+    measure_rows(rows, session_without_brokers, 1, lambda text: None)
+    assert " ".join(events) == "a end b c end d end e end"
 
 
 def test_a_subject_that_fails_is_reported_and_does_not_stop_the_others(
@@ -101,3 +142,26 @@ def test_the_disk_alone_is_measured_for_every_record_that_was_appended(tmp_path:
     assert figures["samples"] == 100
     assert 0 < figures["p50_us"] <= figures["p99_us"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_report_shows_what_chance_alone_did() -> None:
+    target = Target("rate", "<=", 1.1, relative_to="A", subject="B", again="A, again")
+    row = replace(
+        row_of(*(Subject(name, lambda _: {}) for name in ("A", "B", "A, again"))), targets=(target,)
+    )
+
+    def judged(value: float) -> tuple[str, str]:
+        values = {"A": {"rate": [10.0]}, "B": {"rate": [value]}, "A, again": {"rate": [14.0]}}
+        (line,) = lines([RowResult(row, values)])
+        return line.ratio, line.verdict
+
+    assert judged(12) == ("1.00 x (A/A 1.40 x)", MET)
+    assert judged(15) == ("1.25 x (A/A 1.40 x)", WITHIN)
+    assert judged(18) == ("1.50 x (A/A 1.40 x)", MISSED)
+
+
+def test_a_metric_without_a_target_is_compared_with_kafkas_all_the_same() -> None:
+    both = {"Barnabas": {"rate": [3.0]}, "Apache Kafka": {"rate": [2.0]}}
+    subjects = (Subject("Apache Kafka", lambda _: {}), Subject("Barnabas", lambda _: {}))
+    (line,) = lines([RowResult(replace(row_of(*subjects), targets=()), both)])
+    assert (line.ratio, line.target, line.verdict) == ("1.50 x", "", "")

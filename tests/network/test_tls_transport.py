@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +21,7 @@ from barnabas.files import FileSlice, LocalFileSystem
 from barnabas.network.limits import Limits
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.network.tls_listeners import TlsListeners
+from barnabas.network.tls_transport import TlsTransport
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -110,6 +113,98 @@ def test_requests_of_any_length_are_answered_in_order(wanted: ListenerTls) -> No
             assert server.server.memory.used == 0
 
     run()
+
+
+class RawClient:
+    """TLS records that are cut into pieces by the network, not by OpenSSL."""
+
+    def __init__(self, plain: Client) -> None:
+        self._plain = plain
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        trusting = ssl.create_default_context(cadata=AUTHORITY.pem)
+        self._tls = trusting.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    async def shake_hands(self) -> None:
+        await self._until_done(self._tls.do_handshake)
+        await self._plain.send(self._outgoing.read())
+
+    def encrypted(self, data: bytes, record_bytes: int) -> bytes:
+        for start in range(0, len(data), record_bytes):
+            self._tls.write(data[start : start + record_bytes])
+        return self._outgoing.read()
+
+    async def response(self) -> bytes:
+        head: bytes = await self._until_done(lambda: self._tls.read(4))
+        body: bytes = await self._until_done(lambda: self._tls.read(int.from_bytes(head, "big")))
+        return body
+
+    async def _until_done(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                await self._plain.send(self._outgoing.read())
+                self._incoming.write(await self._plain.reader.read(65536))
+
+
+@pytest.mark.parametrize("socket_buffer", [None, 8192])
+def test_requests_are_answered_however_their_records_are_cut(
+    wanted: ListenerTls, socket_buffer: int | None
+) -> None:
+    """Each is answered before the next one is sent: nothing waits for bytes that do not come."""
+    choices = random.Random(1)
+
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, Handler(ProduceRequest, 3, 9, produce)) as (server, _):
+            if socket_buffer is not None:
+                listening = server.server.listeners[0]._socket
+                assert listening is not None
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, socket_buffer)
+            plain = await server.connect()
+            client = RawClient(plain)
+            await client.shake_hands()
+            for number in range(60):
+                data = produce_frame(number, choices.randrange(30_000, 250_000))
+                encrypted = client.encrypted(data, choices.choice((700, 5_000, 16_384)))
+                position = 0
+                while position < len(encrypted):
+                    size = choices.choice((1, 100, 5_000, 20_000, 70_000))
+                    await plain.send(encrypted[position : position + size])
+                    position += size
+                    await asyncio.sleep(0)
+                assert (await client.response())[:4] == number.to_bytes(4, "big")
+
+    run()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every record wakes up the loop")
+def test_not_every_record_of_a_long_request_wakes_up_the_loop(
+    wanted: ListenerTls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+
+    def receive(transport: TlsTransport, first: memoryview, second: memoryview) -> int:
+        count = receive_both(transport, first, second)
+        received.append(count)
+        return count
+
+    receive_both = TlsTransport.receive_both
+    monkeypatch.setattr(TlsTransport, "receive_both", receive)
+
+    @scenario
+    async def run() -> None:
+        async with serving_tls(wanted, Handler(ProduceRequest, 3, 9, produce)) as (_, connect):
+            client = await connect()
+            data = produce_frame(1, 640_000)
+            for start in range(0, len(data), 16_384):
+                await client.send(data[start : start + 16_384])
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            assert await client.correlation_ids(1) == [1]
+
+    run()
+    assert 0 < len(received) < 20  # of 40 records
 
 
 def test_many_small_requests_that_were_decrypted_together_are_all_served(wanted: ListenerTls) -> None:

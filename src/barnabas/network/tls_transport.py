@@ -21,6 +21,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -37,9 +38,13 @@ PIECE_BYTES = 256 * 1024  # read from a socket or a file, encrypted or decrypted
 RECORDS_PER_TURN = 512  # they take a millisecond; librdkafka makes one of every 2 KB
 # How a handshake ends; abandoned: the connection was closed before.
 DONE, FAILED, ABANDONED = "done", "failed", "abandoned"
-# Given to OpenSSL at once: more than the longest record, which is 18 KiB with what encryption adds (RFC 5246, 6.2.3).
-SLICE_BYTES = 20 * 1024
+LONGEST_RECORD = 18 * 1024  # 16 KiB, and what encryption adds to it (RFC 5246, 6.2.3)
+SLICE_BYTES = 20 * 1024  # given to OpenSSL at once: more than the longest record
 LITTLE_BYTES = SLICE_BYTES // 4  # of data, in a slice
+# Of the rest of a request, what has to be there before the loop is woken up: Java sends each record by itself. At the
+# slowest rate that is allowed (`Limits.frame_bytes_per_second`) it takes a second.
+AWAITED_BYTES = 64 * 1024
+_WORTH_WAITING_FOR = 2 * LONGEST_RECORD if sys.platform == "linux" else 1 << 62
 
 
 class Buffers:
@@ -67,9 +72,9 @@ Identify = Callable[[ssl.SSLObject], Principal | None]
 
 class TlsTransport:
     __slots__ = (
-        "_accepted", "_again", "_buffers", "_certified", "_failure", "_fd", "_fruitless", "_identify", "_incoming",
-        "_is_open", "_loop", "_outgoing", "_readable", "_socket", "_steps", "_tls", "_undecrypted", "_unsent",
-        "_writable", "is_closed",
+        "_accepted", "_again", "_awaited", "_buffers", "_certified", "_failure", "_fd", "_fruitless", "_identify",
+        "_incoming", "_is_open", "_loop", "_outgoing", "_readable", "_socket", "_steps", "_tls", "_undecrypted",
+        "_unsent", "_writable", "is_closed",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +101,7 @@ class TlsTransport:
         self._writable: Callable[[], None] | None = None
         self._again: asyncio.Handle | None = None
         self._unsent: memoryview | bytes = b""  # encrypted, and not taken by the socket yet
+        self._awaited = 1  # bytes, until the socket counts as readable
         self._accepted = 0  # how much of what the connection offers is encrypted in there
         self._undecrypted: memoryview | bytes = b""  # received, and not given to OpenSSL yet
         self._fruitless = 0  # bytes given to OpenSSL since it had data for us
@@ -180,10 +186,26 @@ class TlsTransport:
 
     def receive_both(self, first: memoryview, second: memoryview) -> int:
         count = self.receive(first)
-        if count == len(first):
+        missing = len(first) - count
+        if not missing:
             with suppress(*BLOCKED):
                 count += self._decrypt(second)
+        if missing >= _WORTH_WAITING_FOR or self._awaited != 1:
+            self._await_bytes(missing)
         return count
+
+    def _await_bytes(self, missing: int) -> None:
+        """Have the kernel wait for several records of a request: to be woken up costs more than to decrypt one.
+
+        Nothing is awaited that might never come. Some of what is missing is here already, not given to OpenSSL yet or
+        in its BIO, and in OpenSSL the beginning of a record; the rest takes at least as many bytes as it is long. Linux
+        wakes us up earlier when the stream ends, and when its buffer is full.
+        """
+        sure = missing - len(self._undecrypted) - self._incoming.pending - LONGEST_RECORD
+        awaited = min(sure, AWAITED_BYTES) if sure >= LONGEST_RECORD else 1
+        if awaited != self._awaited:
+            self._awaited = awaited
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
 
     def _feed(self, count: int) -> None:
         """Give OpenSSL the first slice of what was received, or tell it that nothing more will come."""

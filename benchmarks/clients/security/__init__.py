@@ -1,0 +1,1 @@
+"""Programs that shake hands and log in, again and again."""

@@ -1,0 +1,1 @@
+"""What security costs: TLS, logins, ACLs and quotas."""

@@ -1,0 +1,46 @@
+"""Rows that claim that something costs nothing: produce latency with it, between two runs without it (A/B/A).
+
+Both brokers are new and equally loaded. Apache Kafka with the same settings stands beside them.
+"""
+
+from collections.abc import Callable
+
+from benchmarks.brokers import Broker
+from benchmarks.model import KAFKA, Figures, Row, Target
+from benchmarks.rows import latency
+from benchmarks.rows.common import subject
+from benchmarks.session import Session
+
+SLOWER = 1.1
+_ROUNDS = 5
+_SECONDS = 2.5  # 12,500 samples in each round
+_BARE = "barnabas-bare"
+
+
+def produce(session: Session, broker: Broker) -> Figures:
+    return latency.produce_for(session, broker, _SECONDS)
+
+
+def unchanged_latency(name: str, kind: str, what: str, prepare: Callable[[Session, Broker], None]) -> Row:
+    """`kind` names the brokers' settings, `what` is what they have in addition, made by `prepare`."""
+    without, again = f"no {kind}", f"no {kind}, again"
+    ours, theirs = f"barnabas-{kind}", f"kafka-{kind}"
+
+    def prepare_both(session: Session) -> None:
+        for key in (ours, theirs):
+            prepare(session, session.broker(key))
+
+    return Row(
+        name,
+        f"produce latency at 5,000/s with {what}, compared with none",
+        (
+            subject(without, _BARE, produce),
+            subject(what, ours, produce),
+            subject(again, _BARE, produce),
+            subject(f"{KAFKA}, {what}", theirs, produce),
+        ),
+        (latency.P50, latency.P99),
+        (Target("p99_us", "<=", SLOWER, relative_to=without, subject=what, again=again),),
+        prepare=prepare_both,
+        least_rounds=_ROUNDS,
+    )
