@@ -3,5 +3,7 @@
 store              the seam: what Barnabas asks of an object store, and its errors
 layout             the keys of all objects
 segment_object     one object per segment: bytes of the .log, then what a reader needs to know of them
+segment_build      making such an object, piece by piece
 manifest           the list of a partition's segments, and the only thing that says which of them exist
+manifest_changes   every change of it, as a pure function
 """
