@@ -149,7 +149,11 @@ def footer_length(end_of_object: bytes, key: str) -> int:
 
 async def read_footer(store: ObjectStore, key: str, entry: SegmentEntry) -> Footer:
     """The footer of a listed segment, checked against its entry."""
-    data = await store.get_range(key, entry.footer, entry.total)
+    return footer_of(await store.get_range(key, entry.footer, entry.total), key, entry)
+
+
+def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
+    """From the footer's bytes and the trailer; BadObjectError if it is not the one that the entry names."""
     if crc32c(data[:-TRAILER_SIZE]) != entry.crc:
         raise BadObjectError(f"{key}: the footer is not the one that the manifest names")
     footer = Footer.decode(data, key)
@@ -191,9 +195,15 @@ async def read_section(store: ObjectStore, key: str, footer: Footer, name: str) 
     if not place.length:
         return b""
     data = await store.get_range(key, place.position, place.position + place.length)
-    if crc32c(data) != place.crc:
-        raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
+    check_section(key, footer, name, data)
     return data
+
+
+def check_section(key: str, footer: Footer, name: str, data: bytes) -> None:
+    """BadObjectError if these are not the bytes of the section."""
+    place = footer.sections[name]
+    if len(data) != place.length or (data and crc32c(data) != place.crc):
+        raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
 
 
 async def read_chunk(store: ObjectStore, key: str, footer: Footer, number: int) -> bytes:

@@ -1,0 +1,341 @@
+"""The remote part of one partition, for reading: from an offset to a slice of a cached chunk.
+
+    log = RemoteLog(folder, parts)
+    hold = await log.prepare(offset)     # footer and chunk are here, and stay while `hold` is referred to
+    log.read_prepared(offset, ...)       # at once: a slice of the chunk's file; None if it is not here
+    await log.read(offset, ...)          # both
+
+The manifest says which segment holds an offset. A leader's writer gives it (`use`); others read it from the store, and
+everybody reads it again when an object is missing or damaged, or an offset is not listed. It is valid for one leader
+epoch.
+
+What cannot be had is an error for a second; until then readers are told at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from barnabas.clock import Clock
+from barnabas.files import EMPTY, File, FileSlice, Slice
+from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
+from barnabas.log.searching import FoundRecord, first_in_file
+from barnabas.log_lines import limited_logger
+from barnabas.tiering.chunk_cache import ChunkCache, Threads
+from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.manifest import (
+    Epochs,
+    Manifest,
+    Page,
+    SegmentEntry,
+    decode,
+    decode_page,
+    entry_key,
+    find_entry,
+)
+from barnabas.tiering.read_ahead import ReadAhead
+from barnabas.tiering.remote_index_cache import RemoteIndexCache, RemoteSegment
+from barnabas.tiering.segment_object import PRODUCERS, BadObjectError, OpenTransaction, check_section
+from barnabas.tiering.store import MissingObjectError, StoreError
+from barnabas.tiering.store_reader import StoreReader
+
+FAILURE_SECONDS = 1.0
+MOST_FAILURES = 1_000
+PAGES_KEPT = 4
+"""Of a manifest, a thousand entries each, for reading: about 400 KB."""
+
+logger = limited_logger(__name__)
+
+
+class RemoteRead(NamedTuple):
+    data: Slice
+    aborted: list[tuple[int, int]]
+    """(producer id, first offset) of aborted transactions in it, by first offset."""
+
+
+class Bootstrap(NamedTuple):
+    """What a log needs to begin at the tiered end."""
+
+    log_start: int
+    tiered_end: int
+    epochs: Epochs
+    producers: bytes  # Kafka's .snapshot
+    open_transactions: tuple[OpenTransaction, ...]
+
+
+class ReadingParts(NamedTuple):
+    """What all remote logs of a broker share."""
+
+    store: StoreReader
+    indexes: RemoteIndexCache
+    chunks: ChunkCache
+    threads: Threads
+    clock: Clock
+
+
+class Found(NamedTuple):
+    """A batch in a chunk that is here."""
+
+    segment: RemoteSegment
+    number: int
+    file: File
+    position: int
+    size: int
+
+
+class RemoteLog:
+    """Belongs to the loop."""
+
+    def __init__(self, folder: PartitionFolder, parts: ReadingParts) -> None:
+        self.folder = folder
+        self._parts = parts
+        self._manifest: Manifest | None = None
+        self._reading: asyncio.Task[Manifest] | None = None
+        self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
+        self._failures: dict[int, tuple[float, StoreError]] = {}  # by offset
+        self._ahead = ReadAhead(self._listed_segment, parts.chunks)
+
+    # -- the manifest -------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return self._manifest
+
+    def use(self, manifest: Manifest | None) -> None:
+        """The newest manifest; None when the leader is another, and nobody has read it since."""
+        self._manifest = manifest
+
+    async def refresh(self) -> Manifest:
+        """Read the manifest, once for all who want it now."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_manifest())
+            self._reading.add_done_callback(self._has_read)
+        return await asyncio.shield(self._reading)
+
+    async def _read_manifest(self) -> Manifest:
+        return decode((await self._parts.store.get(self.folder.manifest)).data, self.folder)
+
+    def _has_read(self, task: asyncio.Task[Manifest]) -> None:
+        self._reading = None
+        if not task.cancelled() and task.exception() is None:
+            read, known = task.result(), self._manifest
+            if known is None or known.fence <= read.fence:
+                self._manifest = read
+
+    async def _entry_at(self, offset: int) -> SegmentEntry:
+        entry = await self._listed(self._manifest, offset) if self._manifest is not None else None
+        if entry is None:
+            entry = await self._listed(await self.refresh(), offset)
+        if entry is None:
+            raise StoreError(f"no remote segment holds offset {offset}: see {self.folder.manifest}")
+        return entry
+
+    async def _listed(self, manifest: Manifest, offset: int) -> SegmentEntry | None:
+        entry = manifest.entry_at(offset)
+        page = manifest.page_at(offset) if entry is None else None
+        return entry if page is None else find_entry(await self._read_page(page), offset)
+
+    async def _read_page(self, page: Page) -> tuple[SegmentEntry, ...]:
+        key = entry_key(self.folder, page)
+        entries = self._pages.get(key)
+        if entries is None:
+            data = (await self._parts.store.get(key)).data
+            entries = await self._parts.threads.call(lambda: decode_page(data, key))
+            if len(self._pages) >= PAGES_KEPT:
+                del self._pages[next(iter(self._pages))]
+            self._pages[key] = entries
+        return entries
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    async def read(
+        self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead:
+        """From the batch that holds `offset` on, from one chunk. StoreError if it cannot be had."""
+        hold = await self.prepare(offset)
+        found = self.read_prepared(offset, max_bytes, committed=committed, at_least_one=at_least_one)
+        del hold
+        return found if found is not None else RemoteRead(EMPTY, [])
+
+    async def prepare(self, offset: int) -> File:
+        """Wait until the chunk that holds `offset` is here: its file. StoreError if it cannot be had."""
+        try:
+            try:
+                file = await self._load(offset)
+            except (BadObjectError, MissingObjectError) as error:
+                logger.warning("a remote segment is read again, with its manifest: %s", error.message)
+                await self.refresh()
+                file = await self._load(offset)
+        except StoreError as error:
+            self._note_failure(offset, error)
+            raise
+        self._failures.pop(offset, None)
+        return file
+
+    async def _load(self, offset: int) -> File:
+        found = None
+        wanted = offset
+        while found is None:
+            segment = await self._segment_at(wanted)
+            number = segment.footer.chunk_at(wanted)
+            file = await self._parts.chunks.load(segment.chunk(number))
+            # In a thread, for what was cached long ago may have to be read from the disk.
+            found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
+            self._ahead.note_read(segment, number)
+            wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
+        return file
+
+    async def _segment_at(self, offset: int) -> RemoteSegment:
+        entry = await self._entry_at(offset)
+        return await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+
+    async def _listed_segment(self, offset: int) -> RemoteSegment | None:
+        """Without asking for a newer manifest."""
+        entry = await self._listed(self._manifest, offset) if self._manifest is not None else None
+        return await self._parts.indexes.load(entry_key(self.folder, entry), entry) if entry else None
+
+    def read_prepared(
+        self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead | None:
+        """What is here already; None if that is not the offset. Raises what kept it from coming here."""
+        found = self._find(offset)
+        if found is None:
+            self._raise_failure(offset)
+            return None
+        data = _slice(found, max_bytes, at_least_one)
+        if not committed or not isinstance(data, FileSlice):
+            return RemoteRead(data, [])
+        return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
+
+    def _find(self, offset: int) -> Found | None:
+        while (entry := self._known_entry(offset)) is not None:
+            segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
+            if segment is None:
+                return None
+            number = segment.footer.chunk_at(offset)
+            file = self._parts.chunks.find(segment.chunk(number))
+            if file is None:
+                return None
+            found = segment.locate(number, file, offset)
+            if found is not None:
+                return Found(segment, number, file, found[0], found[1].size)
+            offset = segment.offset_behind(number)
+        return None
+
+    def _known_entry(self, offset: int) -> SegmentEntry | None:
+        manifest = self._manifest
+        if manifest is None:
+            return None
+        entry = manifest.entry_at(offset)
+        page = manifest.page_at(offset) if entry is None else None
+        if page is None:
+            return entry
+        return find_entry(self._pages.get(entry_key(self.folder, page), ()), offset)
+
+    def _without_aborted(
+        self, found: Found, offset: int, data: FileSlice, short: int, at_least_one: bool
+    ) -> RemoteRead:
+        """With what a reader of committed data must skip; shortened if that is much, as on the local disk."""
+        between = found.segment.aborted.between
+        aborted = list(between(offset, found.segment.offset_behind(found.number)))
+        if len(aborted) > MOST_LISTED:
+            shorter = _slice(found, short, at_least_one)
+            aborted = aborted_in(between, offset, shorter) if isinstance(shorter, FileSlice) else []
+            return RemoteRead(shorter, sorted(aborted, key=_first_offset))
+        return RemoteRead(data, sorted(aborted, key=_first_offset))
+
+    # -- failures -----------------------------------------------------------------------------------
+
+    def _note_failure(self, offset: int, error: StoreError) -> None:
+        logger.error("offset %d of %s cannot be read: %s", offset, self.folder.prefix, error.message)
+        if len(self._failures) >= MOST_FAILURES:
+            self._failures.clear()
+        self._failures[offset] = self._parts.clock.monotonic() + FAILURE_SECONDS, error
+
+    def _raise_failure(self, offset: int) -> None:
+        until, error = self._failures.get(offset, (0.0, None))
+        if error is not None:
+            if self._parts.clock.monotonic() < until:
+                raise error
+            del self._failures[offset]
+
+    # -- by time ------------------------------------------------------------------------------------
+
+    async def offset_for_timestamp(self, timestamp: int, log_start: int, end: int) -> FoundRecord | None:
+        """The first record in [log start, end) that is as late as `timestamp`."""
+        manifest = self._manifest or await self.refresh()
+        if manifest.tiered_end < end:
+            manifest = await self.refresh()
+        parts: tuple[Page | SegmentEntry, ...] = (*manifest.pages, *manifest.entries)
+        for part in parts:
+            if part.largest_timestamp < timestamp or part.end <= log_start or part.base >= end:
+                continue
+            entries = (part,) if isinstance(part, SegmentEntry) else await self._read_page(part)
+            for entry in entries:
+                if entry.largest_timestamp >= timestamp and entry.end > log_start:
+                    found = await self._first_in_segment(entry, timestamp, log_start)
+                    if found is not None:
+                        return found if found.offset < end else None
+        return None
+
+    async def _first_in_segment(
+        self, entry: SegmentEntry, timestamp: int, log_start: int
+    ) -> FoundRecord | None:
+        segment = await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+        start = max(entry.base + segment.time_index.lookup(timestamp), log_start)
+        first = segment.footer.chunk_at(start)
+        for number in range(first, len(segment.footer.chunks)):
+            file = await self._parts.chunks.load(segment.chunk(number))
+            found = await self._parts.threads.call(
+                lambda: _first_in_chunk(segment, number, file, start, timestamp, log_start)  # noqa: B023
+            )
+            if found is not None:
+                return found if found.offset < entry.end else None
+        return None
+
+    # -- for a log that begins at the tiered end --------------------------------------------------------
+
+    async def bootstrap(self) -> Bootstrap:
+        """Leader epochs, producers and open transactions at the tiered end, from the newest manifest."""
+        manifest = await self.refresh()
+        end = manifest.tiered_end
+        if not manifest.entries and not manifest.pages:
+            return Bootstrap(manifest.log_start, end, (), b"", ())
+        entry = await self._entry_at(end - 1)
+        key = entry_key(self.folder, entry)
+        footer = (await self._parts.indexes.load(key, entry)).footer
+        if footer.end != end:
+            raise StoreError(f"{key} was cut at {end}: its producers are those at {footer.end}")
+        place = footer.sections[PRODUCERS]
+        until = place.position + place.length
+        producers = await self._parts.store.get_range(key, place.position, until) if place.length else b""
+        check_section(key, footer, PRODUCERS, producers)
+        return Bootstrap(manifest.log_start, end, footer.epochs, producers, footer.open_transactions)
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        await self._ahead.close()
+
+
+def _first_offset(aborted: tuple[int, int]) -> int:
+    return aborted[1]
+
+
+def _slice(found: Found, max_bytes: int, at_least_one: bool) -> Slice:
+    """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
+    length = found.segment.end_position(found.number, found.file) - found.position
+    if length > max_bytes:
+        size = found.size
+        length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
+    return FileSlice(found.file, found.position, length) if length > 0 else EMPTY
+
+
+def _first_in_chunk(
+    segment: RemoteSegment, number: int, file: File, start: int, timestamp: int, log_start: int
+) -> FoundRecord | None:
+    found = segment.locate(number, file, start)
+    if found is None:
+        return None
+    return first_in_file(file, found[0], segment.end_position(number, file), timestamp, log_start)
