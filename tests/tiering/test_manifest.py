@@ -174,7 +174,7 @@ def test_old_entries_move_to_a_page(monkeypatch):
     monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
     before = manifest_of(*range(0, 60, 10))
     manifest, name, data = move_to_page(before, 5)
-    assert parse_object_name(name)[:2] == (0, 5)
+    assert parse_object_name(name)[:2] == (50, 5)
     assert decode_page(data, name) == before.entries[:3]
     assert (manifest.pages[0].base, manifest.pages[0].end, len(manifest.entries)) == (0, 30, 2)
     assert manifest.page_at(29) == manifest.pages[0]

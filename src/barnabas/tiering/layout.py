@@ -2,7 +2,7 @@
 
 <cluster id>/topics/<topic>.<topic id>/<partition>/manifest
                                                   /<base:020>-<epoch:010>-<8 hex>.segment
-                                                  /<base:020>-<epoch:010>-<8 hex>.page
+                                                  /<T:020>-<epoch:010>-<8 hex>.page
              cluster/<metadata offset>   groups/<n>   snapshots/<name>/...   incarnation
 """
 

@@ -189,10 +189,11 @@ def needs_page(manifest: Manifest) -> bool:
 
 def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, bytes]:
     """The oldest entries as a page: the manifest with it, and name and bytes of the object, which is written before.
-    The name follows from the contents, so that a repetition writes the same object."""
+    The name follows from the contents, so that a repetition writes the same object; its offset is T, where a sweep
+    looks for what a dead leader left."""
     moved, kept = manifest.entries[:PAGE_ENTRIES], manifest.entries[PAGE_ENTRIES:]
     data = encode_page(moved)
-    name = str(SegmentName(moved[0].base, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
+    name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
     after = _changed(manifest, pages=(*manifest.pages, page_of(name, moved, data)), entries=kept)
     return after, name, data
 
