@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.manifest import (
     BadManifestError,
     Kind,
@@ -173,8 +173,9 @@ def test_a_cut_below_the_log_start_leaves_no_segment():
 def test_old_entries_move_to_a_page(monkeypatch):
     monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
     before = manifest_of(*range(0, 60, 10))
-    manifest, data = move_to_page(before, "a page")
-    assert decode_page(data, "a page") == before.entries[:3]
+    manifest, name, data = move_to_page(before, 5)
+    assert parse_object_name(name)[:2] == (50, 5)
+    assert decode_page(data, name) == before.entries[:3]
     assert (manifest.pages[0].base, manifest.pages[0].end, len(manifest.entries)) == (0, 30, 2)
     assert manifest.page_at(29) == manifest.pages[0]
     assert manifest.page_at(30) is None
@@ -185,8 +186,8 @@ def test_old_entries_move_to_a_page(monkeypatch):
 
 def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
     monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
-    manifest, data = move_to_page(manifest_of(*range(0, 60, 10)), "a page")
-    page = decode_page(data, "a page")
+    manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
+    page = decode_page(data, name)
     with pytest.raises(ImpossibleChangeError, match="page"):
         raise_log_start(manifest, 12, NOW)
     manifest = raise_log_start(manifest, 12, NOW, page)
@@ -195,18 +196,18 @@ def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
     assert keys(manifest.garbage) == [page[0].key, page[1].key]
     manifest = raise_log_start(manifest, 42, NOW)
     assert [(each.key, each.kind, each.base) for each in manifest.garbage[2:]] == [
-        ("a page", Kind.PAGE, 23),
+        (name, Kind.PAGE, 23),
         (entry(30, 40).key, Kind.SEGMENT, 30),
     ]
 
 
 def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch):
     monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
-    manifest, data = move_to_page(manifest_of(*range(0, 60, 10)), "a page")
-    manifest = cut(manifest, 15, NOW, decode_page(data, "a page"))
+    manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
+    manifest = cut(manifest, 15, NOW, decode_page(data, name))
     assert [(each.base, each.end) for each in manifest.entries] == [(0, 10), (10, 15)]
     assert not manifest.pages
-    assert [(each.key, each.kind) for each in manifest.garbage] == [("a page", Kind.LIST)]
+    assert [(each.key, each.kind) for each in manifest.garbage] == [(name, Kind.LIST)]
     assert [each.base for each in manifest.quarantine] == [20, 30, 40]
 
 
@@ -245,8 +246,7 @@ def test_whatever_changes_come_every_offset_is_listed_once(changes):
         elif change == "cut" and offset < manifest.tiered_end:
             manifest = cut(manifest, offset, NOW, loaded)
         elif change == "page" and len(manifest.entries) > 1:
-            name = f"page {manifest.version}"
-            manifest, data = move_to_page(manifest, name)
+            manifest, name, data = move_to_page(manifest, manifest.version)
             pages[name] = decode_page(data, name)
         assert decode(encode(manifest), FOLDER) == manifest
     assert named(manifest, pages) == ever

@@ -17,7 +17,7 @@ which are pure functions, and `manifest_file` reads and replaces the object.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -173,10 +173,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         at = bisect_right(self.pages, offset, key=_base) - 1
         return self.pages[at] if at >= 0 and offset < self.pages[at].end else None
 
-    def keys(self) -> Iterator[str]:
-        """Of all objects that are named here; not those in pages."""
-        for parts in (self.pages, self.entries, self.garbage, self.quarantine):
-            yield from (part.key for part in parts)
+    def named(self) -> frozenset[str]:
+        """The keys of all objects that are named here; not those in pages."""
+        parts = (*self.parts, *self.garbage, *self.quarantine)
+        return frozenset(part.key for part in parts)
 
 
 def find_entry(entries: tuple[SegmentEntry, ...], offset: int) -> SegmentEntry | None:

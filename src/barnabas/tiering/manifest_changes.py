@@ -12,7 +12,7 @@ from typing import Any
 from fastcrc.crc32 import iscsi as crc32c
 from msgspec.structs import replace
 
-from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.layout import PAGE_SUFFIX, PartitionFolder, SegmentName
 from barnabas.tiering.manifest import (
     Kind,
     Manifest,
@@ -187,11 +187,15 @@ def needs_page(manifest: Manifest) -> bool:
     return len(manifest.entries) >= MOST_ENTRIES
 
 
-def move_to_page(manifest: Manifest, name: str) -> tuple[Manifest, bytes]:
-    """The oldest entries as a page: the manifest with it, and the bytes of the object, which is written before."""
+def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, bytes]:
+    """The oldest entries as a page: the manifest with it, and name and bytes of the object, which is written before.
+    The name follows from the contents, so that a repetition writes the same object; its offset is T, where a sweep
+    looks for what a dead leader left."""
     moved, kept = manifest.entries[:PAGE_ENTRIES], manifest.entries[PAGE_ENTRIES:]
     data = encode_page(moved)
-    return _changed(manifest, pages=(*manifest.pages, page_of(name, moved, data)), entries=kept), data
+    name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
+    after = _changed(manifest, pages=(*manifest.pages, page_of(name, moved, data)), entries=kept)
+    return after, name, data
 
 
 def page_of(name: str, entries: PageEntries, data: bytes) -> Page:

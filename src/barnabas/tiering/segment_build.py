@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -56,7 +56,7 @@ class SegmentBuild:
         self._index: OffsetIndex | None = None
         self.entry: SegmentEntry | None = None
 
-    async def pieces(self, in_thread: InThread) -> AsyncIterator[bytes]:
+    async def pieces(self, in_thread: InThread) -> AsyncGenerator[bytes]:
         """At most PIECE_BYTES each, read when they are asked for. BadObjectError if the segment is not what it
         should be."""
         chunks: list[Chunk] = []
