@@ -7,6 +7,7 @@ largest timestamp, -4 the start on local disk, -5 and -6 concern tiered storage.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -31,6 +32,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from barnabas.replication.page_cache import PageCache
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -53,11 +55,17 @@ HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
     """What these need of the broker."""
 
+    @property
+    def page_cache(self) -> PageCache: ...
+
 
 class Found(NamedTuple):
     offset: int = UNKNOWN
     timestamp: int = UNKNOWN
     leader_epoch: int = UNKNOWN
+
+
+RemoteOffsets = dict[tuple[str, int], Found | KafkaError | None]
 
 
 async def list_offsets(
@@ -67,6 +75,7 @@ async def list_offsets(
         (topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions
     )
     committed_only = message.isolation_level == READ_COMMITTED
+    remote = await _search_remote(broker, message)
     topics = []
     for topic in message.topics:
         partitions = []
@@ -77,7 +86,7 @@ async def list_offsets(
             elif request.version < SPECIAL_SINCE.get(wanted.timestamp, 0):
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
-                await _fill(broker, topic.name, wanted, committed_only, answer)
+                await _fill(broker, topic.name, wanted, committed_only, answer, remote)
                 if (
                     answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
                     and request.version < NOT_AVAILABLE_SINCE
@@ -96,11 +105,15 @@ async def _fill(
     wanted: ListOffsetsPartition,
     committed_only: bool,
     answer: ListOffsetsPartitionResponse,
+    remote: RemoteOffsets,
 ) -> None:
     try:
         partition = led_partition(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
         end_was_known = partition.end_is_known
-        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
+        before = remote.get((topic, wanted.partition_index))
+        if isinstance(before, KafkaError):
+            raise before
+        found = before or await _find(broker, partition.log, wanted.timestamp, committed_only)
         if not end_was_known and (wanted.timestamp == LATEST or _may_come(wanted.timestamp, found)):
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
@@ -127,6 +140,33 @@ async def _find(broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: 
     else:
         found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
     return Found(*found) if found is not None and found[0] < upper else Found()
+
+
+async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> RemoteOffsets:
+    """What remote segments have, by time: they come before what is on this disk. All partitions at once (KIP-1075)."""
+    searches = {}
+    for topic in message.topics if broker.page_cache.has_remote else ():
+        for wanted in topic.partitions:
+            try:
+                log = led_partition(
+                    broker, topic.name, wanted.partition_index, wanted.current_leader_epoch
+                ).log
+            except KafkaError:
+                continue  # it is told in its place
+            if wanted.timestamp >= 0 and log.remote_part is not None:
+                place = topic.name, wanted.partition_index
+                searches[place] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
+    return dict(zip(searches, await asyncio.gather(*searches.values()), strict=True))
+
+
+async def _search(
+    page_cache: PageCache, log: Log, timestamp: int, timeout_ms: int
+) -> Found | KafkaError | None:
+    try:
+        record = await page_cache.remote_offset_for_timestamp(log, timestamp, timeout_ms)
+    except KafkaError as error:
+        return error
+    return Found(*record) if record is not None else None
 
 
 def _may_come(timestamp: int, found: Found) -> bool:
