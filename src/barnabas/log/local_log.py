@@ -158,8 +158,8 @@ class LocalLog:
         return read_committed(self, offset, max_bytes, self.last_stable_offset, at_least_one)
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips. RemoteOffset
-        below the local start."""
+        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips.
+        RemoteOffset below the local start."""
         if self.offsets.start <= start < self.offsets.local_start:
             raise out_of_range(self, start)
         with self.storage_errors():

@@ -149,7 +149,7 @@ class Offsets:
         self.high_watermark = max(min(self.high_watermark, end), self.start)
 
     def restart(self, offset: int, start: int | None = None, tiered_end: int = NOTHING_TIERED) -> None:
-        """Everything was removed; the log goes on, empty, at `offset`. What lies between `start` and there is remote."""
+        """Everything was removed; the log goes on, empty, at `offset`. What lies between `start` and it is remote."""
         self.start = offset if start is None else start
         self.tiered_end = tiered_end
         self.local_start = self.high_watermark = self.end = self.written = offset

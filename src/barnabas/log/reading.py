@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from barnabas.log.local_log import LocalLog
 
 
-class RemoteOffset(KafkaError):
+class RemoteOffset(KafkaError):  # noqa: N818 - where to look, not an error
     """The offset may be read, but lies below the local start: in a remote segment.
 
     A consumer's fetch reads it there; a follower is told so, and begins at the tiered end (KIP-405).

@@ -82,7 +82,9 @@ def test_only_offsets_that_nobody_holds_are_out_of_range(offset: int) -> None:
 def test_searches_by_time_see_this_disk_and_the_log_says_what_else_there_is() -> None:
     log = half_remote()
     found, latest = log.offset_for_timestamp(NOW), log.max_timestamp_offset()
-    assert found is not None and found.offset == 6
-    assert latest is not None and latest.offset == 9
+    assert found is not None
+    assert found.offset == 6
+    assert latest is not None
+    assert latest.offset == 9
     assert log.remote_part == (2, 6)
     assert [header.base_offset for header in headers(log.read(6, 1 << 20, 10))] == [6, 7, 8, 9]
