@@ -131,8 +131,9 @@ class Leader:
 
     def expire(self, start: int):
         async def expired() -> None:
-            self.replica.truth.start = max(self.replica.truth.start, start)
-            await expire(self.store, self.file, self.replica.truth.start, NOW, 0, self.at)
+            truth = self.replica.truth
+            truth.start = max(truth.start, min(start, truth.end))
+            await expire(self.store, self.file, truth.start, NOW, 0, self.at)
 
         return expired
 

@@ -45,6 +45,8 @@ async def two_lives(store: MemoryStore, at) -> Leader:
     first = Leader(store, Replica(truth, 5), 1, at)
     with suppress(Died):
         await first.work(*script(first))
+        store.settle()
+        assert unlisted(store) == set(), "a repetition takes the same names"
     await check_readable(store, first.replica)
     second = Leader(store, Replica(truth, 7), 2)
     second.replica.local_start = first.replica.local_start
