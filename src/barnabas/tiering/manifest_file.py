@@ -30,6 +30,7 @@ from barnabas.tiering.manifest import (
 )
 from barnabas.tiering.store import (
     MissingObjectError,
+    ObjectReader,
     ObjectStore,
     StaleVersionError,
     StoreError,
@@ -57,7 +58,7 @@ Change = Callable[[Manifest], Awaitable[Manifest]]
 Check = Callable[[Manifest], None]
 
 
-async def read_manifest(store: ObjectStore, folder: PartitionFolder) -> Seen | None:
+async def read_manifest(store: ObjectReader, folder: PartitionFolder) -> Seen | None:
     """None if there is none; BadManifestError if there is one that cannot be used."""
     try:
         found = await store.get(folder.manifest)
@@ -66,7 +67,7 @@ async def read_manifest(store: ObjectStore, folder: PartitionFolder) -> Seen | N
     return Seen(decode(found.data, folder), found.data, found.version)
 
 
-async def read_page(store: ObjectStore, folder: PartitionFolder, page: Page) -> tuple[SegmentEntry, ...]:
+async def read_page(store: ObjectReader, folder: PartitionFolder, page: Page) -> tuple[SegmentEntry, ...]:
     """Its entries; those of another folder's page with whole keys."""
     key = entry_key(folder, page)
     data = (await store.get(key)).data

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from barnabas.errors import KafkaError
 from barnabas.tiering.chunk_cache import ChunkCache
-from barnabas.tiering.remote_index_cache import RemoteSegment
+from barnabas.tiering.remote_index_cache import SegmentIndexes
 
 MOST_CHUNKS = 8
 MOST_READERS = 64
@@ -24,14 +24,14 @@ class ReadAhead:
     """Of one partition. `segment_at` gives None behind the last segment that is known."""
 
     def __init__(
-        self, segment_at: Callable[[int], Awaitable[RemoteSegment | None]], chunks: ChunkCache
+        self, segment_at: Callable[[int], Awaitable[SegmentIndexes | None]], chunks: ChunkCache
     ) -> None:
         self._segment_at = segment_at
         self._chunks = chunks
         self._windows: OrderedDict[int, int] = OrderedDict()  # next offset -> chunks ahead of that reader
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def note_read(self, segment: RemoteSegment, number: int) -> None:
+    def note_read(self, segment: SegmentIndexes, number: int) -> None:
         """Somebody reads this chunk."""
         here, following = segment.footer.chunks[number].base_offset, segment.offset_behind(number)
         if number == 0:

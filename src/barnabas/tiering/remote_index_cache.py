@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Protocol
 
 from barnabas.files import File
 from barnabas.log.segments.aborted_index import AbortedIndex
@@ -27,6 +26,7 @@ from barnabas.tiering.segment_object import (
     check_section,
     footer_of,
 )
+from barnabas.tiering.store import ObjectReader
 
 LIMIT = 64 << 20
 """Bytes of all that is kept."""
@@ -35,12 +35,8 @@ READ_AT_ONCE = 8 << 20
 _OVERHEAD, _PER_CHUNK = 4096, 200  # bytes of objects, roughly
 
 
-class Ranges(Protocol):
-    async def get_range(self, key: str, start: int, end: int) -> bytes: ...
-
-
-class RemoteSegment:
-    """One segment in the store: where its batches are. `end` is the entry's, which may have been lowered."""
+class SegmentIndexes:
+    """Of one remote segment: footer and indexes, which say where its batches are. It ends where its entry ends."""
 
     def __init__(self, key: str, entry: SegmentEntry, footer: Footer, sections: dict[str, bytes]) -> None:
         for name, data in sections.items():
@@ -92,21 +88,21 @@ class RemoteSegment:
 class RemoteIndexCache:
     """One for all remote logs of a broker. A segment is read once, whoever waits for it."""
 
-    def __init__(self, store: Ranges, threads: Threads, limit: int = LIMIT) -> None:
+    def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
         self._store = store
         self._threads = threads
         self._limit = limit
-        self._segments: OrderedDict[tuple[str, int], RemoteSegment] = OrderedDict()  # by last use
-        self._loading: dict[tuple[str, int], asyncio.Task[RemoteSegment]] = {}
+        self._segments: OrderedDict[tuple[str, int], SegmentIndexes] = OrderedDict()  # by last use
+        self._loading: dict[tuple[str, int], asyncio.Task[SegmentIndexes]] = {}
         self.weight = 0
 
-    def find(self, key: str, entry: SegmentEntry) -> RemoteSegment | None:
+    def find(self, key: str, entry: SegmentEntry) -> SegmentIndexes | None:
         found = self._segments.get((key, entry.end))
         if found is not None:
             self._segments.move_to_end((key, entry.end))
         return found
 
-    async def load(self, key: str, entry: SegmentEntry) -> RemoteSegment:
+    async def load(self, key: str, entry: SegmentEntry) -> SegmentIndexes:
         """StoreError if it cannot be had."""
         found = self.find(key, entry)
         if found is not None:
@@ -124,7 +120,7 @@ class RemoteIndexCache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _load(self, key: str, entry: SegmentEntry) -> RemoteSegment:
+    async def _load(self, key: str, entry: SegmentEntry) -> SegmentIndexes:
         if entry.total - entry.size <= READ_AT_ONCE:
             end = await self._store.get_range(key, entry.size, entry.total)
             return await self._threads.call(lambda: _from_end(key, entry, end))
@@ -135,9 +131,9 @@ class RemoteIndexCache:
             place = footer.sections[name]
             until = place.position + place.length
             sections[name] = await self._store.get_range(key, place.position, until) if place.length else b""
-        return await self._threads.call(lambda: RemoteSegment(key, entry, footer, sections))
+        return await self._threads.call(lambda: SegmentIndexes(key, entry, footer, sections))
 
-    def _loaded(self, name: tuple[str, int], task: asyncio.Task[RemoteSegment]) -> None:
+    def _loaded(self, name: tuple[str, int], task: asyncio.Task[SegmentIndexes]) -> None:
         del self._loading[name]
         if task.cancelled() or task.exception() is not None:
             return
@@ -148,7 +144,7 @@ class RemoteIndexCache:
             self.weight -= oldest.weight
 
 
-def _from_end(key: str, entry: SegmentEntry, end: bytes) -> RemoteSegment:
+def _from_end(key: str, entry: SegmentEntry, end: bytes) -> SegmentIndexes:
     """From all that stands behind the records. In a thread."""
     footer = footer_of(end[entry.footer - entry.size :], key, entry)
     sections = {}
@@ -156,4 +152,4 @@ def _from_end(key: str, entry: SegmentEntry, end: bytes) -> RemoteSegment:
         place = footer.sections[name]
         start = place.position - entry.size
         sections[name] = end[start : start + place.length]
-    return RemoteSegment(key, entry, footer, sections)
+    return SegmentIndexes(key, entry, footer, sections)

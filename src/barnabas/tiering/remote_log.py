@@ -5,16 +5,11 @@
     log.read_prepared(offset, ...)       # at once: a slice of the chunk's file; None if it is not here
     await log.read(offset, ...)          # both
 
-The manifest says which segment holds an offset. A leader's writer gives it (`use`); others read it from the store, and
-everybody reads it again when an object is missing or damaged, or an offset is not listed. It is valid for one leader
-epoch.
-
 What cannot be had is an error for a second; until then readers are told at once.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
 from barnabas.clock import Clock
@@ -24,26 +19,16 @@ from barnabas.log.searching import FoundRecord, first_in_file
 from barnabas.log_lines import limited_logger
 from barnabas.tiering.chunk_cache import ChunkCache, Threads
 from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import (
-    Epochs,
-    Manifest,
-    Page,
-    SegmentEntry,
-    decode,
-    decode_page,
-    entry_key,
-    find_entry,
-)
+from barnabas.tiering.manifest import Epochs, Page, SegmentEntry, entry_key
+from barnabas.tiering.manifest_reader import ManifestReader
 from barnabas.tiering.read_ahead import ReadAhead
-from barnabas.tiering.remote_index_cache import RemoteIndexCache, RemoteSegment
+from barnabas.tiering.remote_index_cache import RemoteIndexCache, SegmentIndexes
 from barnabas.tiering.segment_object import PRODUCERS, BadObjectError, OpenTransaction, check_section
 from barnabas.tiering.store import MissingObjectError, StoreError
 from barnabas.tiering.store_reader import StoreReader
 
 FAILURE_SECONDS = 1.0
 MOST_FAILURES = 1_000
-PAGES_KEPT = 4
-"""Of a manifest, a thousand entries each, for reading: about 400 KB."""
 
 logger = limited_logger(__name__)
 
@@ -77,7 +62,7 @@ class ReadingParts(NamedTuple):
 class Found(NamedTuple):
     """A batch in a chunk that is here."""
 
-    segment: RemoteSegment
+    segment: SegmentIndexes
     number: int
     file: File
     position: int
@@ -90,62 +75,9 @@ class RemoteLog:
     def __init__(self, folder: PartitionFolder, parts: ReadingParts) -> None:
         self.folder = folder
         self._parts = parts
-        self._manifest: Manifest | None = None
-        self._reading: asyncio.Task[Manifest] | None = None
-        self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
+        self.manifest = ManifestReader(folder, parts.store)
         self._failures: dict[int, tuple[float, StoreError]] = {}  # by offset
         self._ahead = ReadAhead(self._listed_segment, parts.chunks)
-
-    # -- the manifest -------------------------------------------------------------------------------
-
-    @property
-    def manifest(self) -> Manifest | None:
-        return self._manifest
-
-    def use(self, manifest: Manifest | None) -> None:
-        """The newest manifest; None when the leader is another, and nobody has read it since."""
-        self._manifest = manifest
-
-    async def refresh(self) -> Manifest:
-        """Read the manifest, once for all who want it now."""
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read_manifest())
-            self._reading.add_done_callback(self._has_read)
-        return await asyncio.shield(self._reading)
-
-    async def _read_manifest(self) -> Manifest:
-        return decode((await self._parts.store.get(self.folder.manifest)).data, self.folder)
-
-    def _has_read(self, task: asyncio.Task[Manifest]) -> None:
-        self._reading = None
-        if not task.cancelled() and task.exception() is None:
-            read, known = task.result(), self._manifest
-            if known is None or known.fence <= read.fence:
-                self._manifest = read
-
-    async def _entry_at(self, offset: int) -> SegmentEntry:
-        entry = await self._listed(self._manifest, offset) if self._manifest is not None else None
-        if entry is None:
-            entry = await self._listed(await self.refresh(), offset)
-        if entry is None:
-            raise StoreError(f"no remote segment holds offset {offset}: see {self.folder.manifest}")
-        return entry
-
-    async def _listed(self, manifest: Manifest, offset: int) -> SegmentEntry | None:
-        entry = manifest.entry_at(offset)
-        page = manifest.page_at(offset) if entry is None else None
-        return entry if page is None else find_entry(await self._read_page(page), offset)
-
-    async def _read_page(self, page: Page) -> tuple[SegmentEntry, ...]:
-        key = entry_key(self.folder, page)
-        entries = self._pages.get(key)
-        if entries is None:
-            data = (await self._parts.store.get(key)).data
-            entries = await self._parts.threads.call(lambda: decode_page(data, key))
-            if len(self._pages) >= PAGES_KEPT:
-                del self._pages[next(iter(self._pages))]
-            self._pages[key] = entries
-        return entries
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -165,7 +97,7 @@ class RemoteLog:
                 file = await self._load(offset)
             except (BadObjectError, MissingObjectError) as error:
                 logger.warning("a remote segment is read again, with its manifest: %s", error.message)
-                await self.refresh()
+                await self.manifest.refresh()
                 file = await self._load(offset)
         except StoreError as error:
             self._note_failure(offset, error)
@@ -186,13 +118,13 @@ class RemoteLog:
             wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
         return file
 
-    async def _segment_at(self, offset: int) -> RemoteSegment:
-        entry = await self._entry_at(offset)
+    async def _segment_at(self, offset: int) -> SegmentIndexes:
+        entry = await self.manifest.entry_at(offset)
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry)
 
-    async def _listed_segment(self, offset: int) -> RemoteSegment | None:
+    async def _listed_segment(self, offset: int) -> SegmentIndexes | None:
         """Without asking for a newer manifest."""
-        entry = await self._listed(self._manifest, offset) if self._manifest is not None else None
+        entry = await self.manifest.listed(offset)
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry) if entry else None
 
     def read_prepared(
@@ -209,7 +141,7 @@ class RemoteLog:
         return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
 
     def _find(self, offset: int) -> Found | None:
-        while (entry := self._known_entry(offset)) is not None:
+        while (entry := self.manifest.in_memory(offset)) is not None:
             segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
             if segment is None:
                 return None
@@ -222,16 +154,6 @@ class RemoteLog:
                 return Found(segment, number, file, found[0], found[1].size)
             offset = segment.offset_behind(number)
         return None
-
-    def _known_entry(self, offset: int) -> SegmentEntry | None:
-        manifest = self._manifest
-        if manifest is None:
-            return None
-        entry = manifest.entry_at(offset)
-        page = manifest.page_at(offset) if entry is None else None
-        if page is None:
-            return entry
-        return find_entry(self._pages.get(entry_key(self.folder, page), ()), offset)
 
     def _without_aborted(
         self, found: Found, offset: int, data: FileSlice, short: int, at_least_one: bool
@@ -264,15 +186,14 @@ class RemoteLog:
 
     async def offset_for_timestamp(self, timestamp: int, log_start: int, end: int) -> FoundRecord | None:
         """The first record in [log start, end) that is as late as `timestamp`."""
-        manifest = self._manifest or await self.refresh()
+        manifest = self.manifest.current or await self.manifest.refresh()
         if manifest.tiered_end < end:
-            manifest = await self.refresh()
+            manifest = await self.manifest.refresh()
         parts: tuple[Page | SegmentEntry, ...] = (*manifest.pages, *manifest.entries)
         for part in parts:
             if part.largest_timestamp < timestamp or part.end <= log_start or part.base >= end:
                 continue
-            entries = (part,) if isinstance(part, SegmentEntry) else await self._read_page(part)
-            for entry in entries:
+            for entry in await self.manifest.entries_of(part):
                 if entry.largest_timestamp >= timestamp and entry.end > log_start:
                     found = await self._first_in_segment(entry, timestamp, log_start)
                     if found is not None:
@@ -298,11 +219,11 @@ class RemoteLog:
 
     async def bootstrap(self) -> Bootstrap:
         """Leader epochs, producers and open transactions at the tiered end, from the newest manifest."""
-        manifest = await self.refresh()
+        manifest = await self.manifest.refresh()
         end = manifest.tiered_end
         if not manifest.entries and not manifest.pages:
             return Bootstrap(manifest.log_start, end, (), b"", ())
-        entry = await self._entry_at(end - 1)
+        entry = await self.manifest.entry_at(end - 1)
         key = entry_key(self.folder, entry)
         footer = (await self._parts.indexes.load(key, entry)).footer
         if footer.end != end:
@@ -314,8 +235,7 @@ class RemoteLog:
         return Bootstrap(manifest.log_start, end, footer.epochs, producers, footer.open_transactions)
 
     async def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
+        self.manifest.close()
         await self._ahead.close()
 
 
@@ -333,7 +253,7 @@ def _slice(found: Found, max_bytes: int, at_least_one: bool) -> Slice:
 
 
 def _first_in_chunk(
-    segment: RemoteSegment, number: int, file: File, start: int, timestamp: int, log_start: int
+    segment: SegmentIndexes, number: int, file: File, start: int, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     found = segment.locate(number, file, start)
     if found is None:

@@ -57,7 +57,7 @@ class ObjectInfo(NamedTuple):
     modified_ms: int
 
 
-class ObjectStore(Protocol):
+class ObjectReader(Protocol):
     """Keys are relative to the store's prefix, with `/` between their parts. Every call raises a StoreError."""
 
     async def get(self, key: str) -> Versioned:
@@ -67,6 +67,10 @@ class ObjectStore(Protocol):
     async def get_range(self, key: str, start: int, end: int) -> bytes:
         """The bytes [start, end) of an object; fewer are an error."""
         ...
+
+
+class ObjectStore(ObjectReader, Protocol):
+    """All that is asked of a bucket."""
 
     async def create(self, key: str, data: bytes) -> str:
         """Make a small object, if there is none: exactly one of several callers succeeds. Its version."""
