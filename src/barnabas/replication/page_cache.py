@@ -62,8 +62,8 @@ class PageCache:
     async def remote_offset_for_timestamp(
         self, log: Log, timestamp: int, timeout_ms: int = 0
     ) -> FoundRecord | None:
-        """The first record as late as that, of those that are not on this disk. REQUEST_TIMED_OUT if it takes longer than
-        the client says, or else the setting."""
+        """The first record as late as that, of those that are not on this disk. REQUEST_TIMED_OUT if it takes longer
+        than the client says, or else the setting."""
         raise _no_tiers(log)
 
 
