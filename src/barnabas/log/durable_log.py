@@ -27,6 +27,7 @@ from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments
 from barnabas.log.tiers.checkpoint import TieredCheckpoint, TieredPart, epochs_below
+from barnabas.log.tiers.copying import SegmentToCopy, next_to_copy
 from barnabas.log.tiers.retention import RemoteSegments
 from barnabas.log.tiers.starting import start_at
 from barnabas.log.truncation import start_over, truncate
@@ -236,6 +237,10 @@ class DurableLog(LocalLog):
         """
         if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
             self._on_flush_wanted()
+
+    def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
+        """The next sealed segment from the tiered end on, to be read in a thread."""
+        return next_to_copy(self, now_ms)
 
     def use_remote(self, remote: RemoteSegments | None) -> None:
         """Total retention counts these; None: it is the leader's business."""

@@ -64,6 +64,11 @@ def local_limits(config: LogConfig) -> tuple[int, int]:
     )
 
 
+def copies(config: LogConfig) -> bool:
+    """Are sealed segments copied to remote storage?"""
+    return config.remote_storage_enable and not config.remote_log_copy_disable
+
+
 # -- the log start ------------------------------------------------------------------------------------
 
 
@@ -173,6 +178,5 @@ def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
 def is_due_for_copying(log: DurableLog, now_ms: int, roll_ms: int) -> bool:
     """Has the active segment of a tiered topic been filled for `barnabas.remote.roll.ms`? What it holds is copied only
     once it is sealed."""
-    config, active = log.config, log.active
-    copies = config.remote_storage_enable and not config.remote_log_copy_disable
-    return copies and bool(active.size) and now_ms - active.created_ms >= roll_ms
+    active = log.active
+    return copies(log.config) and bool(active.size) and now_ms - active.created_ms >= roll_ms
