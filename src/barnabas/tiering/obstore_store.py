@@ -108,6 +108,8 @@ class ObstoreStore:
         found = obstore.list(self._store, prefix.rstrip("/") or None, offset=after or None, chunk_size=1000)
         while some := await self._do(prefix, _next(found)):
             for item in some:
+                if item["path"] <= after:
+                    continue  # Azurite does not know where a list should begin
                 yield ObjectInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
 
     # -- writing --------------------------------------------------------------------------------------
