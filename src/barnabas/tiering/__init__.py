@@ -1,6 +1,8 @@
 """Sealed segments in an object store (KIP-405): a replica is a tail on this disk and a manifest in the bucket.
 
 store              the seam: what Barnabas asks of an object store, and its errors
+opening            from a URL to a store: a folder (`folder_store`) or a bucket (`obstore_store`)
+probe              does a store keep what it says of conditional writes?
 layout             the keys of all objects
 segment_object     one object per segment: bytes of the .log, then what a reader needs to know of them
 segment_build      making such an object, piece by piece

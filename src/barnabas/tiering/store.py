@@ -31,7 +31,7 @@ class ObjectExistsError(StoreError):
 
 
 class StaleVersionError(StoreError):
-    """`replace`: somebody has replaced it since it was read."""
+    """`replace`: somebody has replaced or removed it since it was read."""
 
 
 class StoreUnavailableError(StoreError):
@@ -43,7 +43,9 @@ class StoreDeniedError(StoreError):
 
 
 class Versioned(NamedTuple):
-    """An object's bytes, and what `replace` wants to know of them (an ETag, or a generation)."""
+    """An object's bytes, and what `replace` wants to know of them (an ETag, or a generation).
+
+    On S3 equal bytes have equal versions: who needs to tell two writes apart puts a number into them."""
 
     data: bytes
     version: str
