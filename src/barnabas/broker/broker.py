@@ -44,7 +44,7 @@ from barnabas.controller.controller import Controller
 from barnabas.handlers.forwarding import to_controller
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.privacy import make_private
-from barnabas.log.recovery.recovery import Stop
+from barnabas.log.recovery.report import Stop
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.topics import TopicMetrics
 from barnabas.network.limits import limits_from, use_process_limits
