@@ -1,9 +1,12 @@
 """The manifest: what it says, and that no change makes it say what cannot be."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.tiering import manifest_changes
 from barnabas.tiering.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.manifest import (
     BadManifestError,
@@ -13,7 +16,6 @@ from barnabas.tiering.manifest import (
     decode,
     decode_page,
     encode,
-    encode_page,
     epochs_within,
 )
 from barnabas.tiering.manifest_changes import (
@@ -231,8 +233,14 @@ def test_epochs_of_a_part_are_those_its_records_have():
     st.lists(st.tuples(st.sampled_from(["add", "raise", "cut", "page"]), st.integers(0, 120)), max_size=25)
 )
 def test_whatever_changes_come_every_offset_is_listed_once(changes):
-    manifest, pages = manifest_of(0), {}
-    ever = set()
+    with patch.object(manifest_changes, "PAGE_ENTRIES", 3):
+        manifest, pages, ever = changed(changes)
+    assert named(manifest, pages) == ever
+
+
+def changed(changes):
+    """The manifest, its pages, and the names of all segments that there ever were."""
+    manifest, pages, ever = manifest_of(0), {}, set()
     for change, number in changes:
         offset = min(number, manifest.tiered_end)
         page = manifest.page_at(offset)
@@ -249,7 +257,7 @@ def test_whatever_changes_come_every_offset_is_listed_once(changes):
             manifest, name, data = move_to_page(manifest, manifest.version)
             pages[name] = decode_page(data, name)
         assert decode(encode(manifest), FOLDER) == manifest
-    assert named(manifest, pages) == ever
+    return manifest, pages, ever
 
 
 def named(manifest, pages):
@@ -264,7 +272,3 @@ def named(manifest, pages):
             found += [each.key for each in pages[removed.key] if each.end > removed.base]
     assert len(found) == len(set(found))
     return set(found)
-
-
-def test_a_page_of_nothing_but_lists_is_not_read_as_entries():
-    assert decode_page(encode_page((entry(0, 10),)), "key") == (entry(0, 10),)

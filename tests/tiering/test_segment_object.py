@@ -145,6 +145,13 @@ def test_a_foreign_object_is_an_error():
         run(find_footer(OneObject(announced), "key", len(announced)))
 
 
+def test_the_first_batch_may_begin_below_the_base():
+    data, entry = run(build(sealed(7, 20, batches(5, 20, records=5))))
+    footer = Footer.decode(data[entry.footer :])
+    assert (entry.base, footer.chunks[0].base_offset) == (7, 5)
+    assert footer.chunk_at(7) == 0
+
+
 def test_a_segment_that_is_not_what_it_should_be_is_not_copied():
     for segment in (
         sealed(0, 30, batches(0, 30)[:-3]),  # torn

@@ -116,8 +116,8 @@ class SegmentCopier:
         """T has moved since a segment was planned: it was listed, though no answer came, or it expired. Then nobody
         will list it: a CAS that names it is older than the one that moved T, and fails."""
         planned = self._planned
-        if planned is not None and planned.name not in self._file.manifest.named():
-            await self._store.delete(self._file.folder.key(planned.name))
+        if planned is not None:
+            await self._remove_unlisted(planned.name, planned.segment.base)
         self._planned = None
 
     async def _upload(self, planned: _Planned) -> SegmentEntry:
@@ -163,7 +163,7 @@ class SegmentCopier:
         try:
             await self._file.change(added)
         except FencedError:
-            await self._remove_unlisted(entry)
+            await self._remove_unlisted(entry.key, entry.base)
             raise
 
     async def _to_page(self, manifest: Manifest) -> Manifest:
@@ -171,7 +171,8 @@ class SegmentCopier:
         await self._store.put(self._file.folder.key(page), data)
         return after
 
-    async def _remove_unlisted(self, entry: SegmentEntry) -> None:
-        """Another leader has claimed the manifest, which does not name the object: no CAS of ours can do that now."""
-        if entry.key not in self._file.manifest.named():
-            await self._store.delete(self._file.folder.key(entry.key))
+    async def _remove_unlisted(self, name: str, base: int) -> None:
+        """The manifest has changed since, and does not name the object: no CAS of ours can do that now. In doubt it
+        stays, and a sweep finds it."""
+        if not self._file.manifest.may_name(name, base):
+            await self._store.delete(self._file.folder.key(name))

@@ -22,6 +22,7 @@ from barnabas.tiering.manifest_changes import (
     mark_deleted,
     may_be_deleted,
     raise_log_start,
+    touch,
     unpin,
 )
 from barnabas.tiering.manifest_file import (
@@ -101,7 +102,9 @@ async def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
 
 
 async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
-    """A clone that lists nothing of its source any more lets it go."""
+    """A clone that lists nothing of its source any more lets it go, unless a snapshot of the clone does."""
+    if file.manifest.pins:
+        return
     for source in file.manifest.sources:
         if not any(part.key.startswith(source.prefix) for part in file.manifest.parts):
             await release(store, source)
@@ -113,11 +116,13 @@ async def _forgotten(source: Source, manifest: Manifest) -> Manifest:
 
 
 async def release(store: ObjectStore, source: Source) -> None:
-    """Remove a pin. A source that is gone keeps nothing."""
+    """Remove a pin. A source that is gone keeps nothing. The manifest is replaced in any case: a CAS that would set the
+    pin, and got no answer, fails from then on."""
     folder = parse_partition_prefix(source.prefix)
 
     async def unpinned(manifest: Manifest) -> Manifest:
-        return unpin(manifest, source.pin)
+        after = unpin(manifest, source.pin)
+        return touch(manifest) if after is manifest else after
 
     if folder is not None and await read_manifest(store, folder) is not None:
         await change_manifest(store, folder, unpinned, lambda manifest: None)

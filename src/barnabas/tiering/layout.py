@@ -51,6 +51,10 @@ class SegmentName(NamedTuple):
         return f"{self.base:020}-{self.leader_epoch:010}-{self.nonce}{self.suffix}"
 
 
+def snapshots_prefix(cluster_id: str) -> str:
+    return f"{cluster_id}/snapshots/"
+
+
 def topics_prefix(cluster_id: str) -> str:
     return f"{cluster_id}/topics/"
 

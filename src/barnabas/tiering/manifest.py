@@ -178,6 +178,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         parts = (*self.parts, *self.garbage, *self.quarantine)
         return frozenset(part.key for part in parts)
 
+    def may_name(self, key: str, base: int) -> bool:
+        """False only if an object that begins at `base` is named neither here nor in a page."""
+        removed = (*self.garbage, *self.quarantine)
+        in_removed_page = any(each.kind is Kind.PAGE and base < each.end for each in removed)
+        return key in self.named() or self.page_at(base) is not None or in_removed_page
+
 
 def find_entry(entries: tuple[SegmentEntry, ...], offset: int) -> SegmentEntry | None:
     at = bisect_right(entries, offset, key=_base) - 1

@@ -118,11 +118,13 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
     partly = manifest.page_at(offset)
     if (partly is None) != (page is None):
         raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
-    entries = [entry for entry in page or () if entry.end > manifest.log_start] + list(manifest.entries)
     limit = offset if offset > manifest.log_start else -1  # nothing live would be left
+    is_split = partly is not None and partly.base < limit
+    listed_again = [each for each in page or () if is_split and each.end > manifest.log_start]
+    entries = [*listed_again, *manifest.entries]
     gone = [_whole_page(manifest, each) for each in manifest.pages if each.base >= limit]
     gone += [_segment(entry) for entry in entries if entry.base >= limit]
-    lists = [_page_alone(partly)] if partly is not None and partly.base < limit else []
+    lists = [_page_alone(partly)] if partly is not None and is_split else []
     return _changed(
         manifest,
         pages=tuple(each for each in manifest.pages if each.end <= limit),
@@ -165,6 +167,11 @@ def find_pin(manifest: Manifest, name: str) -> Pin | None:
 def unpin(manifest: Manifest, name: str) -> Manifest:
     left = tuple(each for each in manifest.pins if each.name != name)
     return manifest if left == manifest.pins else _changed(manifest, pins=left)
+
+
+def touch(manifest: Manifest) -> Manifest:
+    """The same as a new version: whatever was sent before fails."""
+    return _changed(manifest)
 
 
 def forget_source(manifest: Manifest, source: Source) -> Manifest:

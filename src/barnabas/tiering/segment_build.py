@@ -92,7 +92,9 @@ class SegmentBuild:
         segment = self._segment
         file, origin = segment.data.file, segment.data.position
         _, header = next(walk_headers(file, origin + start, origin + len(segment.data)))
-        if not segment.base <= header.base_offset < segment.end:
+        # The very first segment begins at the log start, which may lie in a batch.
+        first = header.last_offset if start == 0 else header.base_offset
+        if not segment.base <= first < segment.end:
             raise BadObjectError(f"{file.path} has offset {header.base_offset} at position {origin + start}")
         return header.base_offset
 
