@@ -31,6 +31,7 @@ from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import is_broker, own_principals, peer_security
+from barnabas.broker.tiers.tiering import tiering_from
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
@@ -59,7 +60,7 @@ from barnabas.replication.isr import IsrChanges
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
 from barnabas.replication.throttle import Throttle
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -159,7 +160,8 @@ class Broker:
             self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
         )
         self.logs.on_truncation = self.sockets.log_truncated
-        self.page_cache = PageCache(self._disk)
+        self.tiering = tiering_from(self, self.platform, config)
+        self.page_cache = self.tiering.page_cache(self._disk, self.timers)
         self.inspections = Inspections(self.metrics)
         self._log_configs = LogConfigs(config)
         self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
@@ -183,7 +185,7 @@ class Broker:
             self.follower_throttle,
             self.platform.turn_limit,
         )
-        self.replicas.on_applied = self.fetchers.follow
+        self.replicas.on_applied = self._partition_applied
         # Coordinators, and what watches over all of it.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)
@@ -215,6 +217,7 @@ class Broker:
         self.logs.use_background(self._in_background)
         self.logs.use_threads(lambda name: self.platform.threads(1, name))
         self.inspections.start(self.platform.threads(1, "barnabas-inspect"), self.sockets.memory)
+        await self.tiering.start()
 
     async def _join_cluster(self) -> None:
         """Follow the metadata, stand for election, load the logs that belong here, and be registered."""
@@ -254,6 +257,7 @@ class Broker:
         """Finish what is in flight, flush, and mark every log dir clean."""
         patience = IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
         await self._stop_serving(patience)
+        await self.tiering.stop()
         await self._audit_writer.stop()
         self._stop_replication()
         self._control.stop()
@@ -270,6 +274,7 @@ class Broker:
         self.metadata.stop()
         self._stop_replication()
         await self._stop_serving(patience=0.0)
+        await self.tiering.stop()
         self._close_threads()
         self.logs.close(clean=False)
 
@@ -307,10 +312,15 @@ class Broker:
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):
             if count % self.platform.applied_at_once == 0:
                 await asyncio.sleep(0)
+        self.tiering.applied(deltas)
         if self.replicas.is_awaiting_room:
             self.failed_dirs.report()
         self.coordinators.applied(before, deltas)
         self.monitoring.follow(before, deltas)
+
+    def _partition_applied(self, partition: Partition) -> None:
+        self.fetchers.follow(partition)
+        self.tiering.follow(partition)
 
     def use(self, image: MetadataImage) -> None:
         """Take over what the cluster says of itself and its settings; partitions follow in `_apply`."""
@@ -330,6 +340,7 @@ class Broker:
         self._replica_fetches = replica_fetches_from(config)
         self._log_configs.use(config)
         self.logs.use_config(config)
+        self.tiering.use_config(config)
         self.leader_throttle.rate = config["leader.replication.throttled.rate"]
         self.follower_throttle.rate = config["follower.replication.throttled.rate"]
         self.moves.throttle.rate = config["replica.alter.log.dirs.io.max.bytes.per.second"]

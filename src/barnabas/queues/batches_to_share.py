@@ -12,7 +12,7 @@ from barnabas.log.reading import RemoteOffset
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.queues.acquisition import Span
 from barnabas.records.batch import BatchHeader
-from barnabas.tiering.remote_log import RemoteRead
+from barnabas.tiering.reading.remote_log import RemoteRead
 
 HEADERS_CHUNK = (
     1024  # bytes read at a time: most batches of a queue are small, and their headers close together

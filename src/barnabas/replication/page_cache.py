@@ -13,7 +13,7 @@ from barnabas.log.log import Log
 from barnabas.log.searching import FoundRecord
 from barnabas.network.page_residency import is_cached
 from barnabas.replication.flusher import Background
-from barnabas.tiering.remote_log import RemoteRead
+from barnabas.tiering.reading.remote_log import RemoteRead
 
 # The first batch's header lies within one index interval; the data behind it is probed again when it is sent.
 HEADER_WALK_BYTES = 8192

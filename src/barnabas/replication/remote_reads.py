@@ -18,7 +18,7 @@ from barnabas.log.log import Log
 from barnabas.log.searching import FoundRecord
 from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import PageCache
-from barnabas.tiering.remote_log import RemoteLog, RemoteRead
+from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
 
 MOST_PARTITIONS = 50
 """Of one fetch, for which chunks are downloaded: an answer of 50 MiB has no room for more. The others come next."""

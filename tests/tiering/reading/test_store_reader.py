@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from barnabas.clock import ManualClock
+from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.store import MissingObjectError, StoreUnavailableError, Versioned
-from barnabas.tiering.store_reader import StoreReader
 
 
 class Script:

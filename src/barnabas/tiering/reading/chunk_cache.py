@@ -22,7 +22,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.files import File
 from barnabas.log_lines import limited_logger
-from barnabas.tiering.chunk_files import ChunkFile, ChunkFiles, file_in_memory
+from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles, file_in_memory
 from barnabas.tiering.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.store import StoreError
 

@@ -15,8 +15,8 @@ from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.log.segments.transactions import TransactionIndexError
 from barnabas.records.batch import BatchHeader
-from barnabas.tiering.chunk_cache import RemoteChunk, Threads
 from barnabas.tiering.manifest import SegmentEntry
+from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
 from barnabas.tiering.segment_object import (
     ABORTED,
     OFFSET_INDEX,

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from barnabas.errors import KafkaError
-from barnabas.tiering.chunk_cache import ChunkCache
-from barnabas.tiering.remote_index_cache import SegmentIndexes
+from barnabas.tiering.reading.chunk_cache import ChunkCache
+from barnabas.tiering.reading.remote_index_cache import SegmentIndexes
 
 MOST_CHUNKS = 8
 MOST_READERS = 64

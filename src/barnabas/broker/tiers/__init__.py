@@ -1,0 +1,7 @@
+"""Tiered storage put together: the store, who reads it, and a writer for each partition that this broker leads.
+
+tiering     all remote parts of a broker
+led_log     the log of a led partition, as its writer sees it
+settings    from Kafka's settings to values
+monitoring  what is measured
+"""
