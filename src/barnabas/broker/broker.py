@@ -184,6 +184,7 @@ class Broker:
             self.clock,
             self.follower_throttle,
             self.platform.turn_limit,
+            self.tiering.moved_to_tiers,
         )
         self.replicas.on_applied = self._partition_applied
         # Coordinators, and what watches over all of it.

@@ -12,11 +12,13 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
@@ -27,8 +29,10 @@ from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import Partition
 from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
+from barnabas.tiering.expiration import delete_partition
 from barnabas.tiering.layout import PartitionFolder
 from barnabas.tiering.manifest import Writer
+from barnabas.tiering.manifest_file import FencedError
 from barnabas.tiering.pacing import Backoff, Pacer
 from barnabas.tiering.probe import UnsoundStoreError, probe
 from barnabas.tiering.reading.chunk_cache import ChunkCache
@@ -66,6 +70,8 @@ class Host(Protocol):
     def node_id(self) -> int: ...
     @property
     def broker_epoch(self) -> int: ...
+    @property
+    def peers(self) -> Peers: ...
     @property
     def replicas(self) -> ReplicaManager: ...
 
@@ -107,6 +113,9 @@ class Untiered:
 
     def applied(self, deltas: Iterable[Delta]) -> None: ...
 
+    def moved_to_tiers(self, partition: Partition) -> None:
+        """It waits until this broker has tiered storage."""
+
 
 class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
@@ -134,6 +143,8 @@ class Tiering:
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reads: RemoteReads | None = None
+        self._followers = TieredFollowers(host, self._remote_of)
+        self.moved_to_tiers = self._followers.begin_at_tiered_end
         self._is_sound = False
         self.problem = ""
         """Why nothing is copied, for `barnabas tier status`."""
@@ -150,6 +161,7 @@ class Tiering:
     async def start(self) -> None:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
+        self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
@@ -186,6 +198,7 @@ class Tiering:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._followers.stop()
         if self._reads is not None:
             await self._reads.close()
         for _, remote in self.remote.values():
@@ -220,8 +233,10 @@ class Tiering:
         """A partition has taken over a state, has new settings, or has left this broker."""
         place, log = partition.topic_partition, partition.log
         if partition.is_retired or not (log.config.remote_storage_enable or log.is_tiered):
-            self._stop_writing(place)
+            had_led = self._stop_writing(place)
             self._forget(place)
+            if had_led is not None and self._is_deleted(partition):
+                self._run(self._delete_objects(self.folder_of(partition), had_led.task))
             return
         remote = self._remote_of(partition)
         led = self.led.get(place)
@@ -290,7 +305,28 @@ class Tiering:
         except Exception:
             logger.exception("the remote part of %s is not written any more", partition.topic_partition)
 
-    def _stop_writing(self, place: TopicPartition) -> None:
+    def _stop_writing(self, place: TopicPartition) -> Led | None:
         led = self.led.pop(place, None)
         if led is not None:
             led.task.cancel()
+        return led
+
+    # -- deleted topics -----------------------------------------------------------------------------
+
+    def _is_deleted(self, partition: Partition) -> bool:
+        return partition.is_retired and self._host.image.topic_by_id(partition.topic_id) is None
+
+    async def _delete_objects(self, folder: PartitionFolder, writing: asyncio.Task[None]) -> None:
+        """The leader does it, when its writer has ended. Nobody waits for that but the store's bill."""
+        await asyncio.gather(writing, return_exceptions=True)
+        backoff = Backoff()
+        while True:
+            try:
+                await delete_partition(self.store, folder, INCARNATION)
+            except FencedError as error:
+                logger.warning("%s", error)
+                return
+            except StoreError as error:
+                await asyncio.sleep(backoff.after(error))
+            else:
+                return
