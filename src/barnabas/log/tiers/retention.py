@@ -161,6 +161,14 @@ def _is_old(log: DurableLog, segment: Segment, limit_ms: int, now_ms: int, most:
     return limit_ms != UNLIMITED and now_ms - age_timestamp(log, segment, now_ms, most) > limit_ms
 
 
+def _active_is_unwanted(log: DurableLog, now_ms: int) -> bool:
+    """Is the active segment all that is left here, and too old for this disk? Sealed it can be copied, and then go; so
+    does Kafka."""
+    active, (limit_ms, _) = log.active, local_limits(log.config)
+    is_last = log.offsets.local_start >= active.base_offset
+    return is_last and bool(active.size) and _is_old(log, active, limit_ms, now_ms, None)
+
+
 # -- both ---------------------------------------------------------------------------------------------
 
 
@@ -173,6 +181,8 @@ def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
         log.advance_log_start(min(start, log.high_watermark))
     if log.config.deletes and log.config.remote_storage_enable:
         log.offsets.advance_local_start(leaves_disk_upto(log, now_ms, most))
+        if _active_is_unwanted(log, now_ms):
+            log.roll(now_ms)
 
 
 def is_due_for_copying(log: DurableLog, now_ms: int, roll_ms: int) -> bool:
