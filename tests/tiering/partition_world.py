@@ -156,9 +156,7 @@ def dying_at(step: Step, visit: int = 1):
 
 async def check_readable(store: MemoryStore, replica: Replica) -> None:
     """Each committed record that is not on the leader's disk is in exactly one listed segment."""
-    clean = MemoryStore()
-    clean.objects = dict(store.objects)
-    offsets = await remote_offsets(clean)
+    offsets = await remote_offsets(store.copy())
     assert offsets == sorted(set(offsets)), "overlap"
     truth = replica.truth
     wanted = range(truth.start, replica.local_start)
@@ -180,12 +178,12 @@ async def remote_offsets(store: MemoryStore) -> list[int]:
 
 
 def manifest_in(store: MemoryStore):
-    return decode(store.objects[FOLDER.manifest][0], FOLDER)
+    return decode(store.contents(FOLDER.manifest), FOLDER)
 
 
 def entries_in(store: MemoryStore, manifest):
     for page in manifest.pages:
-        paged = decode_page(store.objects[FOLDER.key(page.key)][0], page.key)
+        paged = decode_page(store.contents(FOLDER.key(page.key)), page.key)
         yield from (entry for entry in paged if entry.end > manifest.log_start)
     yield from manifest.entries
 
@@ -195,8 +193,8 @@ def unlisted(store: MemoryStore) -> set[str]:
     manifest = manifest_in(store)
     named = set(manifest.named()) | {entry.key for entry in entries_in(store, manifest)}
     for removed in (*manifest.garbage, *manifest.quarantine):
-        if removed.kind is Kind.PAGE and FOLDER.key(removed.key) in store.objects:
-            paged = decode_page(store.objects[FOLDER.key(removed.key)][0], removed.key)
+        if removed.kind is Kind.PAGE and FOLDER.key(removed.key) in store.keys:
+            paged = decode_page(store.contents(FOLDER.key(removed.key)), removed.key)
             named |= {entry.key for entry in paged}
-    there = {key.removeprefix(FOLDER.prefix) for key in store.objects}
+    there = {key.removeprefix(FOLDER.prefix) for key in store.keys}
     return {name for name in there - named if parse_object_name(name)}

@@ -18,7 +18,7 @@ NEXT = Writer(0, 6, "next")
 
 def store_with(manifest) -> MemoryStore:
     store = MemoryStore()
-    store._write(FOLDER.manifest, encode(manifest))
+    store.set_contents(FOLDER.manifest, encode(manifest))
     return store
 
 
@@ -50,15 +50,15 @@ def test_a_log_whose_records_are_only_in_the_store_needs_its_manifest():
     store = MemoryStore()
     with pytest.raises(BadManifestError, match="tier repair"):
         claimed(store, view(30, start=0, local_start=20))
-    assert not store.objects
+    assert not store.keys
 
 
 def test_a_damaged_manifest_is_not_overwritten():
     store = MemoryStore()
-    store._write(FOLDER.manifest, b'{"crc": 1, "body": {}}')
+    store.set_contents(FOLDER.manifest, b'{"crc": 1, "body": {}}')
     with pytest.raises(BadManifestError):
         claimed(store, view(30))
-    assert store.objects[FOLDER.manifest][0] == b'{"crc": 1, "body": {}}'
+    assert store.contents(FOLDER.manifest) == b'{"crc": 1, "body": {}}'
 
 
 def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody():
@@ -134,7 +134,7 @@ def test_a_claim_without_an_answer_is_repeated_and_counts_once(fault, existing):
     for failing in range(1, 6):
         store = MemoryStore(lambda number, call, key, at=failing: fault if number == at else None)
         if existing:
-            store._write(FOLDER.manifest, encode(manifest_of(0, 10)))
+            store.set_contents(FOLDER.manifest, encode(manifest_of(0, 10)))
         for _ in range(3):
             try:
                 claim = claimed(store, view(30))

@@ -204,7 +204,7 @@ async def chaos(seed: int) -> None:
         leader.replica.truth = truth.frozen()
     await asyncio.gather(*lives, return_exceptions=True)
     store.settle()
-    store._fault = lambda number, call, key: None
+    store.heal()
     last = Leader(store, Replica(truth, 4), 9)
     last.replica.local_start = local_start
     await last.work(last.copy, last.expire(truth.start), last.sweep_all)

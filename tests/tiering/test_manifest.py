@@ -194,6 +194,7 @@ def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
         raise_log_start(manifest, 12, NOW)
     manifest = raise_log_start(manifest, 12, NOW, page)
     assert keys(manifest.garbage) == [page[0].key]
+    assert (manifest.size, manifest.pages[0].count) == (400, 2)
     manifest = raise_log_start(manifest, 23, NOW, page)
     assert keys(manifest.garbage) == [page[0].key, page[1].key]
     manifest = raise_log_start(manifest, 42, NOW)

@@ -77,7 +77,7 @@ def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
         world.writer.wake()
         assert await world.until(lambda: manifest_in(world.store).tiered_end == 30) < 1
         await world.until(lambda: world.writer.state is WriterState.WAITING)
-        assert len([key for key in world.store.objects if key.endswith(".segment")]) == 4
+        assert len([key for key in world.store.keys if key.endswith(".segment")]) == 4
         await check_readable(world.store, world.log)
         world.log.truth.append(10, 1)  # without a call it looks every 30 s
         assert await world.until(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(
@@ -143,12 +143,12 @@ class Hanging(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys: list[str] = []
+        self.uploads: list[str] = []
         self.cancelled_at: float | None = None
 
     async def upload(self, key, pieces) -> None:
-        self.keys.append(key)
-        if len(self.keys) == 1:
+        self.uploads.append(key)
+        if len(self.uploads) == 1:
             await anext(pieces)
             try:
                 await asyncio.get_running_loop().create_future()
@@ -163,10 +163,10 @@ def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the
 
     async def scenario(task):
         world.log.truth.append(5, 1)
-        await world.until(lambda: store.objects and manifest_in(store).tiered_end == 5)
+        await world.until(lambda: store.keys and manifest_in(store).tiered_end == 5)
         assert store.cancelled_at == pytest.approx(60, abs=1)
-        assert len(store.keys) == 2
-        assert len(set(store.keys)) == 1
+        assert len(store.uploads) == 2
+        assert len(set(store.uploads)) == 1
 
     world.run(scenario)
 
@@ -205,15 +205,16 @@ def test_a_writer_whose_manifest_another_claims_stops():
 
 def test_a_damaged_manifest_is_tried_again_and_not_overwritten():
     world = World()
-    world.store._write(FOLDER.manifest, b"garbage")
+    world.store.set_contents(FOLDER.manifest, b"garbage")
 
     async def scenario(task):
         await world.until(lambda: world.writer.state is WriterState.PAUSED)
         assert "tier repair" in world.writer.error
         assert world.writer.manifest is None
         await asyncio.sleep(3000)
-        assert world.store.objects == {FOLDER.manifest: (b"garbage", "1", NOW)}
-        del world.store.objects[FOLDER.manifest]
+        assert world.store.keys == [FOLDER.manifest]
+        assert world.store.contents(FOLDER.manifest) == b"garbage"
+        world.store.remove(FOLDER.manifest)
         await world.until(lambda: world.writer.manifest is not None)
 
     world.run(scenario)
@@ -226,11 +227,11 @@ def test_once_a_day_everything_is_listed():
         world.log.truth.append(20, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
-        world.store._write(left_by_a_zombie, b"x")
+        world.store.set_contents(left_by_a_zombie, b"x")
         await asyncio.sleep(FULL_SWEEP_AGE_MS / 1000 - 1200)
-        assert left_by_a_zombie in world.store.objects
+        assert left_by_a_zombie in world.store.keys
         await asyncio.sleep(3000)
-        assert left_by_a_zombie not in world.store.objects
+        assert left_by_a_zombie not in world.store.keys
         await check_readable(world.store, world.log)
 
     world.run(scenario)

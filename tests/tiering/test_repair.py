@@ -26,9 +26,9 @@ async def leader_with(store, records: int) -> Leader:
 
 
 def damage(store, key, position):
-    data = bytearray(store.objects[key][0])
+    data = bytearray(store.contents(key))
     data[position] ^= 1
-    store.objects[key] = (bytes(data), *store.objects[key][1:])
+    store.set_contents(key, bytes(data))
 
 
 async def repaired(store):
@@ -45,13 +45,13 @@ def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_m
         entries = manifest_in(store).entries
         garbage = b"garbage"
         if is_missing:
-            del store.objects[FOLDER.manifest]
+            store.remove(FOLDER.manifest)
         else:
-            store._write(FOLDER.manifest, garbage)
+            store.set_contents(FOLDER.manifest, garbage)
         found = await repaired(store)
         assert found.manifest.entries == entries
         assert all(each.problem is None for each in found.findings)
-        assert is_missing or store.objects[FOLDER.key(f"manifest.replaced-{NOW}")][0] == garbage
+        assert is_missing or store.contents(FOLDER.key(f"manifest.replaced-{NOW}")) == garbage
         again = Leader(store, leader.replica, 1)
         await again.work(again.append(20), again.copy)
         assert not again.fenced
@@ -69,7 +69,7 @@ def test_with_pages_nothing_is_missing(monkeypatch):
         store = MemoryStore()
         await leader_with(store, 60)
         before = await remote_offsets(store)
-        store._write(FOLDER.manifest, b"")
+        store.set_contents(FOLDER.manifest, b"")
         await repaired(store)
         assert await remote_offsets(store) == before
 
@@ -82,7 +82,7 @@ def test_a_damaged_segment_is_left_out_and_named_and_what_lies_before_it_is_kept
         await leader_with(store, 20)
         entries = manifest_in(store).entries
         damage(store, FOLDER.key(entries[1].key), -20)
-        store._write(FOLDER.manifest, b"")
+        store.set_contents(FOLDER.manifest, b"")
         found = await repaired(store)
         assert [each.key for each in found.findings if each.problem] == [FOLDER.key(entries[1].key)]
         assert found.manifest.entries == entries[2:]
@@ -108,7 +108,7 @@ def test_snapshots_and_clones_keep_what_they_read():
         target = FOLDER._replace(topic="clone", topic_id=bytes(range(1, 17)))
         await clone_partition(store, "s", FOLDER, target, 0, NOW)
         pins = {each.name: each for each in manifest_in(store).pins}
-        store._write(FOLDER.manifest, b"")
+        store.set_contents(FOLDER.manifest, b"")
         await repaired(store)
         manifest = manifest_in(store)
         assert {each.name for each in manifest.pins} == set(pins)
@@ -124,7 +124,7 @@ def test_earlier_leaders_stay_fenced():
         store = MemoryStore()
         leader = Leader(store, Replica(Truth(), 5), 3)
         await leader.work(leader.append(20), leader.copy)
-        store._write(FOLDER.manifest, b"")
+        store.set_contents(FOLDER.manifest, b"")
         await repaired(store)
         zombie = Leader(store, leader.replica, 2)
         await zombie.work(zombie.append(20), zombie.copy)
@@ -149,8 +149,8 @@ def test_verify_finds_every_damaged_or_missing_object():
         damage(store, keys[0], 30)  # a record
         damage(store, keys[1], manifest.entries[1].footer - 1)  # a section
         damage(store, keys[2], -30)  # the footer
-        store.objects[keys[3]] = (store.objects[keys[3]][0][:-1], "1", NOW)
-        del store.objects[keys[4]]
+        store.set_contents(keys[3], store.contents(keys[3])[:-1])
+        store.remove(keys[4])
         assert await bad() == keys[:5]
         foreign = replace(manifest, entries=(replace(manifest.entries[5], crc=1),))
         assert [each.problem async for each in verify(store, FOLDER, foreign)] != [None]

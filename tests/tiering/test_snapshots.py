@@ -77,7 +77,7 @@ def test_a_snapshot_can_be_read_after_everything_has_expired():
         await delete_snapshot(store, "cluster", "yesterday")
         assert await names_of(store) == []
         await expire_all(store, leader, 40)
-        assert sorted(store.objects) == [FOLDER.manifest]
+        assert store.keys == [FOLDER.manifest]
 
     run(scenario())
 
@@ -103,9 +103,9 @@ def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself():
         store = MemoryStore()
         leader = await leader_with(store, 40)
         await create_snapshot(store, "cluster", "yesterday", [FOLDER], NOW)
-        objects = len(store.objects)
+        objects = len(store.keys)
         manifest = await clone_partition(store, "yesterday", FOLDER, TARGET, 0, NOW)
-        assert len(store.objects) == objects + 1
+        assert len(store.keys) == objects + 1
         assert await clone_partition(store, "yesterday", FOLDER, TARGET, 0, NOW) == manifest
         await delete_snapshot(store, "cluster", "yesterday")
         await expire_all(store, leader, 40)
@@ -122,7 +122,7 @@ def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself():
         assert claim.file.manifest.sources == ()
         assert manifest_in(store).pins == ()
         await expire_all(store, leader, 40)
-        assert sorted(store.objects) == sorted([FOLDER.manifest, TARGET.manifest])
+        assert store.keys == sorted([FOLDER.manifest, TARGET.manifest])
 
     run(scenario())
 
@@ -138,7 +138,7 @@ def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_c
         assert await problems(store, TARGET, manifest) == []
         assert await delete_partition(store, TARGET, 0)
         assert await delete_partition(store, FOLDER, 0)
-        assert not store.objects
+        assert not store.keys
 
     run(scenario())
 
@@ -157,7 +157,7 @@ def test_a_clone_of_a_clone_keeps_the_first_source():
         assert await delete_partition(store, TARGET, 0) is False
         await expire_all(store, leader, 20)
         assert await problems(store, third, manifest) == []
-        assert decode(store.objects[third.manifest][0], third) == manifest
+        assert decode(store.contents(third.manifest), third) == manifest
 
     run(scenario())
 
@@ -169,7 +169,7 @@ def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapsho
         await create_snapshot(store, "cluster", "last", [FOLDER], NOW)
         assert not await delete_partition(store, FOLDER, 0)
         await delete_snapshot(store, "cluster", "last")
-        assert not store.objects
+        assert not store.keys
 
     run(scenario())
 
@@ -180,17 +180,17 @@ def test_a_snapshot_whose_making_fails_is_deleted_and_leaves_no_pin(fault):
         store = MemoryStore()
         await leader_with(store, 20)
         first = len(store.calls)
-        store._fault = lambda number, call, key: fault if number == first + failing else None
+        store.decide = lambda number, call, key: fault if number == first + failing else None
         with suppress(StoreUnavailableError):
             await create_snapshot(store, "cluster", "s", [FOLDER], NOW)
-        store._fault = lambda number, call, key: None
+        store.heal()
         if await names_of(store):
             await delete_snapshot(store, "cluster", "s")
         store.settle()
         if await names_of(store):
             await delete_snapshot(store, "cluster", "s")
         assert manifest_in(store).pins == ()
-        assert not [key for key in store.objects if "snapshots" in key]
+        assert not [key for key in store.keys if "snapshots" in key]
 
     for failing in range(1, 8):
         run(scenario(failing))

@@ -72,8 +72,8 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
     key: str
     base: int
     end: int
-    count: int
-    size: int  # of the records of all its entries
+    count: int  # of live entries
+    size: int  # of their records
     largest_timestamp: int
     crc: int  # CRC-32C of the object
     epochs: Epochs
@@ -152,7 +152,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes of records in live segments; in the first page also of those that are no longer live."""
+        """Bytes of records in live segments."""
         return sum(part.size for part in self.parts)
 
     @property

@@ -98,7 +98,7 @@ def raise_log_start(
     return _changed(
         manifest,
         log_start=offset,
-        pages=tuple(each for each in manifest.pages if each.end > offset),
+        pages=tuple(_live(each, offset, page or ()) for each in manifest.pages if each.end > offset),
         entries=tuple(entry for entry in manifest.entries if entry.end > offset),
         garbage=manifest.garbage + _removed(manifest, [*gone, *map(_segment, dropped)], now_ms),
     )
@@ -245,6 +245,14 @@ def _segment(entry: SegmentEntry) -> Removed:
 def _whole_page(manifest: Manifest, page: Page) -> Removed:
     base = max(page.base, manifest.log_start)
     return Removed(page.key, base, page.end, page.size, 0, 0, Kind.PAGE)
+
+
+def _live(page: Page, log_start: int, entries: PageEntries) -> Page:
+    """Size and count are those of what is live in it."""
+    if page.base >= log_start:
+        return page
+    live = [entry for entry in entries if entry.end > log_start]
+    return replace(page, count=len(live), size=sum(entry.size for entry in live))
 
 
 def _page_alone(page: Page) -> Removed:
