@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
 from barnabas.config.topic import LogConfig
 from barnabas.log.tiers.retention import copies
 from barnabas.replication.remote_reads import RemoteLimits
@@ -27,18 +26,10 @@ def tiering_settings(config: BrokerConfig) -> TieringSettings | None:
         return None
     return TieringSettings(
         url=config["barnabas.remote.storage.url"],
-        options=store_options(config),
+        options=config.store_options,
         cache_bytes=config["barnabas.remote.cache.bytes"],
         reader_threads=config["remote.log.reader.threads"],
     )
-
-
-def store_options(config: BrokerConfig) -> dict[str, str]:
-    return {
-        name.removeprefix(STORE_OPTIONS_PREFIX): text
-        for name, text in config.static.items()
-        if name.startswith(STORE_OPTIONS_PREFIX)
-    }
 
 
 def remote_limits(config: BrokerConfig) -> RemoteLimits:
