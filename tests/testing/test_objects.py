@@ -81,6 +81,24 @@ def test_a_late_request_arrives_after_its_sender_has_given_up() -> None:
     assert run(scenario) == pytest.approx(41)
 
 
+def test_a_late_effect_may_come_after_the_caller_has_repeated_the_request() -> None:
+    store = MemoryObjectStore()
+
+    async def scenario() -> None:
+        version = await store.create("a", b"0")
+        store.fault(Fault.LATE_EFFECT, "replace", "put", times=2, seconds=5)
+        with pytest.raises(StoreUnavailableError):
+            await store.replace("a", b"1", version)
+        with pytest.raises(StoreUnavailableError):
+            await store.put("b", b"1")
+        await store.replace("a", b"2", version)
+        assert store.keys == ["a"]
+        await asyncio.sleep(6)
+        assert (store.contents("a"), store.contents("b")) == (b"2", b"1")
+
+    run(scenario)
+
+
 def test_a_hanging_request_ends_with_its_caller_and_has_no_effect() -> None:
     store = MemoryObjectStore()
     store.fault(Fault.HANG, "upload")

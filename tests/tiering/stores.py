@@ -48,7 +48,7 @@ def moto_server() -> Iterator[dict[str, str]]:
 
 def make_bucket(port: int, name: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("PUT", f"/{name}", headers={"Host": "s3.us-east-1.amazonaws.com"})
+    connection.request("PUT", f"/{name}")
     assert connection.getresponse().status == 200
     connection.close()
 
@@ -59,6 +59,8 @@ def s3_options(port: int) -> dict[str, str]:
         "region": "us-east-1",
         "access_key_id": "tests",
         "secret_access_key": SECRET,
+        "connect_timeout": "60s",  # the machine may be busy
+        "timeout": "60s",
     }
 
 

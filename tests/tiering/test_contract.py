@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from tests.tiering.stores import (
     bucket_store,
     folder_store,
     memory_store,
-    moto_server,
     named_store,
     pieces,
 )
@@ -31,12 +30,6 @@ from tests.tiering.stores import (
 KINDS = ["named"] if NAMED in os.environ else ["memory", "folder", "s3"]
 Scenario = Callable[[ObjectStore], Awaitable[None]]
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    with moto_server() as options:
-        yield options
 
 
 @pytest.fixture(params=KINDS)

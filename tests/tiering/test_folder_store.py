@@ -72,15 +72,14 @@ def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_
     subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
     assert len(list((tmp_path / WRITING).iterdir())) == 1
 
-    async def main() -> None:
-        store, files = FolderStore(str(tmp_path)), FolderFiles(str(tmp_path))
-        file = files.begin("another")
-        assert await store.remove_leftovers() == 1
-        files.finish(file, "another", always)
-        assert [info.key async for info in store.list("")] == ["another"]
-        await store.close()
-
-    asyncio.run(main())
+    ours, theirs = FolderFiles(str(tmp_path)), FolderFiles(str(tmp_path))
+    file = ours.begin("another")
+    assert [path.name for path in (tmp_path / WRITING).iterdir()] == [Path(file.path).name]
+    theirs.write("a/third", b"", always)
+    file.append(b"whole")
+    ours.finish(file, "another", always)
+    assert ours.read("another").data == b"whole"
+    assert list((tmp_path / WRITING).iterdir()) == []
 
 
 def test_an_upload_that_is_cancelled_leaves_no_file_at_all(tmp_path: Path) -> None:

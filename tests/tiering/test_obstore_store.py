@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,7 +21,7 @@ from barnabas.tiering.store import (
     StoreError,
     StoreUnavailableError,
 )
-from tests.tiering.stores import SECRET, moto_server, pieces, s3_options
+from tests.tiering.stores import SECRET, pieces, s3_options
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OPERATIONS: list[Callable[[ObjectStore], Awaitable[object]]] = [
@@ -93,6 +94,7 @@ def test_a_missing_bucket_is_not_a_missing_object(
         ("507 Insufficient Storage", "", StoreDeniedError, "is full (507): make room"),
         ("400 Bad Request", "AuthorizationHeaderMalformed", StoreDeniedError, "set rsm.config.region"),
         ("400 Bad Request", "InvalidArgument", StoreDeniedError, "check the URL"),
+        ("404 Not Found", "", StoreDeniedError, "check the URL"),
         ("503 Slow Down", "SlowDown", StoreUnavailableError, "503 SlowDown"),
         ("429 Too Many Requests", "", StoreUnavailableError, "too busy"),
         ("409 Conflict", "ConditionalRequestConflict", ObjectExistsError, "is there already"),
@@ -113,6 +115,15 @@ def test_a_store_that_is_not_there_cannot_be_reached() -> None:
             pass  # nobody listens there now
         store = open_store("s3://bucket", s3_options(port))
         with told(StoreUnavailableError, "cannot be reached", "no connection", "rsm.config.endpoint"):
+            await store.create("object", b"1")
+
+    asyncio.run(main())
+
+
+def test_conditional_writes_that_are_switched_off_are_noticed() -> None:
+    async def main() -> None:
+        store = open_store("s3://bucket", s3_options(1) | {"conditional_put": "disabled"})
+        with told(StoreDeniedError, "must not switch conditional writes off"):
             await store.create("object", b"1")
 
     asyncio.run(main())
@@ -157,13 +168,46 @@ def test_an_upload_without_progress_is_cancelled() -> None:
     asyncio.run(main())
 
 
+def test_uploads_that_fail_or_are_cancelled_leave_no_parts(s3: dict[str, str]) -> None:
+    async def main() -> None:
+        store, waiting = open_store("s3://barnabas-tests/parts", s3), asyncio.Event()
+
+        async def endless(*, fails: bool) -> AsyncIterator[bytes]:
+            for _ in range(5):
+                yield bytes(8 << 20)
+            if fails:
+                raise ValueError("the source fails")
+            assert "<Upload>" in unfinished_uploads(s3)  # or nothing would be shown here
+            waiting.set()
+            await asyncio.Event().wait()
+
+        with pytest.raises(ValueError, match="the source fails"):
+            await store.upload("one", endless(fails=True))
+        upload = asyncio.create_task(store.upload("two", endless(fails=False)))
+        await waiting.wait()
+        upload.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+        assert "<Upload>" not in unfinished_uploads(s3)
+
+    asyncio.run(main())
+
+
+def unfinished_uploads(options: dict[str, str]) -> str:
+    connection = http.client.HTTPConnection(options["endpoint"].removeprefix("http://"), timeout=60)
+    connection.request("GET", "/barnabas-tests?uploads")
+    answer = connection.getresponse().read().decode()
+    connection.close()
+    return answer
+
+
 def test_credentials_are_in_no_text() -> None:
     store = open_store("s3://bucket", s3_options(1))
     assert SECRET not in repr(store)
     assert SECRET not in repr(vars(store))
 
 
-def test_a_lifetime_of_a_manifest_on_s3() -> None:
+def test_a_lifetime_of_a_manifest_on_s3(s3: dict[str, str]) -> None:
     async def main(options: dict[str, str]) -> None:
         store = open_store("s3://barnabas-tests/one", options)
         with told(MissingObjectError, "manifest is not in s3://barnabas-tests"):
@@ -179,5 +223,4 @@ def test_a_lifetime_of_a_manifest_on_s3() -> None:
         with told(StoreDeniedError, "There is no bucket s3://another-bucket"):
             await open_store("s3://another-bucket", options).get("manifest")
 
-    with moto_server() as options:
-        asyncio.run(main(options))
+    asyncio.run(main(s3))

@@ -58,6 +58,7 @@ def test_a_bad_url_is_refused_with_advice_and_without_what_is_secret(url: str, a
         ({"colour": "red"}, "'colour' is not valid"),
         ({"virtual_hosted_style_request": SECRET}, "rsm.config"),
         ({"allow_http": SECRET}, "rsm.config"),
+        ({"bucket": "another"}, "named by barnabas.remote.storage.url alone"),
         ({"connect_timeout": SECRET}, "rsm.config"),
     ],
 )

@@ -43,6 +43,7 @@ class Fault(Enum):
     FAIL = "an error, and no effect"
     LOSE_ANSWER = "the effect, and an error"
     LATE = "the effect, `seconds` later: also if the caller does not wait for it"
+    LATE_EFFECT = "an error at once, and the effect `seconds` later: perhaps after the caller has repeated it"
     HANG = "no effect and no answer, until the caller gives up"
     CUT = "a read gives half of the bytes, without an error; an upload ends in the middle, with one"
     CORRUPT = "one bit of what is read, or of what is written, is wrong"
@@ -95,6 +96,7 @@ class MemoryObjectStore:
         self._plans: list[_Plan] = []
         self._rate = 0.0
         self._faults: Sequence[Fault] = ()
+        self._longest = 0.0
         self._objects: dict[str, _Object] = {}
         self._versions = 0
 
@@ -116,8 +118,9 @@ class MemoryObjectStore:
             raise ValueError(f"{unknown}: an object store has {sorted(OPERATIONS)}")
         self._plans.append(_Plan(fault, frozenset(kinds) or OPERATIONS, at, times, key, seconds))
 
-    def fault_at_random(self, rate: float, faults: Sequence[Fault]) -> None:
-        self._rate, self._faults = rate, faults
+    def fault_at_random(self, rate: float, faults: Sequence[Fault], seconds: float = 10.0) -> None:
+        """`seconds`: the longest that something comes late."""
+        self._rate, self._faults, self._longest = rate, faults, seconds
 
     def heal(self) -> None:
         """No fault that was asked for will come."""
@@ -182,9 +185,11 @@ class MemoryObjectStore:
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
         if fault is Fault.LATE:
-            return await self._late(seconds, effect)
+            return await self._later(seconds, effect)
+        if fault is Fault.LATE_EFFECT:
+            self._later(seconds, effect).cancel()  # nobody waits for the answer
         await asyncio.sleep(self.latency)
-        if fault is Fault.FAIL:
+        if fault in (Fault.FAIL, Fault.LATE_EFFECT):
             raise StoreUnavailableError(f"{kind} {key}: the store cannot be reached.")
         if fault is Fault.DENY:
             raise StoreDeniedError(f"{kind} {key}: the store refuses access.")
@@ -198,15 +203,15 @@ class MemoryObjectStore:
         if due:
             return due[0].fault, due[0].seconds
         if self._rate and self._random.random() < self._rate:
-            return self._random.choice(self._faults), self.latency
+            return self._random.choice(self._faults), self._random.uniform(0, self._longest)
         return None, 0.0
 
-    async def _late(self, seconds: float, effect: Callable[[Fault | None], T]) -> T:
+    def _later(self, seconds: float, effect: Callable[[Fault | None], T]) -> asyncio.Future[T]:
         """The request is in the network: whatever becomes of its sender, it arrives."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         loop.call_later(seconds, _arrive, effect, answer, context=Context())
-        return await answer
+        return answer
 
     def _sent(self, data: bytes, fault: Fault | None) -> bytes:
         self.bytes_written += len(data)

@@ -59,6 +59,7 @@ class FolderFiles:
     def __init__(self, root: str) -> None:
         self.root = root
         self._files = LocalFileSystem()
+        self._is_swept = False
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -105,6 +106,9 @@ class FolderFiles:
     def begin(self, key: str) -> Writing:
         """Its lock says that its process lives: what a killed one has left is not locked."""
         self._path(key)
+        if not self._is_swept:
+            self._is_swept = True
+            self.remove_leftovers()
         with self._locked():
             self._files.make_folders(f"{self.root}/{WRITING}")
             path = f"{self.root}/{WRITING}/{uuid.uuid4().hex}"
@@ -143,7 +147,7 @@ class FolderFiles:
             self._files.sync_folder(folder)
 
     def remove_leftovers(self) -> int:
-        """What killed processes were writing."""
+        """What killed processes were writing. It is done before the first write."""
         with self._locked(), suppress(FileNotFoundError):
             names = os.listdir(f"{self.root}/{WRITING}")
             return sum(_removed_if_dead(f"{self.root}/{WRITING}/{name}") for name in names)

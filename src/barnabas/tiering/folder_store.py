@@ -67,10 +67,6 @@ class FolderStore:
             else:
                 yield entry
 
-    async def remove_leftovers(self) -> int:
-        """What killed processes were writing, for the start."""
-        return await self._do("", self._files.remove_leftovers)
-
     async def close(self) -> None:
         threads, self._threads = self._threads, None
         if threads is not None:

@@ -21,6 +21,7 @@ from barnabas.tiering.store import (
     ObjectExistsError,
     ObjectInfo,
     StaleVersionError,
+    StoreDeniedError,
     StoreError,
     StoreUnavailableError,
     Versioned,
@@ -45,9 +46,20 @@ WITHOUT_PROGRESS_SECONDS = 60.0
 PART_BYTES = 16 << 20  # S3 takes 10,000 parts: 156 GiB
 PARTS_AT_ONCE = 2
 
-# Azure and others say that an object which should be replaced is not there.
-CONDITION_FAILED = (exceptions.AlreadyExistsError, exceptions.PreconditionError, FileNotFoundError)
+RAISED = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
+CONDITION_FAILED = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 KINDS: dict[str, Callable[..., Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+# Whoever writes http:// there means it. Where these are not given, only https is spoken.
+ENDPOINTS = (
+    "endpoint",
+    "endpoint_url",
+    "aws_endpoint",
+    "aws_endpoint_url",
+    "azure_storage_endpoint",
+    "base_url",
+)
+IN_THE_URL = frozenset({"bucket", "bucket_name", "aws_bucket", "aws_bucket_name", "google_bucket", "google_bucket_name",
+                        "container_name", "azure_container_name"})  # fmt: skip
 CLIENT_OPTIONS = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "read_timeout", "pool_idle_timeout",
     "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate", "proxy_excludes", "root_certificate",
@@ -87,7 +99,7 @@ class ObstoreStore:
     # -- reading --------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> Versioned:
-        return await self._do(key, self._get(key))
+        return await self._do(key, self._get(key), missing=self._missing(key))
 
     async def _get(self, key: str) -> Versioned:
         result = await obstore.get_async(self._store, key)
@@ -97,7 +109,8 @@ class ObstoreStore:
     async def get_range(self, key: str, start: int, end: int) -> bytes:
         if start == end:
             return b""
-        found = await self._do(key, obstore.get_range_async(self._store, key, start=start, end=end))
+        reading = obstore.get_range_async(self._store, key, start=start, end=end)
+        found = await self._do(key, reading, missing=self._missing(key))
         if len(found) < end - start:
             raise StoreError(
                 f"{key} in {self._bucket} ends at {start + len(found)}, before {end}: it has been cut."
@@ -116,16 +129,18 @@ class ObstoreStore:
 
     async def create(self, key: str, data: bytes) -> str:
         lost = ObjectExistsError(f"{key} in {self._bucket} is there already.")
-        return await self._write_if(key, data, "create", lost)
+        return await self._write_if(key, data, "create", lost, None)
 
     async def replace(self, key: str, data: bytes, version: str) -> str:
         expected = {"version" if self._bucket.scheme == "gs" else "e_tag": version}
         lost = StaleVersionError(f"{key} in {self._bucket} has been replaced or removed since it was read.")
-        return await self._write_if(key, data, expected, lost)
+        return await self._write_if(key, data, expected, lost, lost)
 
-    async def _write_if(self, key: str, data: bytes, mode: Any, lost: StoreError) -> str:
+    async def _write_if(
+        self, key: str, data: bytes, mode: Any, lost: StoreError, missing: StoreError | None
+    ) -> str:
         writing = obstore.put_async(self._conditional, key, data, mode=mode)
-        return self._version(key, await self._do(key, writing, lost))
+        return self._version(key, await self._do(key, writing, lost, missing))
 
     async def put(self, key: str, data: bytes) -> None:
         await self._do(key, obstore.put_async(self._store, key, data, use_multipart=False))
@@ -160,7 +175,7 @@ class ObstoreStore:
 
     async def delete(self, key: str) -> None:
         with suppress(MissingObjectError):
-            await self._do(key, obstore.delete_async(self._store, key))
+            await self._do(key, obstore.delete_async(self._store, key), missing=self._missing(key))
 
     async def close(self) -> None:
         """obstore closes its connections when the last reference goes."""
@@ -168,23 +183,33 @@ class ObstoreStore:
 
     # -- errors ---------------------------------------------------------------------------------------
 
-    async def _do(self, key: str, work: Awaitable[T], lost: StoreError | None = None) -> T:
-        """`lost`: what it means that the condition of a write does not hold."""
+    async def _do(
+        self, key: str, work: Awaitable[T], lost: StoreError | None = None, missing: StoreError | None = None
+    ) -> T:
+        """`lost`: what it means that the condition of a write does not hold; `missing`: that there is no object."""
         try:
             return await work
-        except (exceptions.BaseError, OSError) as error:
-            problem = self._described(error, key, lost)
+        except RAISED as error:
+            problem = self._described(error, key, lost, missing)
         raise problem  # here, so that obstore's text, which may contain a signed address, is not printed with it
 
-    def _described(self, error: Exception, key: str, lost: StoreError | None) -> StoreError:
+    def _described(
+        self, error: Exception, key: str, lost: StoreError | None, missing: StoreError | None
+    ) -> StoreError:
         answer = answer_in(str(error))
         if is_missing_bucket(answer):
             return failure(answer, key, str(self._bucket))
+        if missing is not None and isinstance(error, FileNotFoundError):
+            return missing
         if lost is not None and isinstance(error, CONDITION_FAILED):
             return lost
-        if isinstance(error, FileNotFoundError):
-            return MissingObjectError(f"{key} is not in {self._bucket}.")
+        if isinstance(error, (exceptions.NotSupportedError, NotImplementedError)):
+            told = f"{self._bucket} cannot do what is asked about {key}"
+            return StoreDeniedError(f"{told}: rsm.config.* must not switch conditional writes off.")
         return failure(answer, key, str(self._bucket))
+
+    def _missing(self, key: str) -> MissingObjectError:
+        return MissingObjectError(f"{key} is not in {self._bucket}.")
 
     def _version(self, key: str, meta: Mapping[str, Any]) -> str:
         version: str | None = meta["version" if self._bucket.scheme == "gs" else "e_tag"]
@@ -199,9 +224,11 @@ async def _next(found: AsyncIterator[Any]) -> Any:
 
 
 def _client(bucket: Bucket, options: Mapping[str, str], seconds: float, repeats: Mapping[str, Any]) -> Any:
+    if IN_THE_URL & options.keys():
+        raise UnknownOptionError("The bucket is named by barnabas.remote.storage.url alone.")
     client = {"connect_timeout": timedelta(seconds=CONNECT_SECONDS), "timeout": timedelta(seconds=seconds)}
     given = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
-    if any(value.startswith("http://") for name, value in options.items() if name.endswith("endpoint")):
+    if any(options.get(name, "").startswith("http://") for name in ENDPOINTS):
         given.setdefault("allow_http", "true")
     config = {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
     try:
