@@ -13,7 +13,7 @@ from barnabas.tiering.named_steps import Step, nowhere
 from barnabas.tiering.pacing import Pacer
 from barnabas.tiering.segment_build import at_once
 from barnabas.tiering.segment_object import SealedSegment, read_chunk, read_footer
-from barnabas.tiering.store import StoreUnavailableError
+from barnabas.tiering.store import MissingObjectError, StoreUnavailableError
 from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
@@ -96,7 +96,7 @@ class Leader:
         for _ in range(PATIENCE):
             try:
                 return await action()
-            except StoreUnavailableError:
+            except (StoreUnavailableError, MissingObjectError):
                 continue
         raise AssertionError(f"{action} never succeeds")
 

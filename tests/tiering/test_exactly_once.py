@@ -16,6 +16,7 @@ from tests.tiering.partition_world import (
     Truth,
     check_readable,
     dying_at,
+    entries_in,
     manifest_in,
     unlisted,
 )
@@ -84,34 +85,27 @@ def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(fault):
-    """Each call in turn is the last one of the first leader; then it may still have its effect."""
     for failing in range(1, calls_of_a_life() + 1):
+        run(death_at_a_call(failing, fault))
 
-        def last_call(number, call, key, failing=failing):
-            if number == failing:
-                return fault
-            return None
 
-        store = MemoryStore(last_call)
-        truth = Truth()
-        first = Leader(store, Replica(truth, 5), 1)
-        first.repeat = once(first)
-
-        async def lives(store=store, truth=truth, first=first):
-            with suppress(Died):
-                await first.work(*script(first))
-            second = Leader(store, Replica(truth, 7), 2)
-            second.replica.local_start = first.replica.local_start
-            await second.work(second.append(10), second.copy, second.expire(truth.start), second.copy)
-            store.settle()
-            # What took effect later than the sweep is for the next leader.
-            third = Leader(store, Replica(truth, 5), 3)
-            third.replica.local_start = second.replica.local_start
-            await third.work(third.copy)
-            await check_readable(store, third.replica)
-
-        run(lives())
-        assert unlisted(store) == set(), failing
+async def death_at_a_call(failing: int, fault: Fault) -> None:
+    """It is the last call of the first leader, and may still have its effect when the second one works."""
+    store = MemoryStore(lambda number, call, key: fault if number == failing else None)
+    truth = Truth()
+    first = Leader(store, Replica(truth, 5), 1)
+    first.repeat = once(first)
+    with suppress(Died):
+        await first.work(*script(first))
+    second = Leader(store, Replica(truth, 7), 2)
+    second.replica.local_start = first.replica.local_start
+    await second.work(second.append(10), second.copy, second.expire(truth.start), second.copy)
+    store.settle()
+    third = Leader(store, Replica(truth, 5), 3)  # it finds what took effect later than the second one's sweep
+    third.replica.local_start = second.replica.local_start
+    await third.work(third.copy)
+    await check_readable(store, third.replica)
+    assert unlisted(store) == set(), failing
 
 
 def once(leader: Leader):
@@ -224,3 +218,31 @@ def random_actions(dice: random.Random, leader: Leader):
 @pytest.mark.parametrize("seed", range(60))
 def test_from_a_seed_leaders_zombies_and_faults_lose_nothing_and_leave_nothing(seed):
     run(chaos(seed))
+
+
+def test_an_unclean_leader_goes_on_where_its_history_parts_and_nothing_is_deleted():
+    async def scenario():
+        store, truth = MemoryStore(), Truth()
+        first = Leader(store, Replica(truth, 5), 1)
+        await first.work(first.append(12), first.copy)
+        lost = Leader(store, Replica(truth, 5), 2)
+        lost.replica.local_start = 10
+        await lost.work(lost.append(15), lost.copy)
+        assert manifest_in(store).tiered_end == 25
+        segments = {key for key in store.keys if key.endswith(".segment")}
+
+        other = Truth()  # without the last records of epoch 1, and all of epoch 2
+        other.append(7, 1)
+        other.append(4, 3)
+        unclean = Leader(store, Replica(other, 5), 3)
+        await unclean.work(unclean.append(16), unclean.copy)
+        manifest = manifest_in(store)
+        assert [(each.base, each.end) for each in entries_in(store, manifest)] == [
+            (0, 5), (5, 7), (7, 10), (10, 15), (15, 20), (20, 25),
+        ]  # fmt: skip
+        assert len(manifest.quarantine) == 3
+        await check_readable(store, unclean.replica)
+        await unclean.work(unclean.sweep_all, unclean.expire(0))
+        assert segments <= set(store.keys)
+
+    run(scenario())

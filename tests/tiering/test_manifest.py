@@ -5,6 +5,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from barnabas.tiering import manifest_changes
 from barnabas.tiering.layout import PartitionFolder, parse_object_name
@@ -273,3 +274,9 @@ def named(manifest, pages):
             found += [each.key for each in pages[removed.key] if each.end > removed.base]
     assert len(found) == len(set(found))
     return set(found)
+
+
+def test_a_manifest_of_a_later_barnabas_is_not_called_damaged():
+    later = replace(manifest_of(0, 10), format=2)
+    with pytest.raises(BadManifestError, match="a later one has written it"):
+        decode(encode(later), FOLDER)

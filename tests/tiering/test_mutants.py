@@ -15,7 +15,7 @@ from barnabas.tiering.store import StoreError
 from tests.tiering import partition_world
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import dying_at, unlisted
-from tests.tiering.test_exactly_once import calls_of_a_life, chaos, two_lives, zombie_and_leader
+from tests.tiering.test_exactly_once import calls_of_a_life, death_at_a_call, two_lives, zombie_and_leader
 
 
 @contextmanager
@@ -121,21 +121,16 @@ MUTANTS = [
 
 
 def scenarios():
-    """Of the tests of copying exactly once, those that are quick."""
+    """Of the tests of copying exactly once."""
     for step in Step:
         yield two_lives_and_nothing_left(MemoryStore(), dying_at(step, 2))
-    calls = calls_of_a_life()
-    for failing in range(1, calls + 1):
-        for fault in Fault:
-            store = MemoryStore(
-                lambda number, call, key, at=failing, fault=fault: fault if number == at else None
-            )
-            yield two_lives_and_nothing_left(store, lambda step: None)
-    for number in range(1, calls + 1):
+    for number in range(calls_of_a_life(), 0, -1):
         yield zombie_and_leader(number, False)
         yield zombie_and_leader(number, True)
-    for seed in range(30):
-        yield chaos(seed)
+        yield death_at_a_call(number, Fault.BEFORE)
+        for fault in Fault:
+            store = MemoryStore(lambda call, _, __, at=number, fault=fault: fault if call == at else None)
+            yield two_lives_and_nothing_left(store, lambda step: None)
 
 
 async def two_lives_and_nothing_left(store, at):

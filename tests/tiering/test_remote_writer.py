@@ -244,3 +244,27 @@ def test_a_success_makes_the_next_pause_short_again():
     backoff.reset()
     assert backoff.after(error) == 1
     assert backoff.after(StoreDeniedError("x")) == 15
+
+
+class Cutting(MemoryStore):
+    """Says that the first upload is written, and has written half of it."""
+
+    async def upload(self, key, pieces) -> None:
+        await super().upload(key, pieces)
+        if self.requests["upload"] == 0:
+            self.requests["upload"] += 1
+            self.set_contents(key, self.contents(key)[:-100])
+
+
+def test_an_object_that_the_store_has_cut_is_written_again_before_it_is_listed():
+    store = Cutting()
+    world = World(store)
+
+    async def scenario(task):
+        world.log.truth.append(10, 1)
+        await world.until(lambda: world.log.tiered_end == 10)
+        await check_readable(store, world.log)
+        assert [call for call, _ in store.calls].count("upload") == 3
+        assert unlisted(store) == set()
+
+    world.run(scenario)

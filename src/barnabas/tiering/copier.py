@@ -2,7 +2,7 @@
 
 U1  chosen         the next segment, which begins exactly at T
 U2  first part     a part of the object is with the store; nobody sees it
-U3  object whole   still nobody sees it: an orphan if the leader dies now
+U3  object whole   its end was read back; still nobody sees it: an orphan if the leader dies now
 U4  CAS sent       the manifest with the segment
 U5  answered       from here on it is copied
 U6  T noted        local retention may remove the local one
@@ -26,7 +26,7 @@ from barnabas.tiering.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.named_steps import At, Step, nowhere
 from barnabas.tiering.pacing import Pacer
 from barnabas.tiering.segment_build import InThread, SegmentBuild
-from barnabas.tiering.segment_object import SealedSegment
+from barnabas.tiering.segment_object import SealedSegment, read_footer
 from barnabas.tiering.store import ObjectStore, StoreError, StoreUnavailableError
 
 STALL_SECONDS = 60.0
@@ -54,7 +54,8 @@ class _Planned:
         self.start = start
         self.segment = segment
         self.name = name
-        self.entry: SegmentEntry | None = None  # once the object is whole
+        self.entry: SegmentEntry | None = None  # once the object is written
+        self.is_checked = False
 
 
 class SegmentCopier:
@@ -87,6 +88,8 @@ class SegmentCopier:
             return None
         if planned.entry is None:
             planned.entry = await self._upload(planned)
+        if not planned.is_checked:
+            await self._check(planned, planned.entry)
             self._at(Step.WHOLE)
         await self._list(planned.entry)
         self._at(Step.ANSWERED)
@@ -136,6 +139,17 @@ class SegmentCopier:
         if build.entry is None:
             raise StoreError(f"{key}: the store says it is written, but took only a part of it")
         return build.entry
+
+    async def _check(self, planned: _Planned, entry: SegmentEntry) -> None:
+        """Is the object there, as long as it should be, and does it end as it should? The local segment will go."""
+        try:
+            await read_footer(self._store, self._file.folder.key(planned.name), entry)
+            planned.is_checked = True
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            planned.entry = None  # it is written again
+            raise
 
     async def _paced(self, build: SegmentBuild, limit: asyncio.Timeout) -> AsyncGenerator[bytes]:
         """Waiting for our own turn is not the store's delay."""

@@ -235,6 +235,7 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, folder: PartitionFolder) -> Manifest:
     """BadManifestError if it is damaged, of a later Barnabas, or of another partition."""
     try:
+        _check_format(unseal(data, _Format).format, folder)
         manifest = unseal(data, Manifest)
         check(manifest)
     except (DamagedError, ValueError) as error:
@@ -249,6 +250,17 @@ def decode(data: bytes, folder: PartitionFolder) -> Manifest:
             f"(id {manifest.topic_id}) of cluster {manifest.cluster_id}: is this the right bucket and prefix?"
         )
     return manifest
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def _check_format(found: int, folder: PartitionFolder) -> None:
+    if found != FORMAT:
+        raise BadManifestError(
+            f"{folder.manifest} has format {found}, and this Barnabas knows format {FORMAT}: a later one has written it"
+        )
 
 
 def encode_page(entries: tuple[SegmentEntry, ...]) -> bytes:
@@ -266,8 +278,6 @@ def decode_page(data: bytes, key: str) -> tuple[SegmentEntry, ...]:
 
 def check(manifest: Manifest) -> None:
     """ValueError if it says what cannot be."""
-    if manifest.format != FORMAT:
-        raise ValueError(f"format {manifest.format}; this Barnabas knows format {FORMAT}")
     parts = manifest.parts
     _check_contiguous(parts)
     if parts and not parts[0].base <= manifest.log_start < parts[-1].end:
