@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import run_tool
+from tests.kafka_jars import requires_java
+
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 
 TIMEOUT = 60
 SEGMENT = 1 << 20
@@ -160,3 +167,38 @@ def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_loca
     (tmp_path / "away").rename(tmp_path / "bucket")
     assert consume(broker, topic, 6000) == list(range(6000))
     until(lambda: len(local_bases(broker, topic)) == 1, "copying goes on")
+
+
+@requires_java
+def test_javas_consumer_and_offset_tool_see_both_tiers_as_one_log(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    address = ("--bootstrap-server", broker.bootstrap_servers, "--topic", topic)
+    read = run_tool(CONSUMER, *address, "--from-beginning", "--max-messages", "3000").check()
+    assert [int(line.split()[0]) for line in read.stdout.splitlines()] == list(range(3000))
+    (base,) = local_bases(broker, topic)
+    for time_text, offset in (("-2", 0), ("-4", base), ("-5", base - 1), ("-1", 3000)):
+        said = run_tool(OFFSETS, *address, "--time", time_text).check()
+        assert said.stdout.strip() == f"{topic}:0:{offset}"
+
+
+def test_what_is_copied_and_read_is_measured(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    consume(broker, topic, 3000)
+    page = render(broker.broker.metrics)
+    for name in (
+        "remotecopybytes_total",
+        "remotecopyrequests_total",
+        "remotefetchbytes_total",
+        "remotelogsizebytes",
+    ):
+        line = re.search(
+            rf'^kafka_server_brokertopicmetrics_{name}{{topic="{topic}"}} (\S+)$', page, re.MULTILINE
+        )
+        assert line is not None, name
+        assert float(line[1]) > 0
+    assert f'remotecopylagbytes{{topic="{topic}"}} 0' in page
+    assert "barnabas_remote_store_down 0" in page

@@ -91,7 +91,6 @@ class Broker:
         platform: Platform | None = None,
         cluster: ClusterConnection | None = None,
     ) -> None:
-        # What it is, and what it knows of its cluster.
         self.platform = platform or Platform()
         self.files, self.clock = self.platform.files, self.platform.clock
         self.dynamic_config = DynamicConfig(config)
@@ -360,7 +359,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{listener.host or '127.0.0.1'}:{listener.port}" for listener in self.listeners)
+        return ",".join(f"{each.host or '127.0.0.1'}:{each.port}" for each in self.listeners)
 
     @property
     def cluster_id(self) -> str:

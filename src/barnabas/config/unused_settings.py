@@ -97,11 +97,8 @@ _OF_KAFKA_3 = """
 _NOT_YET = """
     group.coordinator.rebalance.protocols log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.delete.on.disable
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.task.interval.ms remote.log.reader.threads follower.fetch.last.tiered.offset.enable
-    barnabas.remote.cache.bytes barnabas.remote.delete.delay.ms
-    replica.socket.receive.buffer.bytes
+    remote.log.delete.on.disable remote.log.manager.fetch.max.bytes.per.second
+    follower.fetch.last.tiered.offset.enable replica.socket.receive.buffer.bytes
 """
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.clock import Clock
 from barnabas.log_lines import limited_logger
+from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.expiration import expire
@@ -72,7 +73,9 @@ class RemoteWriter:
         in_thread: InThread,
         clock: Clock,
         at: At = nowhere,
+        counters: TopicCounters | None = None,
     ) -> None:
+        self._counters = counters or TopicCounters()
         self._store = store
         self._folder = folder
         self._writer = writer
@@ -153,9 +156,15 @@ class RemoteWriter:
             self._swept_at = self._clock.monotonic()
 
     async def _copy(self) -> bool:
-        entry = await self._copier.copy_next() if self._copier else None
+        try:
+            entry = await self._copier.copy_next() if self._copier else None
+        except StoreError:
+            self._counters.failed_remote_copies.value += 1
+            raise
         if entry is None:
             return False
+        self._counters.remote_copies.value += 1
+        self._counters.remote_bytes_in.value += entry.size
         self.copied_segments += 1
         self.copied_bytes += entry.total
         self.error = None
@@ -166,8 +175,13 @@ class RemoteWriter:
         """First of all: what has expired is not copied."""
         if self._file is not None:
             delay = self._settings().delete_delay_ms
-            start = self._log.view().start
-            await expire(self._store, self._file, start, self._clock.now_ms(), delay, self._at)
+            start, now_ms = self._log.view().start, self._clock.now_ms()
+            try:
+                deleted = await expire(self._store, self._file, start, now_ms, delay, self._at)
+            except StoreError:
+                self._counters.failed_remote_deletes.value += 1
+                raise
+            self._counters.remote_deletes.value += deleted
 
     async def _wait(self) -> None:
         self.state = WriterState.WAITING

@@ -9,11 +9,12 @@ One that fails the probe is never written to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
+from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
@@ -23,6 +24,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
+from barnabas.metrics.registry import Registry
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -66,6 +68,8 @@ class Host(Protocol):
     def files(self) -> FileSystem: ...
     @property
     def image(self) -> MetadataImage: ...
+    @property
+    def metrics(self) -> Registry: ...
     @property
     def node_id(self) -> int: ...
     @property
@@ -146,8 +150,13 @@ class Tiering:
         self._followers = TieredFollowers(host, self._remote_of)
         self.moved_to_tiers = self._followers.begin_at_tiered_end
         self._is_sound = False
+        TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
         self.problem = ""
         """Why nothing is copied, for `barnabas tier status`."""
+
+    def _led_parts(self) -> Iterator[LedPart]:
+        for place, led in self.led.items():
+            yield LedPart(place.topic, self.remote[place][0], led.writer.manifest)
 
     def page_cache(self, background: Background, timers: Timers) -> PageCache:
         self._reads = RemoteReads(background, self, timers, lambda: remote_limits(self._host.config))
@@ -155,6 +164,7 @@ class Tiering:
 
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
+        self.chunks.most_downloads = config["remote.log.reader.threads"]
 
     # -- start and stop -----------------------------------------------------------------------------
 
@@ -294,6 +304,7 @@ class Tiering:
             self._pacer,
             self._threads.call,
             host.clock,
+            counters=partition.counters,
         )
         task = asyncio.create_task(self._write(writer, partition))
         self.led[partition.topic_partition] = Led(partition.leader_epoch, writer, task)
