@@ -38,6 +38,12 @@ ICEBERG_VERSION := 1.12.0
 ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
 ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
 
+# Object stores that others wrote, for `make object-stores`.
+OBJECT_STORES     ?= .cache/object-stores
+VERSITYGW_VERSION := 1.8.0
+AZURITE_VERSION   := 3.35.0
+S3MOCK_VERSION    := 4.8.0
+
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
 PROGRAMS := kcat slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
@@ -61,7 +67,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts kerberos identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,7 +150,17 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark
+counterparts: hostile fuzz spark-oldest object-stores  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores
+
+object-stores: $(STAMP)  ## what tiering asks of a store, over versitygw, azurite and s3mock (make object-stores-install)
+	$(BIN)/python -m tests.tiering.counterparts $(OBJECT_STORES)
+
+# Takes two minutes, nearly all of it for Go's compiler.
+object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Maven)
+	GOBIN="$(abspath $(OBJECT_STORES))" go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
+	npm install --silent --prefix $(OBJECT_STORES) azurite@$(AZURITE_VERSION)
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
+	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.
 spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported

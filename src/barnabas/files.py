@@ -116,7 +116,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 class LocalFile:
-    __slots__ = ("_fd", "path", "size")
+    __slots__ = ("__weakref__", "_fd", "path", "size")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path

@@ -29,6 +29,8 @@ OTHER_DEFAULTS = {
     "queued.max.request.bytes",
     "max.connections",
     "max.connections.per.ip",
+    # A new replica copies only the tail.
+    "follower.fetch.last.tiered.offset.enable",
 }
 FIXED_WHILE_RUNNING = {"listeners", "listener.security.protocol.map"}
 MODES = {Mode.READ_ONLY: "read-only", Mode.PER_BROKER: "per-broker", Mode.CLUSTER_WIDE: "cluster-wide"}

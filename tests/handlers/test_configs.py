@@ -258,7 +258,14 @@ TOPIC_REFUSALS = [
     (("retention.ms", APPEND, "5"), 40, "Can't APPEND to key retention.ms because its type is not LIST."),
     (("retention.ms", SET, None), 42, "Null value not supported for : retention.ms"),
     (("retention.ms", 9, "5"), 42, "Unknown operation type 9"),
-    (("remote.storage.enable", SET, "true"), 40, "Tiered storage is not available"),
+    (
+        ("remote.storage.enable", SET, "true"),
+        40,
+        (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        ),
+    ),
     (("leader.replication.throttled.replicas", SET, "x"), 40, "Invalid value x for configuration leader."),
 ]
 

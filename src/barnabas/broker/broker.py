@@ -37,6 +37,7 @@ from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import peer_security
+from barnabas.broker.tiers.tiering import tiering_from
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
@@ -50,7 +51,7 @@ from barnabas.controller.controller import Controller
 from barnabas.handlers.forwarding import to_controller
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.privacy import make_private
-from barnabas.log.recovery.recovery import Stop
+from barnabas.log.recovery.report import Stop
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.topics import TopicMetrics
 from barnabas.network.limits import limits_from, use_process_limits
@@ -65,7 +66,7 @@ from barnabas.replication.isr import IsrChanges
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
 from barnabas.replication.throttle import FollowerThrottles, Throttle
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -96,7 +97,6 @@ class Broker:
         platform: Platform | None = None,
         cluster: ClusterConnection | None = None,
     ) -> None:
-        # What it is, and what it knows of its cluster.
         self.platform = platform or Platform()
         self.files, self.clock = self.platform.files, self.platform.clock
         self.dynamic_config = DynamicConfig(config)
@@ -170,7 +170,8 @@ class Broker:
             self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
         )
         self.logs.on_truncation = self.sockets.log_truncated
-        self.page_cache = PageCache(self._disk)
+        self.tiering = tiering_from(self, self.platform, config)
+        self.page_cache = self.tiering.page_cache(self._disk, self.timers)
         self.inspections = Inspections(self.metrics)
         self._log_configs = LogConfigs(config)
         self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
@@ -193,8 +194,9 @@ class Broker:
             self.clock,
             self.follower_throttles,
             self.platform.turn_limit,
+            self.tiering.moved_to_tiers,
         )
-        self.replicas.on_applied = self.fetchers.follow
+        self.replicas.on_applied = self._partition_applied
         # Coordinators, and what watches over all of it.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)
@@ -226,6 +228,7 @@ class Broker:
         self.logs.use_background(self._in_background)
         self.logs.use_threads(lambda name: self.platform.threads(1, name))
         self.inspections.start(self.platform.threads(1, "barnabas-inspect"), self.sockets.memory)
+        await self.tiering.start()
 
     async def _join_cluster(self) -> None:
         """Follow the metadata, stand for election, load the logs that belong here, and be registered."""
@@ -267,6 +270,7 @@ class Broker:
         """Finish what is in flight, flush, and mark every log dir clean."""
         patience = IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
         await self._stop_serving(patience)
+        await self.tiering.stop()
         await self._audit_writer.stop()
         self._stop_replication()
         self._control.stop()
@@ -283,6 +287,7 @@ class Broker:
         self.metadata.stop()
         self._stop_replication()
         await self._stop_serving(patience=0.0)
+        await self.tiering.stop()
         self._close_threads()
         self.logs.close(clean=False)
 
@@ -323,10 +328,15 @@ class Broker:
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):
             if count % self.platform.applied_at_once == 0:
                 await asyncio.sleep(0)
+        self.tiering.applied(deltas)
         if self.replicas.is_awaiting_room:
             self.failed_dirs.report()
         self.coordinators.applied(before, deltas)
         self.monitoring.follow(before, deltas)
+
+    def _partition_applied(self, partition: Partition) -> None:
+        self.fetchers.follow(partition)
+        self.tiering.follow(partition)
 
     def use(self, image: MetadataImage) -> None:
         """Take over what the cluster says of itself and its settings; partitions follow in `_apply`."""
@@ -346,6 +356,7 @@ class Broker:
         self._replica_fetches = replica_fetches_from(config)
         self._log_configs.use(config)
         self.logs.use_config(config)
+        self.tiering.use_config(config)
         self.leader_throttle.rate = config["leader.replication.throttled.rate"]
         self.follower_throttles.listed.rate = config["follower.replication.throttled.rate"]
         self.follower_throttles.moving.rate = config["barnabas.reassignment.throttled.rate"]
@@ -365,7 +376,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{listener.host or '127.0.0.1'}:{listener.port}" for listener in self.listeners)
+        return ",".join(f"{each.host or '127.0.0.1'}:{each.port}" for each in self.listeners)
 
     @property
     def cluster_id(self) -> str:

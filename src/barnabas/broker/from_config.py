@@ -55,7 +55,7 @@ def policy_from(config: BrokerConfig, own: BrokerConfig) -> Policy:
         default_replication_factor=config["default.replication.factor"],
         min_insync_replicas=own["min.insync.replicas"],
         unclean_leader_election=own["unclean.leader.election.enable"],
-        check_topic_configs=check_topic_configs,
+        check_topic_configs=lambda configs: check_topic_configs(configs, config),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.from_config import listeners_from, quota_limits_from
@@ -22,6 +22,8 @@ from barnabas.network.limits import limits_from
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.threads import ThreadBackground
+from barnabas.tiering.opening import open_store
+from barnabas.tiering.store import ObjectStore
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher
@@ -77,6 +79,9 @@ class Platform:
         if self._tls_reload is not None:
             self._tls_reload.peers = tls
         return NetworkPeers(node_id, answer, locate, tls.guard)
+
+    def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
+        return open_store(url, options)
 
     def monitoring(self, broker: Monitored) -> Monitoring:
         return Monitoring(broker)

@@ -11,6 +11,7 @@ from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
 from barnabas.config.sasl_settings import PER_LISTENER_SASL
 from barnabas.config.setting import ConfigError, Setting, Value
+from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
 from barnabas.config.tls_settings import PER_LISTENER_TLS
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
 from barnabas.config.unused_reasons import reason_without_effect
@@ -107,6 +108,15 @@ class BrokerConfig:
     @property
     def node_id(self) -> int:
         return int(self["node.id"])
+
+    @property
+    def store_options(self) -> dict[str, str]:
+        """What is given to the object store, by the names it has there. Never to be shown."""
+        return {
+            name.removeprefix(STORE_OPTIONS_PREFIX): text
+            for name, text in self.static.items()
+            if name.startswith(STORE_OPTIONS_PREFIX)
+        }
 
     @property
     def log_dirs(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ def check(config: BrokerConfig) -> None:
     _check_times(config)
     _check_listeners(config)
     _check_replication(config)
+    _check_tiers(config)
 
 
 def _check_revocation(config: BrokerConfig) -> None:
@@ -114,3 +115,11 @@ def _check_replication(config: BrokerConfig) -> None:
         raise ConfigError("replica.socket.timeout.ms must be at least replica.fetch.wait.max.ms")
     if wait > config["replica.lag.time.max.ms"]:
         raise ConfigError("replica.lag.time.max.ms must be at least replica.fetch.wait.max.ms")
+
+
+def _check_tiers(config: BrokerConfig) -> None:
+    if config["remote.log.storage.system.enable"] and not config["barnabas.remote.storage.url"]:
+        raise ConfigError(
+            "remote.log.storage.system.enable is true, but barnabas.remote.storage.url names no object store: write "
+            "for instance s3://bucket/prefix, or file:///folder"
+        )

@@ -16,6 +16,7 @@ from barnabas.config.quota_settings import QUOTA_SETTINGS
 from barnabas.config.replication_settings import REPLICATION_SETTINGS
 from barnabas.config.sasl_settings import MECHANISMS, SASL_SETTINGS
 from barnabas.config.setting import Setting
+from barnabas.config.tiering_settings import TIERING_SETTINGS, store_option
 from barnabas.config.tls_settings import TLS_SETTINGS
 from barnabas.config.token_settings import TOKEN_SETTINGS
 from barnabas.config.topic_settings import TOPIC_SETTINGS
@@ -56,6 +57,7 @@ BROKER: dict[str, Setting] = _by_name(
         *AUDIT_SETTINGS,
         *QUOTA_SETTINGS,
         *TOKEN_SETTINGS,
+        *TIERING_SETTINGS,
     )
 )
 TOPIC: dict[str, Setting] = _by_name(TOPIC_SETTINGS)
@@ -75,7 +77,7 @@ LISTENER_PREFIX = "listener.name."
 
 def broker_setting(name: str) -> Setting | None:
     """The setting behind a name, `listener.name.<listener>.` before it or not; unused ones too."""
-    setting = BROKER.get(name) or UNUSED.get(name)
+    setting = BROKER.get(name) or UNUSED.get(name) or store_option(name)
     if setting is None and name.startswith(LISTENER_PREFIX):
         return broker_setting(base_name(name))
     return setting

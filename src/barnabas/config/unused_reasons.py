@@ -10,7 +10,9 @@ _JAVA_TLS = (
 )
 _JAVA_CLASS = "Kafka's own classes are names of what Barnabas does, others stop the start"
 _THROTTLES = "throttles of replication measure by the second"
-_NO_TIERS = "there is no tiered storage"
+_NO_POOLS = "copying and expiring remote segments are turns of the broker's loop, not threads"
+_MANIFESTS = "what is remote stands in manifests in the object store, and in no topic"
+_STORE = "the object store is named by barnabas.remote.storage.url, its options by rsm.config."
 _ZOOKEEPER = "TLS to ZooKeeper is Python's: TLS 1.2 and later, with the ciphers of OpenSSL"
 
 _BY_NAME = {
@@ -22,6 +24,9 @@ _BY_NAME = {
     "sasl.mechanism.controller.protocol": "there are no KRaft controllers: see sasl.mechanism.inter.broker.protocol",
     "zookeeper.ssl.truststore.password": "a trust store in PEM has none",
     "security.providers": _JAVA_CLASS,
+    "remote.log.storage.manager.class.name": _STORE,
+    "remote.log.metadata.manager.class.name": _MANIFESTS,
+    "remote.log.reader.max.pending.tasks": "fetches that want the same remote data share one download",
 }
 
 _BY_BEGINNING = {
@@ -32,7 +37,10 @@ _BY_BEGINNING = {
     "password.encoder.": "Kafka 4 does not have it either; passwords that are set at run time are not kept encrypted",
     "replication.quota.window.": _THROTTLES,
     "alter.log.dirs.replication.quota.window.": _THROTTLES,
-    "remote.log.manager.": _NO_TIERS,
+    "remote.log.manager.": _NO_POOLS,
+    "remote.log.metadata.": _MANIFESTS,
+    "remote.log.storage.manager.": _STORE,
+    "remote.log.index.file.cache.": "indexes are part of remote segments; see barnabas.remote.cache.bytes",
     "zookeeper.ssl.": _ZOOKEEPER,
 }
 

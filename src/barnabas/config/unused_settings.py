@@ -15,14 +15,11 @@ _SECRET = """
 """
 
 _CLUSTER_WIDE = """
-    background.threads config.providers follower.fetch.last.tiered.offset.enable
-    group.coordinator.cached.buffer.max.bytes log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-    metric.reporters num.io.threads num.network.threads remote.fetch.max.wait.ms
-    remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
-    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.follower.thread.pool.size remote.log.reader.threads
-    share.coordinator.cached.buffer.max.bytes
+    background.threads config.providers group.coordinator.cached.buffer.max.bytes
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size metric.reporters num.io.threads
+    num.network.threads remote.log.index.file.cache.total.size.bytes
+    remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.follower.thread.pool.size share.coordinator.cached.buffer.max.bytes
 """
 
 _PER_BROKER = """
@@ -38,38 +35,34 @@ _PER_BROKER = """
 _READ_ONLY = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds
-    broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
-    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
-    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
-    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
-    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-    controller.socket.timeout.ms
-    create.topic.policy.class.name
-    delete.records.purgatory.purge.interval.requests early.start.listeners
+    alter.log.dirs.replication.quota.window.size.seconds broker.heartbeat.interval.ms
+    broker.session.timeout.ms client.quota.callback.class controller.performance.always.log.threshold.ms
+    controller.performance.sample.period.ms controller.quorum.append.linger.ms
+    controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
+    controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+    controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
+    controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+    controller.quorum.retry.backoff.ms controller.quorum.voters controller.socket.timeout.ms
+    create.topic.policy.class.name delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
-    group.coordinator.background.threads group.coordinator.threads
-    group.share.persister.class.name
+    group.coordinator.background.threads group.coordinator.threads group.share.persister.class.name
     initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms
-    metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms metadata.log.dir
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
     metrics.sample.window.ms num.replica.alter.log.dirs.threads offsets.load.buffer.size process.roles
-    producer.purgatory.purge.interval.requests queued.max.requests
-    remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
-    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
+    producer.purgatory.purge.interval.requests queued.max.requests remote.log.index.file.cache.ttl.ms
+    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
     remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
     remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
     remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
     remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path
-    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replication.quota.window.num
+    remote.log.storage.manager.impl.prefix replication.quota.window.num
     replication.quota.window.size.seconds sasl.client.callback.handler.class
     sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
     sasl.login.read.timeout.ms sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
@@ -78,14 +71,11 @@ _READ_ONLY = """
     sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
     sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
     sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.template.file
-    sasl.oauthbearer.jwt.retriever.class
-    sasl.oauthbearer.jwt.validator.class
-    sasl.server.callback.handler.class
-    security.providers server.max.startup.time.ms
-    share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
-    share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
-    share.coordinator.threads
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.jwt.retriever.class
+    sasl.oauthbearer.jwt.validator.class sasl.server.callback.handler.class security.providers
+    server.max.startup.time.ms share.coordinator.append.linger.ms
+    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+    share.coordinator.state.topic.compression.codec share.coordinator.threads
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms transaction.state.log.load.buffer.size
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
@@ -105,11 +95,10 @@ _OF_KAFKA_3 = """
 
 
 _NOT_YET = """
-    group.coordinator.rebalance.protocols local.retention.bytes
-    local.retention.ms log.local.retention.bytes log.local.retention.ms log.preallocate
+    group.coordinator.rebalance.protocols log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.log.copy.disable remote.log.delete.on.disable
-    replica.socket.receive.buffer.bytes
+    remote.log.delete.on.disable remote.log.manager.fetch.max.bytes.per.second
+    follower.fetch.last.tiered.offset.enable replica.socket.receive.buffer.bytes
 """
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 

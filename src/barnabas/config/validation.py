@@ -17,12 +17,14 @@ from barnabas.config.definitions import (
     suggestion,
 )
 from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
+from barnabas.config.tiering_checks import check_tiered_topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.patterns import PatternError, compile_for_long_texts
 
 
-def check_topic_configs(configs: Mapping[str, str]) -> None:
-    """Raises KafkaError (INVALID_CONFIG) when a topic cannot have these settings of its own."""
+def check_topic_configs(configs: Mapping[str, str], broker_config: BrokerConfig | None = None) -> None:
+    """Raises KafkaError (INVALID_CONFIG) when a topic cannot have these settings of its own; with a broker's settings
+    also when it cannot be tiered."""
     values = _parse_all(configs, TOPIC, "topic")
     shortest, longest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
     if isinstance(shortest, int) and isinstance(longest, int) and shortest > longest:
@@ -30,8 +32,11 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
             f"max.compaction.lag.ms ({longest})"
         )
-    if values.get("remote.storage.enable"):
-        raise _invalid("Tiered storage is not available: leave remote.storage.enable at false.")
+    if broker_config is not None:
+        try:
+            check_tiered_topic(configs, broker_config)
+        except ConfigError as error:
+            raise _invalid(str(error)) from None
 
 
 def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> None:

@@ -10,6 +10,7 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
+from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
@@ -107,6 +108,7 @@ def _change(
             values = target(resource)
             rules.check(resource, values)
             _check_dead_letters(image, resource, values)
+            _check_remote_part(image, resource, values)
             _check_permanent(image, resource, values, rules)
         except KafkaError as error:
             results[resource] = error
@@ -142,6 +144,13 @@ def _check_permanent(
                 f"Cluster-level {name} cannot be removed: the leaders and the controller must agree on it. "
                 "Set it to the value it shall have.",
             )
+
+
+def _check_remote_part(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
+    """Whoever ends the tiering of a topic says that its remote part may go."""
+    before = image.configs.get(resource, {})
+    if resource.type == ResourceType.TOPIC and is_disabled_without_deleting(before, values):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:

@@ -54,7 +54,7 @@ def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
 
     def check(resource: Resource, settings: Mapping[str, str]) -> None:
         if resource.type == ResourceType.TOPIC:
-            validation.check_topic_configs(settings)
+            validation.check_topic_configs(settings, config)
         elif resource.type == ResourceType.BROKER:
             validation.check_broker_configs(settings, per_broker=bool(resource.name))
         elif resource.type == ResourceType.GROUP:

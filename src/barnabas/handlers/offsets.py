@@ -1,12 +1,13 @@
 """Offsets of partitions: where a log starts and ends, where a time or an epoch lies, and moving the start.
 
 ListOffsets versions 1 to 11: time -1 is the end that the reader may see, -2 the start, -3 the record with the
-largest timestamp, -4 the start on local disk, -5 and -6 concern tiered storage. OffsetForLeaderEpoch versions 2 to
-4. DeleteRecords versions 0 to 2.
+largest timestamp, -4 the start on local disk, -5 the last remote offset, -6 the first that is not remote yet.
+OffsetForLeaderEpoch versions 2 to 4. DeleteRecords versions 0 to 2.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -31,6 +32,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from barnabas.replication.page_cache import PageCache
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -53,11 +55,17 @@ HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
     """What these need of the broker."""
 
+    @property
+    def page_cache(self) -> PageCache: ...
+
 
 class Found(NamedTuple):
     offset: int = UNKNOWN
     timestamp: int = UNKNOWN
     leader_epoch: int = UNKNOWN
+
+
+RemoteOffsets = dict[tuple[str, int], Found | KafkaError | None]
 
 
 async def list_offsets(
@@ -67,6 +75,8 @@ async def list_offsets(
         (topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions
     )
     committed_only = message.isolation_level == READ_COMMITTED
+    remote = await _search_remote(broker, message)
+    is_consumer = message.replica_id < 0
     topics = []
     for topic in message.topics:
         partitions = []
@@ -77,7 +87,7 @@ async def list_offsets(
             elif request.version < SPECIAL_SINCE.get(wanted.timestamp, 0):
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
-                await _fill(broker, topic.name, wanted, committed_only, answer)
+                await _fill(broker, topic.name, wanted, committed_only, is_consumer, answer, remote)
                 if (
                     answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
                     and request.version < NOT_AVAILABLE_SINCE
@@ -95,12 +105,17 @@ async def _fill(
     topic: str,
     wanted: ListOffsetsPartition,
     committed_only: bool,
+    is_consumer: bool,
     answer: ListOffsetsPartitionResponse,
+    remote: RemoteOffsets,
 ) -> None:
     try:
         partition = led_partition(broker, topic, wanted.partition_index, wanted.current_leader_epoch)
         end_was_known = partition.end_is_known
-        found = await _find(broker, partition.log, wanted.timestamp, committed_only)
+        before = remote.get((topic, wanted.partition_index))
+        if isinstance(before, KafkaError):
+            raise before
+        found = before or await _find(broker, partition.log, wanted.timestamp, committed_only, is_consumer)
         if not end_was_known and (wanted.timestamp == LATEST or _may_come(wanted.timestamp, found)):
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
@@ -111,14 +126,19 @@ async def _fill(
     answer.offset, answer.timestamp, answer.leader_epoch = found
 
 
-async def _find(broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: bool) -> Found:
+async def _find(
+    broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: bool, is_consumer: bool
+) -> Found:
     upper = log.last_stable_offset if committed_only else log.high_watermark
     if timestamp == LATEST:
         return Found(upper, UNKNOWN, log.epochs.latest)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(log.log_start_offset, UNKNOWN, log.epochs.at(log.log_start_offset))
+    if timestamp == EARLIEST:
+        return _place(log, log.log_start_offset)
+    if timestamp == EARLIEST_LOCAL:
+        return _place(log, log.local_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Found()
+        place = _last_tiered(log) if timestamp == LATEST_TIERED else _first_pending(log)
+        return Found() if is_consumer and place.offset >= upper else place  # a follower may know of the end
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp} is known")
     # Looking into a batch may read from the disk and decompress: not on the loop.
@@ -127,6 +147,50 @@ async def _find(broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: 
     else:
         found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
     return Found(*found) if found is not None and found[0] < upper else Found()
+
+
+async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> RemoteOffsets:
+    """What remote segments have, by time: they come before what is on this disk. All partitions at once (KIP-1075)."""
+    searches = {}
+    for topic in message.topics if broker.page_cache.has_remote else ():
+        for wanted in topic.partitions:
+            try:
+                log = led_partition(
+                    broker, topic.name, wanted.partition_index, wanted.current_leader_epoch
+                ).log
+            except KafkaError:
+                continue  # it is told in its place
+            if wanted.timestamp >= 0 and log.remote_part is not None:
+                place = topic.name, wanted.partition_index
+                searches[place] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
+    return dict(zip(searches, await asyncio.gather(*searches.values()), strict=True))
+
+
+async def _search(
+    page_cache: PageCache, log: Log, timestamp: int, timeout_ms: int
+) -> Found | KafkaError | None:
+    try:
+        record = await page_cache.remote_offset_for_timestamp(log, timestamp, timeout_ms)
+    except KafkaError as error:
+        return error
+    return Found(*record) if record is not None else None
+
+
+def _place(log: Log, offset: int) -> Found:
+    return Found(offset, UNKNOWN, log.epochs.at(offset))
+
+
+def _last_tiered(log: Log) -> Found:
+    """KIP-1005."""
+    is_known = log.config.remote_storage_enable and log.is_tiered
+    return _place(log, log.offsets.tiered_end - 1) if is_known else Found()
+
+
+def _first_pending(log: Log) -> Found:
+    """KIP-1023. Nothing while a leader does not know yet what is remote."""
+    if not log.config.remote_storage_enable or (not log.is_tiered and log.remote_part is not None):
+        return Found()
+    return _place(log, max(log.offsets.tiered_end, log.log_start_offset))
 
 
 def _may_come(timestamp: int, found: Found) -> bool:

@@ -7,7 +7,8 @@ have a batch in what is left of it. Nobody misses the others: a client looks up 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -42,7 +43,8 @@ def read_committed(
         found = list(islice(_aborted(log, offset, upper_offset), MOST_LISTED + 1))
         if len(found) > MOST_LISTED:
             data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
-            found = _aborted_in(log, offset, data) if isinstance(data, FileSlice) else []
+            between = partial(_aborted, log)
+            found = aborted_in(between, offset, data) if isinstance(data, FileSlice) else []
     found.sort(key=_first_offset)
     return data, found
 
@@ -51,13 +53,16 @@ def _aborted(log: LocalLog, start: int, end: int) -> Iterator[tuple[int, int]]:
     return aborted_between(log.segments.since(start), start, end)
 
 
-def _aborted_in(log: LocalLog, offset: int, data: FileSlice) -> list[tuple[int, int]]:
+def aborted_in(
+    between: Callable[[int, int], Iterator[tuple[int, int]]], offset: int, data: FileSlice
+) -> list[tuple[int, int]]:
+    """Those of the aborted transactions that have a batch in this slice."""
     producers, end = set(), offset
     for header in _headers(data):
         end = header.next_offset
         if header.is_transactional:
             producers.add(header.producer_id)
-    return [entry for entry in _aborted(log, offset, end) if entry[0] in producers]
+    return [entry for entry in between(offset, end) if entry[0] in producers]
 
 
 def _headers(data: FileSlice) -> Iterator[BatchHeader]:

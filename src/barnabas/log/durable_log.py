@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
@@ -16,7 +16,7 @@ from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.local_log import LocalLog
-from barnabas.log.offsets import Offsets
+from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.pending import PendingAppend, PendingAppends
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import out_of_range
@@ -26,6 +26,10 @@ from barnabas.log.rolling import RollPolicy
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments
+from barnabas.log.tiers.checkpoint import TieredCheckpoint, TieredPart, epochs_below
+from barnabas.log.tiers.copying import SegmentToCopy, next_to_copy
+from barnabas.log.tiers.retention import RemoteSegments
+from barnabas.log.tiers.starting import start_at
 from barnabas.log.truncation import start_over, truncate
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
@@ -41,13 +45,14 @@ class LogParts(NamedTuple):
     epochs: LeaderEpochs
     snapshots: SnapshotFiles
     unsynced: Unsynced
+    tiered: TieredPart | None = None
 
 
 class DurableLog(LocalLog):
     __slots__ = (
         "_before_truncation", "_flush_messages", "_last_flush_ms", "_on_flush_wanted", "_on_undone", "_on_written",
         "_pending", "_pending_writes", "_roll_jitter", "_rolling", "config", "garbage", "generation", "is_abandoned",
-        "open_segments", "snapshots", "topic_id", "unsynced",
+        "open_segments", "remote", "snapshots", "tiered_checkpoint", "topic_id", "unsynced",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +71,7 @@ class DurableLog(LocalLog):
             fs,
             folder,
             topic_partition,
-            Offsets(parts.log_start, parts.log_end, parts.recovery_point),
+            _offsets(parts),
             Segments(parts.segments, parts.log_end),
             parts.producers,
             parts.epochs,
@@ -77,6 +82,9 @@ class DurableLog(LocalLog):
         self.snapshots = parts.snapshots
         self.unsynced = parts.unsynced
         self.open_segments = open_segments
+        self.tiered_checkpoint = TieredCheckpoint(fs, parts.tiered)
+        self.remote: RemoteSegments | None = None
+        """What is known of the remote segments, while this log is a leader's."""
         self.is_abandoned = False
         """The files are no longer ours: the partition was deleted, or its disk has failed."""
         self.generation = 0
@@ -90,7 +98,7 @@ class DurableLog(LocalLog):
         self._pending: PendingAppends | None = None
         self._pending_writes: PendingWrites | None = None
         self.watch_pending(lambda size: None, lambda: None)
-        self.producers.high_watermark_moved(parts.log_start)
+        self.producers.high_watermark_moved(self.offsets.high_watermark)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
@@ -207,6 +215,55 @@ class DurableLog(LocalLog):
             raise out_of_range(self, offset)
         if self.offsets.advance_start(offset):
             self.epochs.truncate_start(offset)
+            if self.is_tiered and offset > self.tiered_checkpoint.covers:
+                self._on_flush_wanted()
+
+    # -- tiers: see log/tiers ------------------------------------------------------------------------
+
+    @property
+    def is_tiered(self) -> bool:
+        """Has it, or had it, remote segments?"""
+        return self.offsets.tiered_end != NOTHING_TIERED
+
+    def tiered_part(self) -> TieredPart | None:
+        """What the disk is to remember of the remote part."""
+        start, end = self.offsets.start, self.offsets.tiered_end
+        return TieredPart(start, end, epochs_below(self.epochs.entries, end)) if self.is_tiered else None
+
+    def note_tiered(self, end: int) -> None:
+        """Everything below `end` is in remote segments. Once a flush has noted that on the disk, segments may leave it.
+
+        What is not committed here counts as not copied: a follower hears of it again.
+        """
+        if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
+            self._on_flush_wanted()
+
+    def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
+        """The next sealed segment from the tiered end on, to be read in a thread."""
+        return next_to_copy(self, now_ms)
+
+    def use_remote(self, remote: RemoteSegments | None) -> None:
+        """Total retention counts these; None: it is the leader's business."""
+        self.remote = remote
+
+    def end_tiering(self) -> None:
+        """The remote segments are given up: the log starts on this disk."""
+        with self.storage_errors():
+            self.tiered_checkpoint.remove(self.folder)
+        self.offsets.end_tiering()
+        self.epochs.truncate_start(self.offsets.start)
+        self.remote = None
+
+    def start_at(
+        self, offset: int, log_start: int, epochs: Sequence[tuple[int, int]], producers: bytes
+    ) -> None:
+        """Remove everything; the log goes on, empty, at the tiered end `offset`, as remote segments say what is before:
+        the log start, the epochs since then, and a snapshot of the producers."""
+        self.drop_pending()
+        with self.storage_errors(harmless=()):
+            start_at(self, offset, log_start, epochs, producers)
+
+    # -- removing and cutting -------------------------------------------------------------------------
 
     def delete_old_segments(self, now_ms: int, most: int | None = None) -> list[Segment]:
         """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms.
@@ -234,6 +291,9 @@ class DurableLog(LocalLog):
         self.offsets.begin_truncation(log_end)
         if self._before_truncation:
             self._before_truncation(log_end)
+        noted = self.tiered_checkpoint.on_disk
+        if noted is not None and noted.covers > log_end:
+            self.tiered_checkpoint.write(self.folder, noted.cut(log_end))
 
     def lower_recovery_point(self, offset: int) -> None:
         """The log will be cut there; if the points of several logs are lowered first, one checkpoint notes them all."""
@@ -251,6 +311,7 @@ class DurableLog(LocalLog):
         moved = [f"{folder}/{os.path.basename(path)}" for path in files]
         self.unsynced = Unsynced([folder, os.path.dirname(folder)], moved)
         self.folder, self.disk, self.snapshots = folder, other.disk, other.snapshots
+        self.tiered_checkpoint = other.tiered_checkpoint
         self.snapshots.folder = folder
         self.offsets.use_recovery_point(other.offsets.recovery_point)
         self.generation += 1
@@ -325,6 +386,12 @@ class DurableLog(LocalLog):
         """Give back the files and save nothing more."""
         self.is_abandoned = True
         self.segments.forget()
+
+
+def _offsets(parts: LogParts) -> Offsets:
+    local_start = max(parts.log_start, parts.segments[0].base_offset)
+    tiered_end = NOTHING_TIERED if parts.tiered is None else parts.tiered.end
+    return Offsets(parts.log_start, parts.log_end, parts.recovery_point, local_start, tiered_end)
 
 
 def _ignore() -> None:

@@ -104,6 +104,13 @@ class LeaderEpochs:
             self._entries = None
             self._changed()
 
+    def replace(self, entries: Iterable[tuple[int, int]]) -> None:
+        """The log is another one: these are its epochs."""
+        self.clear()
+        for epoch, start in entries:
+            self.assign(epoch, start)
+        self._changed()
+
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_epochs
+from barnabas.log.tiers.checkpoint import TieredWrite
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
@@ -47,6 +48,7 @@ class FlushJob(NamedTuple):
     folders: list[str]  # to be synced too, because files were created in them
     upto: int
     generation: int
+    tiered: TieredWrite | None = None
 
     def run(self) -> None:
         """May be called in any thread. An OSError is final: the kernel may have dropped what it could not write."""
@@ -57,6 +59,9 @@ class FlushJob(NamedTuple):
         for folder in self.folders:
             with suppress(FileNotFoundError):  # the partition was deleted, or has moved
                 self.fs.sync_folder(folder)
+        if self.tiered is not None:
+            with suppress(FileNotFoundError):
+                self.tiered.run()
 
     def _sync_path(self, path: str) -> None:
         try:
@@ -82,7 +87,16 @@ def flush_job(log: DurableLog) -> FlushJob:
         log.unsynced.folders[log.folder] = None
     files = [segment.file for segment in unflushed]
     paths, folders = log.unsynced.take()
-    return FlushJob(log.fs, files, paths, folders, written, log.generation)
+    return FlushJob(log.fs, files, paths, folders, written, log.generation, _tiered_write(log))
+
+
+def _tiered_write(log: DurableLog) -> TieredWrite | None:
+    """What has been copied since is remembered, so that it may leave the disk."""
+    part = log.tiered_part()
+    noted = log.tiered_checkpoint
+    if part is None or (part.end <= noted.end and part.covers <= noted.covers):
+        return None
+    return log.tiered_checkpoint.prepare(log.folder, part)
 
 
 def save_epochs(log: DurableLog) -> str:

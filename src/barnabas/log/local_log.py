@@ -18,7 +18,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.offsets import Offsets
 from barnabas.log.producers import ProducerStates
-from barnabas.log.reading import read_slice
+from barnabas.log.reading import out_of_range, read_slice
 from barnabas.log.searching import FoundRecord, aborted_between, first_at_or_after, latest, place_in
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
@@ -62,6 +62,17 @@ class LocalLog:
         return self.offsets.start
 
     @property
+    def local_start_offset(self) -> int:
+        return self.offsets.local_start
+
+    @property
+    def remote_part(self) -> tuple[int, int] | None:
+        """[log start, local start), if that is not empty: what only remote segments hold. By time, and for the largest
+        timestamp, a reader asks those first: the searches of this class see the rest."""
+        offsets = self.offsets
+        return (offsets.start, offsets.local_start) if offsets.start < offsets.local_start else None
+
+    @property
     def log_end_offset(self) -> int:
         return self.offsets.end
 
@@ -100,7 +111,8 @@ class LocalLog:
         """The bytes from the batch that holds `offset` on, below `upper_offset`, from one segment.
 
         At most `max_bytes`, except that the first batch is whole if `at_least_one`. The last one may be cut.
-        OFFSET_OUT_OF_RANGE outside of [log start, log end]; nothing at `upper_offset` and above.
+        OFFSET_OUT_OF_RANGE outside of [log start, log end], RemoteOffset below the local start; nothing at
+        `upper_offset` and above.
         """
         return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
 
@@ -120,12 +132,16 @@ class LocalLog:
         return self.epochs.end_offset(epoch, self.offsets.end)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """(offset, timestamp, leader epoch) of the first record as late as `timestamp`."""
-        return self._look_up(lambda segments: first_at_or_after(segments, timestamp, self.offsets.start))
+        """(offset, timestamp, leader epoch) of the first record on this disk as late as `timestamp`. An earlier one may
+        be in the `remote_part`."""
+        return self._look_up(
+            lambda segments: first_at_or_after(segments, timestamp, self.offsets.local_start)
+        )
 
     def max_timestamp_offset(self) -> FoundRecord | None:
-        """(offset, timestamp, leader epoch) of the first record with the largest timestamp."""
-        return self._look_up(lambda segments: latest(segments, self.offsets.start))
+        """(offset, timestamp, leader epoch) of the first record with the largest timestamp on this disk. A
+        larger one may be in the `remote_part`."""
+        return self._look_up(lambda segments: latest(segments, self.offsets.local_start))
 
     def _look_up(self, search: Callable[[list[Segment]], T]) -> T:
         """Search in any thread; once more when a segment was removed or replaced meanwhile."""
@@ -142,7 +158,10 @@ class LocalLog:
         return read_committed(self, offset, max_bytes, self.last_stable_offset, at_least_one)
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips."""
+        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips.
+        RemoteOffset below the local start."""
+        if self.offsets.start <= start < self.offsets.local_start:
+            raise out_of_range(self, start)
         with self.storage_errors():
             found = aborted_between(self.segments.since(start), start, end)
             return sorted(found, key=itemgetter(1))

@@ -20,6 +20,7 @@ TEMPORARY = ".tmp"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+TIERED_PART = "tiered-offset-checkpoint"  # log/tiers/checkpoint.py
 MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 
 DELETE_FOLDER = "-delete"

@@ -4,7 +4,10 @@ In the order in which they stand in a log:
 
 - *log start*: the first offset that may be read. Retention and DeleteRecords move it up.
 - *local start*: the first offset that is read from this disk. What lies between log start and local start is in remote
-  segments. Until there are any, both are equal and move together.
+  segments only. Local retention moves it up, and so does the log start, which is never above it.
+- *tiered end* (T): everything below is in remote segments, if it is not below the log start. Only copying moves it up;
+  a truncation moves it down. -1 (`NOTHING_TIERED`) in a log without a remote part: then log start and local start are
+  equal and move together.
 - *recovery point*, also *flushed offset*: everything below is known to be on the disk (fsynced). Only a completed
   flush moves it up; a truncation moves it down. Recovery believes what is below it and checks the rest.
 - *last stable offset* (LSO): no transaction below it is undecided. Readers of committed data stop here. It follows from
@@ -16,21 +19,34 @@ In the order in which they stand in a log:
   appends are pending (log/pending.py).
 
     log start <= LSO <= high watermark <= written <= log end, and recovery point <= written
+    log start <= local start, and local start = log start or local start <= tiered end <= high watermark of the leader
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+NOTHING_TIERED: Final = -1
 
 
 class Offsets:
     """Read them as attributes; move them by the methods. All belong to the thread of the log's broker."""
 
-    __slots__ = ("end", "high_watermark", "local_start", "recovery_point", "start", "written")
+    __slots__ = ("end", "high_watermark", "local_start", "recovery_point", "start", "tiered_end", "written")
 
-    def __init__(self, start: int, end: int, recovery_point: int) -> None:
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        recovery_point: int,
+        local_start: int | None = None,
+        tiered_end: int = NOTHING_TIERED,
+    ) -> None:
         self.start = start
-        self.local_start = start
+        self.local_start = start if local_start is None else local_start
+        self.tiered_end = tiered_end
         self.recovery_point = recovery_point
-        self.high_watermark = start
+        self.high_watermark = self.local_start
         self.written = end
         self.end = end
 
@@ -75,8 +91,32 @@ class Offsets:
         """Nothing below `offset` is read any more; did it move?"""
         if offset <= self.start:
             return False
-        self.start = self.local_start = offset
+        self.start = offset
+        if offset > self.local_start:
+            self.local_start = offset
         return True
+
+    # -- tiers: copying, local retention, and the end of tiering ---------------------------------------
+
+    def advance_tiered_end(self, offset: int) -> bool:
+        """Everything below `offset` is in remote segments; did it move? A smaller offset is old news."""
+        if offset <= self.tiered_end:
+            return False
+        self.tiered_end = offset
+        return True
+
+    def advance_local_start(self, offset: int) -> bool:
+        """What lies below `offset` is read from remote segments from now on; did it move?"""
+        if offset <= self.local_start:
+            return False
+        assert offset <= self.tiered_end, f"{offset} is not copied: the tiered end is {self.tiered_end}"
+        self.local_start = offset
+        return True
+
+    def end_tiering(self) -> None:
+        """There is no remote part any more: the log starts on this disk."""
+        self.start = self.local_start
+        self.tiered_end = NOTHING_TIERED
 
     # -- flushes ------------------------------------------------------------------------------------
 
@@ -101,12 +141,15 @@ class Offsets:
         self.lower_recovery_point(end)
         self.start = min(self.start, end)
         self.local_start = min(self.local_start, end)
+        self.tiered_end = min(self.tiered_end, end)  # what is written there now was never copied
 
     def truncate(self, end: int) -> None:
         """The log was cut and ends at `end`."""
         self.end = self.written = end
         self.high_watermark = max(min(self.high_watermark, end), self.start)
 
-    def restart(self, offset: int) -> None:
-        """Everything was removed; the log goes on, empty, at `offset`."""
-        self.start = self.local_start = self.high_watermark = self.end = self.written = offset
+    def restart(self, offset: int, start: int | None = None, tiered_end: int = NOTHING_TIERED) -> None:
+        """Everything was removed; the log goes on, empty, at `offset`. What lies between `start` and it is remote."""
+        self.start = offset if start is None else start
+        self.tiered_end = tiered_end
+        self.local_start = self.high_watermark = self.end = self.written = offset

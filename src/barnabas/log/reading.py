@@ -7,15 +7,30 @@ from typing import TYPE_CHECKING
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import EMPTY, FileSlice, Slice
 from barnabas.log.segments.segment import Segment
+from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.log.local_log import LocalLog
 
 
+class RemoteOffset(KafkaError):  # noqa: N818 - where to look, not an error
+    """The offset may be read, but lies below the local start: in a remote segment.
+
+    A consumer's fetch reads it there; a follower is told so, and begins at the tiered end (KIP-405).
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, local_start: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+            f"offset {offset} of {partition} is in a remote segment: this disk begins at {local_start}",
+        )
+        self.offset = offset
+
+
 def read_slice(log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Slice:
     """See `LocalLog.read`. The tail is found without the index, and its end without looking."""
     offsets, segments = log.offsets, log.segments
-    if not offsets.start <= offset <= offsets.end:
+    if not offsets.local_start <= offset <= offsets.end:
         raise out_of_range(log, offset)
     written = offsets.written
     if upper_offset > written:
@@ -59,6 +74,8 @@ def _end_position(log: LocalLog, segment: Segment, upper_offset: int) -> int:
 
 
 def out_of_range(log: LocalLog, offset: int) -> KafkaError:
+    if log.offsets.start <= offset < log.offsets.local_start:
+        return RemoteOffset(log.topic_partition, offset, log.offsets.local_start)
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"{log.topic_partition} holds the offsets {log.offsets.start} to {log.offsets.end}, not {offset}",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from barnabas.log import names
 from barnabas.log.failures import DISK_FULL
 from barnabas.log.segments.segment import Segment
-from barnabas.records.batch import NO_TIMESTAMP
+from barnabas.log.tiers.retention import UNLIMITED, age_timestamp, local_limits, move_starts
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
-
-UNLIMITED = -1
 
 
 def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> list[Segment]:
@@ -22,13 +20,16 @@ def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> li
 
     The log start is moved before a segment goes, so that between two calls the log is as it always is.
     """
+    if log.is_tiered:
+        move_starts(log, now_ms, most)
     count = count_deletable(log, now_ms, most)
     if count == len(log.segments):
         log.roll(now_ms)
     removed = log.segments[:count]
     if removed:
         start = log.segments[count].base_offset
-        log.advance_log_start(min(start, log.high_watermark))
+        if not log.is_tiered:
+            log.advance_log_start(min(start, log.high_watermark))
         for segment in removed:
             retire(log, segment, now_ms)
         log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset >= start)
@@ -59,7 +60,9 @@ def _set_aside(log: DurableLog, path: str, due_ms: int) -> None:
 def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
     """The oldest segments, if they must be walked through before their age is known: `delete_old_segments` with a limit
     leaves them alone. The active one is never among them."""
-    if not log.config.deletes or log.config.retention_ms == UNLIMITED:
+    config = log.config
+    limit_ms = local_limits(config)[0] if log.is_tiered else config.retention_ms
+    if not config.deletes or (limit_ms == UNLIMITED and config.retention_ms == UNLIMITED):
         return []
     unknown = takewhile(lambda segment: not segment.knows_largest_timestamp(), log.segments[:-1][:most])
     return list(unknown)
@@ -69,13 +72,14 @@ def count_deletable(log: DurableLog, now_ms: int, most: int | None = None) -> in
     """How many segments, counted from the oldest, are no longer wanted; at most `most`, if that is given.
     All of them: the last is rolled first."""
     count = _below_log_start(log)
-    if log.config.deletes:
+    if log.config.deletes and not log.is_tiered:
         count = max(count, _too_old(log, now_ms, most), _too_large(log, most))
     return count if most is None else min(count, most)
 
 
 def _below_log_start(log: DurableLog) -> int:
-    return log.segments.number_of(log.offsets.local_start)
+    start = log.offsets.local_start
+    return log.segments.number_of(min(start, log.tiered_checkpoint.covers) if log.is_tiered else start)
 
 
 def _too_old(log: DurableLog, now_ms: int, most: int | None) -> int:
@@ -84,9 +88,7 @@ def _too_old(log: DurableLog, now_ms: int, most: int | None) -> int:
         return 0
 
     def is_too_old(segment: Segment) -> bool:
-        if most is not None and segment is not log.active and not segment.knows_largest_timestamp():
-            return False
-        return now_ms - _age_timestamp(log, segment, now_ms) > limit
+        return now_ms - age_timestamp(log, segment, now_ms, most) > limit
 
     return _count_while(log, is_too_old, most)
 
@@ -114,11 +116,3 @@ def _count_while(log: DurableLog, unwanted: Callable[[Segment], bool], most: int
             break
         count += 1
     return count
-
-
-def _age_timestamp(log: DurableLog, segment: Segment, now_ms: int) -> int:
-    """The time of its latest record; when records carry none, or one of a future in which the topic allows no record
-    to be, the time of the last write. Kafka keeps the latter until that time has come."""
-    timestamp, _ = segment.largest_timestamp
-    is_possible = timestamp - now_ms <= log.config.message_timestamp_after_max_ms
-    return timestamp if timestamp != NO_TIMESTAMP and is_possible else segment.modified_ms()

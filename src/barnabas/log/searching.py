@@ -41,20 +41,28 @@ def first_at_or_after(segments: list[Segment], timestamp: int, log_start: int) -
 
 def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> FoundRecord | None:
     start = max(segment.base_offset + segment.time_index.lookup(timestamp), log_start)
-    for position, header in _batches_from(segment, start):
+    located = segment.locate(start)
+    if located is None:
+        return None
+    return first_in_file(segment.file, located[0], segment.size, timestamp, log_start)
+
+
+def first_in_file(file: File, position: int, end: int, timestamp: int, log_start: int) -> FoundRecord | None:
+    """The same among the batches in [position, end) of a file."""
+    for place, header in walk_headers(file, position, end, SCAN_CHUNK):
         if header.max_timestamp < timestamp:
             continue
-        found = _first_in_batch(segment, position, header, timestamp, log_start)
+        found = _first_in_batch(file, place, header, timestamp, log_start)
         if found is not None:
             return found
     return None
 
 
 def _first_in_batch(
-    segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
+    file: File, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     try:
-        for offset, found in _times(segment, position, header):
+        for offset, found in _times(file, position, header):
             if found >= timestamp and offset >= log_start:
                 return FoundRecord(offset, found, header.leader_epoch)
     except InvalidRecords:
@@ -69,22 +77,14 @@ def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
     timestamp, last_offset = best.largest_timestamp
     if timestamp == NO_TIMESTAMP:
         return None
-    for position, header in _batches_from(best, last_offset):
-        # The index named the batch; a lower record must have been deleted.
-        return _first_in_batch(best, position, header, timestamp, log_start)
-    return None
+    found = best.locate(last_offset)
+    # The index named the batch; a lower record must have been deleted.
+    return _first_in_batch(best.file, *found, timestamp, log_start) if found is not None else None
 
 
-def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    found = segment.locate(offset)
-    if found is None:
-        return iter(())
-    return walk_headers(segment.file, found[0], segment.size, SCAN_CHUNK)
-
-
-def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def _times(file: File, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """As `iterate_times`, with a short breath now and then: threads that look up would keep the GIL from the loop."""
-    for number, found in enumerate(iterate_times(segment.file.read(header.size, position), header), 1):
+    for number, found in enumerate(iterate_times(file.read(header.size, position), header), 1):
         yield found
         if not number % RECORDS_BETWEEN_BREATHS:
             time.sleep(BREATH_SECONDS)

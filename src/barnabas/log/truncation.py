@@ -21,7 +21,7 @@ def truncate(log: DurableLog, offset: int) -> None:
     if offset >= log.offsets.end:
         return
     if offset < log.segments.base_offset:
-        start_over(log, offset)
+        start_over(log, offset, keep_remote=log.is_tiered)
         return
     cut = log.segments.find_cut(offset)
     log.begin_truncation(cut.log_end)
@@ -35,16 +35,24 @@ def truncate(log: DurableLog, offset: int) -> None:
     log.producers.high_watermark_moved(log.offsets.high_watermark)
 
 
-def start_over(log: DurableLog, offset: int) -> None:
-    """See `DurableLog.truncate_fully_and_start_at`."""
+def start_over(log: DurableLog, offset: int, *, keep_remote: bool = False) -> None:
+    """See `DurableLog.truncate_fully_and_start_at`. With `keep_remote`, what is remote below `offset` still counts."""
     created_ms = log.segments.active.created_ms
-    log.begin_truncation(min(offset, log.segments.base_offset))
+    if keep_remote:
+        log.begin_truncation(offset)
+    else:
+        log.begin_truncation(min(offset, log.segments.base_offset, log.offsets.start))
+        log.tiered_checkpoint.remove(log.folder)
     log.segments.remove_all(log.fs)
     fresh = Segment.create(log.fs, log.folder, offset, log.open_segments, created_ms)
     log.fs.sync_folder(log.folder)  # the name of the segment is all that tells where the log goes on
     log.segments.roll(fresh)
-    log.offsets.restart(offset)
-    log.epochs.clear()
+    if keep_remote:
+        log.offsets.restart(offset, log.offsets.start, log.offsets.tiered_end)
+        log.epochs.truncate_end(offset)
+    else:
+        log.offsets.restart(offset)
+        log.epochs.clear()
     log.unsynced.add(log.folder)
     log.snapshots.keep_only(())
     log.producers.clear()

@@ -21,6 +21,14 @@ _METRICS = {
     "fetches": catalogue.FETCHES,
     "failed_produces": catalogue.FAILED_PRODUCES,
     "failed_fetches": catalogue.FAILED_FETCHES,
+    "remote_fetches": catalogue.REMOTE_FETCHES,
+    "remote_bytes_out": catalogue.REMOTE_FETCH_BYTES,
+    "failed_remote_fetches": catalogue.FAILED_REMOTE_FETCHES,
+    "remote_copies": catalogue.REMOTE_COPIES,
+    "remote_bytes_in": catalogue.REMOTE_COPY_BYTES,
+    "failed_remote_copies": catalogue.FAILED_REMOTE_COPIES,
+    "remote_deletes": catalogue.REMOTE_DELETES,
+    "failed_remote_deletes": catalogue.FAILED_REMOTE_DELETES,
 }
 
 
@@ -28,8 +36,9 @@ class TopicCounters:
     """The counters of one topic; its partitions hold them and add to their values."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "is_internal", "messages_in",
-        "produces",
+        "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "failed_remote_copies",
+        "failed_remote_deletes", "failed_remote_fetches", "fetches", "is_internal", "messages_in", "produces",
+        "remote_bytes_in", "remote_bytes_out", "remote_copies", "remote_deletes", "remote_fetches",
     )  # fmt: skip
 
     def __init__(self, topic: str = "") -> None:
@@ -41,6 +50,14 @@ class TopicCounters:
         self.fetches = Counter()
         self.failed_produces = Counter()
         self.failed_fetches = Counter()
+        self.remote_fetches = Counter()
+        self.remote_bytes_out = Counter()
+        self.failed_remote_fetches = Counter()
+        self.remote_copies = Counter()
+        self.remote_bytes_in = Counter()
+        self.failed_remote_copies = Counter()
+        self.remote_deletes = Counter()
+        self.failed_remote_deletes = Counter()
 
 
 class TopicMetrics:

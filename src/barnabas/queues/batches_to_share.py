@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSlice
 from barnabas.log.log import Log
+from barnabas.log.reading import RemoteOffset
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.queues.acquisition import Span
 from barnabas.records.batch import BatchHeader
+from barnabas.tiering.reading.remote_log import RemoteRead
 
 HEADERS_CHUNK = (
     1024  # bytes read at a time: most batches of a queue are small, and their headers close together
 )
+
+
+ReadRemote = Callable[[Log, int, int], RemoteRead | None]
+"""Reads what is in remote segments: `PageCache.read_remote` for a log, an offset and so many bytes."""
 
 
 class Batches(NamedTuple):
@@ -23,6 +30,8 @@ class Batches(NamedTuple):
     spans: list[Span]
     headers: list[tuple[int, BatchHeader]]
     data: FileSlice
+    aborted: list[tuple[int, int]] | None = None
+    """Of a remote segment: (producer id, first offset) of its aborted transactions."""
 
     def slice_of(self, first: int, last: int) -> FileSlice:
         """The bytes of the batches that hold these offsets."""
@@ -35,10 +44,19 @@ class Batches(NamedTuple):
         return FileSlice(self.data.file, start, touched[-1][0] + touched[-1][1] - start)
 
 
-def read_batches(log: Log, offset: int, max_bytes: int, upper: int, last_wanted: int) -> Batches | None:
-    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there is none."""
+def read_batches(
+    log: Log, offset: int, max_bytes: int, upper: int, last_wanted: int, read_remote: ReadRemote
+) -> Batches | None:
+    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there is none, or if
+    it has not come yet."""
+    aborted = None
     try:
         data = log.read(offset, max_bytes, upper)
+    except RemoteOffset:
+        found = read_remote(log, offset, max_bytes) if offset < upper else None
+        if found is None:
+            return None
+        data, aborted = found
     except KafkaError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return None  # the log was cut; the window follows it with the next attempt
@@ -50,7 +68,7 @@ def read_batches(log: Log, offset: int, max_bytes: int, upper: int, last_wanted:
         for position, header in walk_headers(
             data.file, data.position, data.position + data.length, HEADERS_CHUNK
         ):
-            if headers and header.base_offset > last_wanted:
+            if header.base_offset >= upper or (headers and header.base_offset > last_wanted):
                 break
             headers.append((position, header))
     except BadBatch:
@@ -58,13 +76,13 @@ def read_batches(log: Log, offset: int, max_bytes: int, upper: int, last_wanted:
     if not headers:
         return None
     spans = [Span(header.base_offset, header.last_offset) for _, header in headers]
-    return Batches(offset, spans, headers, data)
+    return Batches(offset, spans, headers, data, aborted)
 
 
 def aborted_spans(log: Log, found: Batches) -> list[Span]:
     """What readers of committed data must not see: batches of transactions that were aborted."""
     first, last = found.spans[0].first, found.spans[-1].last
-    aborted = log.aborted_transactions(first, last + 1)
+    aborted = log.aborted_transactions(first, last + 1) if found.aborted is None else found.aborted
     if not aborted:
         return []
     spans = []

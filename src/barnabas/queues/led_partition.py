@@ -9,6 +9,7 @@ window, or until the partition is gone. In Kafka all of this is SharePartition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol
 
 from barnabas.clock import Clock, Timer, Timers
@@ -249,7 +250,9 @@ class LedSharePartition:
             upper = min(upper, share.end + 1)
         if log.config.barnabas_delay_enable:
             upper = min(upper, self._looked_at(share, upper))
-        return read_batches(log, offset, max_bytes, upper, max(share.end, offset) + max_records)
+        read_remote = partial(self._host.page_cache.read_remote, committed=committed_only)
+        last_wanted = max(share.end, offset) + max_records
+        return read_batches(log, offset, max_bytes, upper, last_wanted, read_remote)
 
     def _looked_at(self, share: SharePartition, upper: int) -> int:
         """Up to where it is known which records must wait."""

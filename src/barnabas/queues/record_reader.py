@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSlice
+from barnabas.files import EMPTY, FileSlice, Slice
 from barnabas.log.inspection import largest_data
 from barnabas.log.log import Log
+from barnabas.log.reading import RemoteOffset
 from barnabas.log_lines import limited_logger
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import InvalidRecords, Record, iterate_records
+from barnabas.replication.page_cache import PageCache
 
 READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the loop waiting
 MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
@@ -22,6 +24,9 @@ T = TypeVar("T")
 
 
 class Threads(Protocol):
+    @property
+    def page_cache(self) -> PageCache: ...
+
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run something that may wait for the disk."""
         ...
@@ -33,7 +38,7 @@ async def read_records(threads: Threads, log: Log, first: int, last: int) -> tup
         first = log.log_start_offset
     if first > last:
         return [], last
-    data = log.read(first, READ_BYTES, log.high_watermark)
+    data = await _read(threads, log, first)
     if not isinstance(data, FileSlice):
         return [], last  # nothing of it is left
     largest = largest_data(log.config)
@@ -41,6 +46,16 @@ async def read_records(threads: Threads, log: Log, first: int, last: int) -> tup
     if seen < first:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.topic_partition} cannot be read at {first}")
     return found, seen
+
+
+async def _read(threads: Threads, log: Log, first: int) -> Slice:
+    try:
+        return log.read(first, READ_BYTES, log.high_watermark)
+    except RemoteOffset:
+        hold = await threads.page_cache.load_remote(log, first)
+        found = threads.page_cache.read_remote(log, first, READ_BYTES)
+        del hold
+        return found.data if found is not None else EMPTY
 
 
 def _decode(data: FileSlice, first: int, last: int, largest: int) -> tuple[list[Record], int]:

@@ -79,8 +79,10 @@ class LeaderFetcher:
         clock: Clock,
         throttles: FollowerThrottles,
         turn_limit: TurnLimit = DEFAULT_TURN,
+        moved_to_tiers: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self.leader = leader
+        self._moved_to_tiers = moved_to_tiers
         self._turn_limit = turn_limit
         self._peers = peers
         self._identity = identity
@@ -269,6 +271,8 @@ class LeaderFetcher:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
             elif data.error_code:
+                if data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                    self._moved_to_tiers(one.partition)
                 self._put_off_for(self._backoff_after(one.refusals), key, one)
                 one.refusals += 1
             else:

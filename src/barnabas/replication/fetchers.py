@@ -21,13 +21,16 @@ class ReplicaFetchers:
         clock: Clock,
         throttles: FollowerThrottles,
         turn_limit: TurnLimit,
+        moved_to_tiers: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
+        """`moved_to_tiers` is told when a leader says that a partition's next records are in remote segments."""
         self._peers = peers
         self._identity = identity
         self._settings = settings
         self._clock = clock
         self._throttles = throttles
         self._turn_limit = turn_limit
+        self._moved_to_tiers = moved_to_tiers
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
 
@@ -54,6 +57,7 @@ class ReplicaFetchers:
                 self._clock,
                 self._throttles,
                 self._turn_limit,
+                self._moved_to_tiers,
             )
             self._fetchers[state.leader] = fetcher
         fetcher.add(partition)

@@ -181,7 +181,7 @@ class ReplicaMoves:
             warmed = asyncio.Event()
             broker.page_cache.warm([(log, offset, READ_BYTES)], warmed.set)
             await warmed.wait()
-        if not log.log_start_offset <= offset <= log.log_end_offset:
+        if not log.local_start_offset <= offset <= log.log_end_offset:
             return b""
         found = log.read(offset, READ_BYTES, log.log_end_offset)
         return await broker.in_thread(found.read) if isinstance(found, FileSlice) else found

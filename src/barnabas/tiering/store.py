@@ -31,7 +31,7 @@ class ObjectExistsError(StoreError):
 
 
 class StaleVersionError(StoreError):
-    """`replace`: somebody has replaced it since it was read."""
+    """`replace`: somebody has replaced or removed it since it was read."""
 
 
 class StoreUnavailableError(StoreError):
@@ -43,7 +43,9 @@ class StoreDeniedError(StoreError):
 
 
 class Versioned(NamedTuple):
-    """An object's bytes, and what `replace` wants to know of them (an ETag, or a generation)."""
+    """An object's bytes, and what `replace` wants to know of them (an ETag, or a generation).
+
+    On S3 equal bytes have equal versions: who needs to tell two writes apart puts a number into them."""
 
     data: bytes
     version: str
@@ -55,7 +57,7 @@ class ObjectInfo(NamedTuple):
     modified_ms: int
 
 
-class ObjectStore(Protocol):
+class ObjectReader(Protocol):
     """Keys are relative to the store's prefix, with `/` between their parts. Every call raises a StoreError."""
 
     async def get(self, key: str) -> Versioned:
@@ -65,6 +67,10 @@ class ObjectStore(Protocol):
     async def get_range(self, key: str, start: int, end: int) -> bytes:
         """The bytes [start, end) of an object; fewer are an error."""
         ...
+
+
+class ObjectStore(ObjectReader, Protocol):
+    """All that is asked of a bucket."""
 
     async def create(self, key: str, data: bytes) -> str:
         """Make a small object, if there is none: exactly one of several callers succeeds. Its version."""

@@ -12,8 +12,7 @@ from typing import Final, TypeVar
 
 from barnabas.errors import NO_ERROR
 from barnabas.files import FileSlice
-from barnabas.handlers.fetch.reading import PartitionReader
-from barnabas.log.log import Log
+from barnabas.handlers.fetch.reading import Cold, PartitionReader
 from barnabas.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
 from barnabas.replication.page_cache import PageCache
@@ -29,8 +28,6 @@ STEP: Final = 50
 T = TypeVar("T")
 
 Found = tuple[FetchEntry, Partition | None, PartitionData]
-Cold = tuple[Log, int, int]
-"""A log, an offset, and how many bytes are wanted from there."""
 Steps = Generator[None, None, FetchResponse | None]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.handlers.fetch.attempt import (
     READ_AT_ONCE,
-    Cold,
     Steps,
     attempt,
     attempt_in_steps,
@@ -15,7 +14,7 @@ from barnabas.handlers.fetch.attempt import (
     cold_logs_in_steps,
     to_read,
 )
-from barnabas.handlers.fetch.reading import PartitionReader
+from barnabas.handlers.fetch.reading import Cold, PartitionReader
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replication.delayed import DelayedOperation, Loop
@@ -63,7 +62,7 @@ def _start_in_steps(broker: Waiting, request: Request, reader: PartitionReader) 
 
 
 def _warm(broker: Waiting, request: Request, reader: PartitionReader, cold: list[Cold]) -> None:
-    broker.page_cache.warm(cold, DelayedFetch(broker, request, reader).warmed)
+    broker.page_cache.warm(reader.to_warm(cold), DelayedFetch(broker, request, reader).warmed)
 
 
 class DelayedFetch(DelayedOperation):

@@ -9,7 +9,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.files import EMPTY, FileSlice
 from barnabas.log.log import Log
-from barnabas.log.reading import read_slice
+from barnabas.log.reading import RemoteOffset, read_slice
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -20,6 +20,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
 from barnabas.replication.manager import Partitions, ReplicaManager
+from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import Throttle, is_throttled
 from barnabas.security.authorizer import Access, Action, Operation, ResourceType
@@ -27,6 +28,9 @@ from barnabas.security.authorizer import Access, Action, Operation, ResourceType
 READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
+
+Cold = tuple[Log, int, int]
+"""A log, an offset, and how many bytes are wanted from there."""
 
 
 class Reading(Protocol):
@@ -40,6 +44,9 @@ class Reading(Protocol):
 
     @property
     def leader_throttle(self) -> Throttle: ...
+
+    @property
+    def page_cache(self) -> PageCache: ...
 
     @property
     def fetch_max_bytes(self) -> int: ...
@@ -83,6 +90,10 @@ class PartitionReader:
             self.wait_ms = LONGEST_WAIT_MS
         self.held_back: set[FetchEntry] = set()
         """They stay ready although nothing of them is in the answer."""
+
+    def to_warm(self, cold: list[Cold]) -> list[Cold]:
+        """What has to be waited for."""
+        return cold
 
     def lacks_room(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> bool:
         """There was something to read, but others have taken the room: it is the first to get some next time."""
@@ -144,6 +155,8 @@ class PartitionReader:
                 records, aborted = log.read_committed(entry.offset, room, at_least_one=at_least_one)
             else:
                 records = read_slice(log, entry.offset, room, data.high_watermark, at_least_one)
+        except RemoteOffset:
+            return self._read_remote(entry, partition, data, room, at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
             refused.aborted_transactions = None
@@ -152,10 +165,38 @@ class PartitionReader:
             data.records = records
             partition.counters.bytes_out.value += records.length
             if aborted:
-                data.aborted_transactions = [
-                    AbortedTransaction(producer_id=producer, first_offset=first)
-                    for producer, first in aborted
-                ]
+                data.aborted_transactions = _listed(aborted)
+        return data
+
+    def _read_remote(
+        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    ) -> PartitionData:
+        """From a chunk that has been downloaded. If it has not come in time, nothing is answered, and the next fetch
+        asks again."""
+        self.min_bytes = 0  # it has waited long enough
+        counters = partition.counters
+        try:
+            found = self._broker.page_cache.read_remote(
+                partition.log,
+                entry.offset,
+                room,
+                committed=self._committed_only,
+                at_least_one=at_least_one,
+            )
+        except KafkaError as error:
+            counters.failed_remote_fetches.value += 1
+            refused = _error(entry, error.code)
+            refused.aborted_transactions = None
+            return refused
+        if found is None or not found.data:
+            self.held_back.add(entry)
+            return data
+        data.records = found.data
+        counters.remote_fetches.value += 1
+        counters.remote_bytes_out.value += len(found.data)
+        counters.bytes_out.value += len(found.data)
+        if found.aborted:
+            data.aborted_transactions = _listed(found.aborted)
         return data
 
 
@@ -189,6 +230,10 @@ class ReplicaReader(PartitionReader):
     """The same for a follower: it gets everything, committed or not, for that is how it gets committed."""
 
     __slots__ = ()
+
+    def to_warm(self, cold: list[Cold]) -> list[Cold]:
+        """A follower is told what is in remote segments, and begins behind it (KIP-405)."""
+        return [read for read in cold if read[1] >= read[0].offsets.local_start]
 
     def read(
         self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
@@ -248,6 +293,10 @@ def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offse
         and broker.can_lead
     ]
     return max(near)[1] if near else NO_REPLICA
+
+
+def _listed(aborted: list[tuple[int, int]]) -> list[AbortedTransaction]:
+    return [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
 
 
 def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:

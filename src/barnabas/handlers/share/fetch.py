@@ -175,7 +175,7 @@ class DelayedShareFetch(DelayedOperation):
         errors, led = self._open_all()
         if led and not self._warmed and self._warm(led):
             return True  # we come back when the pages are in memory
-        found = self._find_batches(led) if led else []
+        found = self._find_batches(led, errors) if led else []
         size = sum(batches.data.length for _, _, batches in found)
         if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
             self._watch(led)
@@ -189,7 +189,8 @@ class DelayedShareFetch(DelayedOperation):
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
             for place, _ in led:  # the first answer of a session names all its partitions
-                data.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
+                if place not in errors:
+                    data.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
         self._found = {**errors, **data}
         return self.complete()
 
@@ -232,12 +233,16 @@ class DelayedShareFetch(DelayedOperation):
             self._attempt_first()
             self._warmed = False
 
-    def _find_batches(self, led: Opened) -> Found:
+    def _find_batches(self, led: Opened, errors: Data) -> Found:
         ready = [(place, each) for place, each in led if each.share is not None and each.share.can_acquire]
         room = max(1, self._max_bytes // max(1, len(ready)))
         found = []
         for place, each in ready:
-            batches = each.find(room, self._message.max_records, committed_only=self._committed_only)
+            try:
+                batches = each.find(room, self._message.max_records, committed_only=self._committed_only)
+            except KafkaError as error:  # of the object store, or of the disk
+                errors[place] = _refused(place, error)
+                continue
             if batches is not None:
                 found.append((place, each, batches))
         return found
@@ -271,7 +276,11 @@ class DelayedShareFetch(DelayedOperation):
                     records=records,
                     acquired_records=[AcquiredRecords(*each) for each in acquired],
                 )
-            before, batches = batches, led.find(self._max_bytes, most, committed_only=self._committed_only)
+            before = batches
+            try:
+                batches = led.find(self._max_bytes, most, committed_only=self._committed_only)
+            except KafkaError:  # of the object store: the next fetch hears of it
+                return None
             if batches is not None and batches.offset <= before.offset:
                 return None
         return None

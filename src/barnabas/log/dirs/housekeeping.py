@@ -16,6 +16,7 @@ from barnabas.log.failures import DiskFull
 from barnabas.log.retention import ages_to_learn
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
+from barnabas.log.tiers.retention import is_due_for_copying
 from barnabas.log_lines import safe_logger
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Every:
 
 SEGMENTS_AT_ONCE = 16  # removed in one step: some four renames each, about a millisecond
 PRODUCERS_AT_ONCE = 1000  # looked at in one step, about a millisecond
+LONGEST_ROLL_CHECK_MS = 60_000
 LOGS_AT_ONCE = 64  # where little is done to each
 
 
@@ -72,6 +74,8 @@ class Housekeeping:
             ),
             delay_ms,
         )
+        self._remote_roll_ms: int = config["barnabas.remote.roll.ms"]
+        self._remote_roll = Every(min(self._remote_roll_ms, LONGEST_ROLL_CHECK_MS), delay_ms)
         self._last_ms = 0
         self._removals: list[tuple[int, str]] = []
         self._wanting_flush: dict[Log, None] = {}
@@ -82,6 +86,8 @@ class Housekeeping:
         if self._retention.is_due(now_ms):
             for log in self._each():
                 yield from self._retain(log, now_ms)
+        if self._remote_roll.is_due(now_ms):
+            yield from self._seal_for_copying(now_ms)
         if self._expiry.is_due(now_ms):
             for log in self._each():
                 yield from self._expire_producers(log, now_ms)
@@ -128,6 +134,20 @@ class Housekeeping:
                 count,
                 log.log_start_offset,
             )
+
+    def _seal_for_copying(self, now_ms: int) -> Iterator[list[Log]]:
+        """What is remote must not be too old: active segments of tiered topics are sealed by the clock."""
+        for count, log in enumerate(self._each(), 1):
+            if is_due_for_copying(log, now_ms, self._remote_roll_ms):
+                self._roll(log, now_ms)
+            if count % LOGS_AT_ONCE == 0:
+                yield []
+
+    def _roll(self, log: Log, now_ms: int) -> None:
+        try:
+            log.roll(now_ms)
+        except KafkaError as error:
+            logger.error("%s: no new segment: %s", log.topic_partition, error)
 
     def _remove_segments(self, log: Log, now_ms: int) -> int:
         try:

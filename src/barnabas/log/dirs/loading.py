@@ -16,7 +16,8 @@ from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id
 from barnabas.log.durable_log import LogParts
 from barnabas.log.failures import DamagedLog
 from barnabas.log.log import Log
-from barnabas.log.recovery.recovery import Recovery, RecoveryReport, Stop
+from barnabas.log.recovery.recovery import Recovery
+from barnabas.log.recovery.report import RecoveryReport, Stop
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log_lines import safe_logger
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid

@@ -26,7 +26,7 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
-from barnabas.log.recovery.recovery import Stop
+from barnabas.log.recovery.report import Stop
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK = ".lock"
@@ -153,7 +153,7 @@ class LogDir:
         starts = {
             log.topic_partition: log.log_start_offset
             for log in logs
-            if log.log_start_offset > log.segments.base_offset
+            if log.log_start_offset > log.segments.base_offset or log.is_tiered
         }
         marks = {log.topic_partition: log.high_watermark for log in logs}
         self._newest += 1

@@ -73,8 +73,16 @@ class Move:
         log, future = self.log, self.future
         if future.config is not log.config:
             future.update_config(log.config)
-        if not log.log_start_offset <= future.log_end_offset <= log.log_end_offset:
-            future.truncate_fully_and_start_at(log.log_start_offset)
+        if not log.local_start_offset <= future.log_end_offset <= log.log_end_offset:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Begin with what is on the log's disk. What is remote stays so, and the copy knows of it."""
+        log, start = self.log, self.log.local_start_offset
+        if log.remote_part is None:
+            self.future.truncate_fully_and_start_at(start)
+        else:
+            self.future.start_at(start, log.log_start_offset, log.epochs.entries, log.snapshots.at(start))
 
     def take(self, batches: memoryview, now_ms: int) -> None:
         """Append what was read from the log at the end of the copy."""
@@ -98,7 +106,7 @@ class Move:
         known = {epoch for epoch, _ in log.epochs.entries}
         common = next((epoch for epoch, _ in reversed(future.epochs.entries) if epoch in known), None)
         if common is None:
-            future.truncate_fully_and_start_at(log.log_start_offset)
+            self._start_again()
         else:
             ends = log.epoch_end_offset(common)[1], future.epoch_end_offset(common)[1]
             future.truncate_to(min(ends))

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
@@ -29,6 +27,7 @@ from barnabas.log.flushing import Unsynced
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.folder import find_segments, offsets_of, read_epochs, remove_orphans
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
+from barnabas.log.recovery.report import RecoveryReport, Stop
 from barnabas.log.recovery.snapshots import SnapshotFiles, encode_snapshot
 from barnabas.log.recovery.unfinished_files import resolve_unfinished
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED
@@ -36,29 +35,12 @@ from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.log.tiers.checkpoint import TieredCheckpoint, TieredPart, all_epochs, read_tiered
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right
 
 WALKED_WITHOUT_INDEX = 16 * 1024
 """A shorter segment is read as fast as its indexes would be; among thousands of partitions most are short."""
-
-
-class Stop(Enum):
-    """How the broker stopped the last time."""
-
-    CLEAN = "clean"
-    KILLED = "killed"
-    CRASHED = "crashed"
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What recovery did to one log."""
-
-    scanned_bytes: int = 0
-    cut_bytes: int = 0
-    cut_batches: int = 0  # those that could still be told apart
-    cut_reason: str = ""
 
 
 class Cut(NamedTuple):
@@ -108,6 +90,7 @@ class Recovery:
         self._snapshots = SnapshotFiles(fs, folder, offsets_of(present, names.PRODUCER_SNAPSHOT))
         self._with_transaction_index = set(offsets_of(present, names.TRANSACTION_INDEX))
         self._epochs = read_epochs(fs, folder, present, self._segments)
+        self._tiered = self._read_tiered(present)
         if not self._segments:
             return self._start_empty()
         remove_orphans(fs, folder, present, self._segments)
@@ -117,20 +100,44 @@ class Recovery:
             self._scan(self._first_to_scan())
         return self._finish()
 
+    def _read_tiered(self, present: list[str]) -> TieredPart | None:
+        """What is known of the remote part. A cut below all segments that was interrupted is finished."""
+        tiered = read_tiered(self._fs, self._folder, present)
+        if tiered is None:
+            return None
+        self._log_start = max(self._log_start, tiered.log_start)
+        self._epochs = all_epochs(tiered, self._epochs)
+        if self._segments and self._segments[0].base_offset > max(self._log_start, tiered.end):
+            self._check_empty_from(max(self._log_start, tiered.end))
+            self.report.cut_reason = "the log was going to be cut below all of it"
+            self._remove_segments()
+            self._segments.clear()
+        return tiered
+
     def _start_empty(self) -> LogParts:
-        if self._recovery_point > self._log_start:
+        start = self._log_start if self._tiered is None else max(self._log_start, self._tiered.end)
+        self._check_empty_from(start)
+        return self._start_at(start)
+
+    def _check_empty_from(self, start: int) -> None:
+        if self._recovery_point > start:
             raise DamagedLog(
                 self._folder, f"it has no segments, but was on the disk up to offset {self._recovery_point}"
             )
-        return self._start_at(self._log_start)
 
     def _start_at(self, offset: int) -> LogParts:
         """An empty log, whose first offset survives a crash: it is in the name of the segment only."""
         segment = Segment.create(self._fs, self._folder, offset, self._open_segments, self._now_ms)
         self._fs.sync_folder(self._folder)
-        self._snapshots.keep_only(())
         self._recovery_point = offset
-        return self._parts([segment], offset, offset, LeaderEpochs())
+        if self._tiered is None:
+            self._snapshots.keep_only(())
+            return self._parts([segment], offset, offset, LeaderEpochs())
+        self._snapshots.keep_only((offset,))
+        self._snapshots.load_latest(self._producers, offset)
+        self._epochs.truncate_end(offset)
+        self._epochs.truncate_start(self._log_start)
+        return self._parts([segment], self._log_start, offset, self._epochs)
 
     def _first_to_scan(self) -> int:
         """The number of the segment with the last record below the recovery point.
@@ -319,7 +326,12 @@ class Recovery:
         self._producers.loaded_ms = self._now_ms
         self._check_nothing_is_missing("the file ends too early")
         log_end = self._next_offset
-        log_start = max(self._log_start, self._segments[0].base_offset)
+        log_start = self._log_start
+        if self._tiered is None:
+            log_start = max(log_start, self._segments[0].base_offset)
+        elif self._tiered.end > log_end:  # what is appended there from now on is not what was copied
+            self._tiered = self._tiered.cut(log_end)
+            TieredCheckpoint(self._fs).write(self._folder, self._tiered)
         if log_start > log_end:
             return self._restart_at(log_start)
         self._epochs.truncate_end(log_end)
@@ -346,6 +358,7 @@ class Recovery:
             epochs,
             self._snapshots,
             Unsynced() if clean else self._possibly_unsynced(segments),
+            self._tiered,
         )
 
     def _possibly_unsynced(self, segments: list[Segment]) -> Unsynced:
@@ -360,10 +373,13 @@ class Recovery:
         """Records were deleted up to here, and nothing above reached the disk: go on, empty."""
         self._producers.clear()
         parts = self._start_at(log_start)
+        self._remove_segments()
+        return parts
+
+    def _remove_segments(self) -> None:
         for segment in reversed(self._segments):
             self._count(segment, 0)
             segment.forget()
             for path in segment.existing_paths():
                 self._fs.remove(path)
         self._fs.sync_folder(self._folder)  # or they would come back, and be believed
-        return parts

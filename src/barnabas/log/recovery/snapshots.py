@@ -100,8 +100,8 @@ class SnapshotFiles:
         """Write what is known now, at the log end `offset`. It is synced with the next flush."""
         self.put(offset, encode_snapshot(producers))
 
-    def put(self, offset: int, data: bytes) -> None:
-        self._fs.write_atomic(self.path(offset), data, sync=False)
+    def put(self, offset: int, data: bytes, *, sync: bool = False) -> None:
+        self._fs.write_atomic(self.path(offset), data, sync=sync)
         self.note(offset)
 
     def note(self, offset: int) -> None:
@@ -110,6 +110,10 @@ class SnapshotFiles:
         if offset not in self.offsets:
             self.offsets.append(offset)
             self.offsets.sort()
+
+    def at(self, offset: int) -> bytes:
+        """The one at `offset`; an empty one if there is none."""
+        return self._fs.read_bytes(self.path(offset)) if offset in self.offsets else encode_snapshot(())
 
     def load_latest(self, producers: ProducerStates, upto: int) -> int:
         """Restore the newest sound snapshot at or below `upto`; its offset, or -1 if there is none."""

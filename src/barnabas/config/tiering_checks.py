@@ -1,0 +1,82 @@
+"""Which settings a tiered topic may have. The texts are those that Apache Kafka 4.3.1 answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.setting import ConfigError
+from barnabas.config.topic import LogConfig, topic_log_config
+
+AS_TOTAL = -2
+UNLIMITED = -1
+
+NOT_ENABLED = (
+    "Tiered Storage functionality is disabled in the broker. "
+    "Topic cannot be configured with remote log storage."
+)
+NOT_COMPACTED = (
+    "Remote log storage only supports topics with cleanup.policy=delete or "
+    "cleanup.policy being an empty list."
+)
+NOT_WITHOUT_DELETING = (
+    "It is invalid to disable remote storage without deleting remote data. "
+    "If you want to keep the remote data and turn to read only, please set "
+    "`remote.storage.enable=true,remote.log.copy.disable=true`. "
+    "If you want to disable remote storage and delete all remote data, please set "
+    "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+)
+
+
+def check_tiered_topic(configs: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Raises ConfigError when a topic with these settings of its own cannot be tiered, and is to be."""
+    config = topic_log_config(broker, configs)
+    if not config.remote_storage_enable:
+        return
+    if not broker["remote.log.storage.system.enable"]:
+        raise ConfigError(NOT_ENABLED)
+    if config.compacted:
+        raise ConfigError(NOT_COMPACTED)
+    if config.remote_log_copy_disable:
+        _check_same(config)
+    _check_local("bytes", config.local_retention_bytes, config.retention_bytes)
+    _check_local("ms", config.local_retention_ms, config.retention_ms)
+
+
+def is_disabled_without_deleting(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Would a topic's remote part be left behind by this change of its settings?"""
+    return (
+        _is_true(before, "remote.storage.enable")
+        and not _is_true(after, "remote.storage.enable")
+        and not _is_true(after, "remote.log.delete.on.disable")
+    )
+
+
+def _is_true(configs: Mapping[str, str], name: str) -> bool:
+    return configs.get(name, "").strip().lower() == "true"
+
+
+def _check_same(config: LogConfig) -> None:
+    limits = {
+        "ms": (config.local_retention_ms, config.retention_ms),
+        "bytes": (config.local_retention_bytes, config.retention_bytes),
+    }
+    for unit, (local, total) in limits.items():
+        if local not in (AS_TOTAL, total):
+            raise ConfigError(
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
+                "must be set to the identical value because there will be no more logs copied to the remote storage."
+            )
+
+
+def _check_local(unit: str, local: int, total: int) -> None:
+    """What stays here may not be more than what stays at all."""
+    if total == UNLIMITED or local == AS_TOTAL:
+        return
+    if local == UNLIMITED:
+        why = f"Value must not be {UNLIMITED} as retention.{unit} value is set as {total}."
+    elif local > total:
+        why = f"Value must not be more than retention.{unit} property value: {total}"
+    else:
+        return
+    raise ConfigError(f"Invalid value {local} for configuration local.retention.{unit}: {why}")

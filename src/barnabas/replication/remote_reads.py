@@ -1,0 +1,177 @@
+"""Reads of remote segments wait where reads of cold pages wait.
+
+An offset between log start and local start is cold: `warm` has its chunk downloaded, and the fetch reads it when it is
+here. It waits for all of its partitions, but not longer than `remote.fetch.max.wait.ms`: then what has not come is
+answered empty, and the download goes on. An error is not answered sooner than after half a second, because clients
+repeat at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.clock import Timers
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.log import Log
+from barnabas.log.searching import FoundRecord
+from barnabas.replication.flusher import Background
+from barnabas.replication.page_cache import PageCache
+from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
+
+MOST_PARTITIONS = 50
+"""Of one fetch, for which chunks are downloaded: an answer of 50 MiB has no room for more. The others come next."""
+ERROR_SECONDS = 0.5
+
+
+class RemoteParts(Protocol):
+    """The remote parts of all partitions of a broker."""
+
+    def remote_log(self, log: Log) -> RemoteLog | None:
+        """None if the log has no remote part here."""
+        ...
+
+
+class RemoteLimits(NamedTuple):
+    """How long readers wait for the object store."""
+
+    fetch_seconds: float  # remote.fetch.max.wait.ms
+    list_offsets_seconds: float  # remote.list.offsets.request.timeout.ms
+
+
+class RemoteReads(PageCache):
+    """The page cache of a broker with tiered storage."""
+
+    has_remote = True
+
+    def __init__(
+        self, background: Background, parts: RemoteParts, timers: Timers, limits: Callable[[], RemoteLimits]
+    ) -> None:
+        super().__init__(background)
+        self._parts = parts
+        self._timers = timers
+        self._limits = limits
+        self._tasks: set[asyncio.Task[object]] = set()
+        self.expired = 0
+        """Fetches that were answered before all had come."""
+
+    def is_cold(self, log: Log, offset: int) -> bool:
+        return _is_remote(log, offset) or super().is_cold(log, offset)
+
+    def warm(self, reads: list[tuple[Log, int, int]], done: Callable[[], None]) -> None:
+        remote = [(log, offset) for log, offset, _ in reads if _is_remote(log, offset)]
+        if not remote:
+            super().warm(reads, done)
+            return
+        wait = _RemoteWait(self._timers, self._limits().fetch_seconds, done, self._note_expired)
+        wait.outstanding = 1  # until all have begun
+        local = [read for read in reads if not _is_remote(read[0], read[1])]
+        if local:
+            wait.outstanding += 1
+            super().warm(local, wait.one_done)
+        for log, offset in remote[:MOST_PARTITIONS]:
+            wait.outstanding += 1
+            self._start(self.load_remote(log, offset), wait)
+        wait.one_done()
+
+    def _start(self, loading: Coroutine[Any, Any, object], wait: _RemoteWait) -> None:
+        task = asyncio.create_task(loading)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(wait.loaded)
+
+    def _note_expired(self) -> None:
+        self.expired += 1
+
+    def read_remote(
+        self, log: Log, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead | None:
+        remote = self._remote_log(log)
+        return remote.read_prepared(offset, max_bytes, committed=committed, at_least_one=at_least_one)
+
+    async def load_remote(self, log: Log, offset: int) -> object:
+        return await self._remote_log(log).prepare(offset)
+
+    async def remote_offset_for_timestamp(
+        self, log: Log, timestamp: int, timeout_ms: int = 0
+    ) -> FoundRecord | None:
+        part = log.remote_part
+        if part is None:
+            return None
+        seconds = timeout_ms / 1000 if timeout_ms > 0 else self._limits().list_offsets_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._remote_log(log).offset_for_timestamp(timestamp, *part)
+        except TimeoutError as late:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"the object store is slow: nothing was found in {seconds:g} s"
+            ) from late
+
+    def _remote_log(self, log: Log) -> RemoteLog:
+        remote = self._parts.remote_log(log)
+        if remote is None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the remote part of {log.topic_partition} is not known here"
+            )
+        return remote
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_remote(log: Log, offset: int) -> bool:
+    return log.offsets.start <= offset < log.offsets.local_start
+
+
+class _RemoteWait:
+    """One fetch, until everything is here or its time is over."""
+
+    def __init__(
+        self, timers: Timers, seconds: float, done: Callable[[], None], expired: Callable[[], None]
+    ) -> None:
+        self.outstanding = 0
+        self._done: Callable[[], None] | None = done
+        self._expired = expired
+        self._has_failed = False
+        self._is_error_due = False
+        self._holds: list[object] = []  # what has come stays here until it is read
+        self._timer = timers.call_later(seconds, self._expire)
+        self._error_timer = timers.call_later(min(ERROR_SECONDS, seconds), self._let_errors_out)
+
+    def loaded(self, task: asyncio.Task[object]) -> None:
+        if task.cancelled():
+            return
+        if task.exception() is not None:
+            self._has_failed = True
+        elif self._done is not None:
+            self._holds.append(task.result())
+        self.one_done()
+
+    def one_done(self) -> None:
+        self.outstanding -= 1
+        self._finish_if_complete()
+
+    def _let_errors_out(self) -> None:
+        self._is_error_due = True
+        self._finish_if_complete()
+
+    def _finish_if_complete(self) -> None:
+        if not self.outstanding and (self._is_error_due or not self._has_failed):
+            self._finish()
+
+    def _expire(self) -> None:
+        if self._done is not None:
+            self._expired()
+            self._finish()
+
+    def _finish(self) -> None:
+        done, self._done = self._done, None
+        self._timer.cancel()
+        self._error_timer.cancel()
+        if done is not None:
+            done()
+        self._holds.clear()

@@ -1,0 +1,300 @@
+"""An object store in memory that fails when it is told to: the twin of those in `barnabas.tiering`.
+
+It has no threads, and its time is the loop's, so that it works in the simulator.
+
+    store = MemoryObjectStore(seed=7)
+    store.fault(Fault.LOSE_ANSWER, "replace", at=2)              # the second replace from now on
+    store.fault(Fault.FAIL, "upload", at=1, times=3, key=".segment")
+    store.fault(Fault.LATE, "create", seconds=40)                # its effect comes after everybody has given up
+    store.fault_at_random(0.05, [Fault.FAIL, Fault.LOSE_ANSWER]) # every twentieth request, the same for each run
+    store.space = 1 << 20                                        # it runs full
+    store.requests, store.bytes_read, store.bytes_written
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from contextvars import Context
+from enum import Enum
+from typing import Any, TypeVar
+
+from barnabas.clock import Clock, ManualClock
+from barnabas.tiering.store import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectInfo,
+    StaleVersionError,
+    StoreDeniedError,
+    StoreError,
+    StoreUnavailableError,
+    Versioned,
+)
+
+T = TypeVar("T")
+READS = frozenset({"get", "get_range", "list"})
+WRITES = frozenset({"create", "replace", "put", "upload", "delete"})
+OPERATIONS = READS | WRITES
+
+
+class Fault(Enum):
+    FAIL = "an error, and no effect"
+    LOSE_ANSWER = "the effect, and an error"
+    LATE = "the effect, `seconds` later: also if the caller does not wait for it"
+    LATE_EFFECT = "an error at once, and the effect `seconds` later: perhaps after the caller has repeated it"
+    HANG = "no effect and no answer, until the caller gives up"
+    CUT = "a read gives half of the bytes, without an error; an upload ends in the middle, with one"
+    CORRUPT = "one bit of what is read, or of what is written, is wrong"
+    DENY = "an error that repeating does not help against"
+
+
+class _Plan:
+    """Which request is going to fail, and how."""
+
+    def __init__(self, fault: Fault, kinds: frozenset[str], at: int, times: int, key: str, seconds: float):
+        self.fault = fault
+        self.seconds = seconds
+        self._kinds = kinds
+        self._countdown = at
+        self._left = times
+        self._key = key
+
+    def takes(self, kind: str, key: str) -> bool:
+        if kind not in self._kinds or self._key not in key or not self._left:
+            return False
+        self._countdown -= 1
+        if self._countdown > 0:
+            return False
+        self._left -= 1
+        return True
+
+
+class _Object:
+    __slots__ = ("data", "modified_ms", "version")
+
+    def __init__(self, data: bytes, version: str, modified_ms: int) -> None:
+        self.data = data
+        self.version = version
+        self.modified_ms = modified_ms
+
+
+class MemoryObjectStore:
+    """`latency`: seconds that every request takes. `space`: bytes that still fit in."""
+
+    def __init__(
+        self, *, seed: int = 0, clock: Clock | None = None, latency: float = 0.0, space: int | None = None
+    ) -> None:
+        self.latency = latency
+        self.space = space
+        self.requests: Counter[str] = Counter()
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self._clock = clock or ManualClock()
+        self._random = random.Random(seed)
+        self._plans: list[_Plan] = []
+        self._rate = 0.0
+        self._faults: Sequence[Fault] = ()
+        self._longest = 0.0
+        self._objects: dict[str, _Object] = {}
+        self._versions = 0
+
+    # -- what a test does -----------------------------------------------------------------------------
+
+    def fault(
+        self,
+        fault: Fault,
+        *kinds: str,
+        at: int = 1,
+        times: int = 1,
+        key: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """The request number `at` from now on, and `times` - 1 after it, of these kinds (all, if none is named) whose
+        keys contain `key`."""
+        unknown = set(kinds) - OPERATIONS
+        if unknown:
+            raise ValueError(f"{unknown}: an object store has {sorted(OPERATIONS)}")
+        self._plans.append(_Plan(fault, frozenset(kinds) or OPERATIONS, at, times, key, seconds))
+
+    def fault_at_random(self, rate: float, faults: Sequence[Fault], seconds: float = 10.0) -> None:
+        """`seconds`: the longest that something comes late."""
+        self._rate, self._faults, self._longest = rate, faults, seconds
+
+    def heal(self) -> None:
+        """No fault that was asked for will come."""
+        self._plans.clear()
+        self._rate = 0.0
+
+    @property
+    def keys(self) -> list[str]:
+        return sorted(self._objects)
+
+    def contents(self, key: str) -> bytes:
+        """Without a request."""
+        return self._objects[key].data
+
+    def set_contents(self, key: str, data: bytes) -> None:
+        """Somebody else writes, or damages, an object."""
+        self._set(key, data)
+
+    # -- ObjectStore ----------------------------------------------------------------------------------
+
+    async def get(self, key: str) -> Versioned:
+        return await self._request("get", key, lambda fault: self._get(key, fault))
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        return await self._request("get_range", key, lambda fault: self._get_range(key, start, end, fault))
+
+    async def create(self, key: str, data: bytes) -> str:
+        return await self._request("create", key, lambda fault: self._create(key, self._sent(data, fault)))
+
+    async def replace(self, key: str, data: bytes, version: str) -> str:
+        return await self._request(
+            "replace", key, lambda fault: self._replace(key, self._sent(data, fault), version)
+        )
+
+    async def put(self, key: str, data: bytes) -> None:
+        await self._request("put", key, lambda fault: self._set(key, self._sent(data, fault)))
+
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
+        """The request is made when all pieces are there."""
+        received: list[bytes] = []
+        async for piece in pieces:
+            received.append(piece)
+            await asyncio.sleep(0)
+        data = b"".join(received)
+        await self._request("upload", key, lambda fault: self._upload(key, self._sent(data, fault), fault))
+
+    async def delete(self, key: str) -> None:
+        await self._request("delete", key, lambda fault: self._delete(key))
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        for info in await self._request("list", prefix, lambda fault: self._list(prefix, after)):
+            yield info
+
+    async def close(self) -> None:
+        return
+
+    # -- faults ---------------------------------------------------------------------------------------
+
+    async def _request(self, kind: str, key: str, effect: Callable[[Fault | None], T]) -> T:
+        self.requests[kind] += 1
+        fault, seconds = self._fault_for(kind, key)
+        if fault is Fault.HANG:
+            await asyncio.get_running_loop().create_future()
+        if fault is Fault.LATE:
+            return await self._later(seconds, effect)
+        if fault is Fault.LATE_EFFECT:
+            self._later(seconds, effect).cancel()  # nobody waits for the answer
+        await asyncio.sleep(self.latency)
+        if fault in (Fault.FAIL, Fault.LATE_EFFECT):
+            raise StoreUnavailableError(f"{kind} {key}: the store cannot be reached.")
+        if fault is Fault.DENY:
+            raise StoreDeniedError(f"{kind} {key}: the store refuses access.")
+        result = effect(fault)
+        if fault is Fault.LOSE_ANSWER:
+            raise StoreUnavailableError(f"{kind} {key}: the answer did not come.")
+        return result
+
+    def _fault_for(self, kind: str, key: str) -> tuple[Fault | None, float]:
+        due = [plan for plan in self._plans if plan.takes(kind, key)]
+        if due:
+            return due[0].fault, due[0].seconds
+        if self._rate and self._random.random() < self._rate:
+            return self._random.choice(self._faults), self._random.uniform(0, self._longest)
+        return None, 0.0
+
+    def _later(self, seconds: float, effect: Callable[[Fault | None], T]) -> asyncio.Future[T]:
+        """The request is in the network: whatever becomes of its sender, it arrives."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        loop.call_later(seconds, _arrive, effect, answer, context=Context())
+        return answer
+
+    def _sent(self, data: bytes, fault: Fault | None) -> bytes:
+        self.bytes_written += len(data)
+        return self._corrupted(data) if fault is Fault.CORRUPT else data
+
+    def _received(self, data: bytes, fault: Fault | None) -> bytes:
+        data = data[: len(data) // 2] if fault is Fault.CUT else data
+        self.bytes_read += len(data)
+        return self._corrupted(data) if fault is Fault.CORRUPT else data
+
+    def _corrupted(self, data: bytes) -> bytes:
+        if not data:
+            return data
+        at = self._random.randrange(len(data))
+        return data[:at] + bytes([data[at] ^ 1 << self._random.randrange(8)]) + data[at + 1 :]
+
+    # -- effects --------------------------------------------------------------------------------------
+
+    def _found(self, key: str) -> _Object:
+        found = self._objects.get(key)
+        if found is None:
+            raise MissingObjectError(f"{key} is not there.")
+        return found
+
+    def _get(self, key: str, fault: Fault | None) -> Versioned:
+        found = self._found(key)
+        return Versioned(self._received(found.data, fault), found.version)
+
+    def _get_range(self, key: str, start: int, end: int, fault: Fault | None) -> bytes:
+        found = self._found(key)
+        if end > len(found.data):
+            raise StoreError(f"{key} ends at {len(found.data)}, before {end}: it has been cut short.")
+        return self._received(found.data[start:end], fault)
+
+    def _create(self, key: str, data: bytes) -> str:
+        if key in self._objects:
+            raise ObjectExistsError(f"{key} is there already.")
+        return self._set(key, data)
+
+    def _replace(self, key: str, data: bytes, version: str) -> str:
+        current = self._objects.get(key)
+        if current is None or current.version != version:
+            raise StaleVersionError(f"{key} has been replaced or removed since it was read.")
+        return self._set(key, data)
+
+    def _upload(self, key: str, data: bytes, fault: Fault | None) -> None:
+        if fault is Fault.CUT:
+            raise StoreUnavailableError(f"upload {key}: the connection was cut.")
+        self._set(key, data)
+
+    def _set(self, key: str, data: bytes) -> str:
+        old = self._objects.get(key)
+        self._take_space(key, len(data) - (len(old.data) if old else 0))
+        self._versions += 1
+        self._objects[key] = _Object(bytes(data), f"v{self._versions}", self._clock.now_ms())
+        return self._objects[key].version
+
+    def _delete(self, key: str) -> None:
+        removed = self._objects.pop(key, None)
+        if removed is not None:
+            self._take_space(key, -len(removed.data))
+
+    def _take_space(self, key: str, size: int) -> None:
+        if self.space is None:
+            return
+        if size > self.space:
+            raise StoreDeniedError(f"{key}: the store is full.")
+        self.space -= size
+
+    def _list(self, prefix: str, after: str) -> Sequence[ObjectInfo]:
+        return [
+            ObjectInfo(key, len(found.data), found.modified_ms)
+            for key, found in sorted(self._objects.items())
+            if key.startswith(prefix) and key > after
+        ]
+
+
+def _arrive(effect: Callable[[Fault | None], Any], answer: asyncio.Future[Any]) -> None:
+    try:
+        result = effect(None)
+    except StoreError as error:
+        if not answer.done():
+            answer.set_exception(error)
+    else:
+        if not answer.done():
+            answer.set_result(result)

@@ -1,0 +1,102 @@
+"""The files of the chunk cache: one for each chunk, in one folder that is emptied at every start.
+
+A file is open while somebody refers to it, and the most recently used ones stay open besides. Names are numbers: what a
+file holds is known in memory only, so nothing is found by scanning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from itertools import count
+from weakref import ReferenceType, ref
+
+from barnabas.files import File, FileSystem, LocalFile
+
+MOST_OPEN = 256
+"""Files that stay open although nobody reads them."""
+
+
+class ChunkFile:
+    """A chunk that was downloaded. Without a path it is in memory, and gone when nobody refers to it."""
+
+    __slots__ = ("path", "reference", "size")
+
+    def __init__(self, path: str, size: int, file: File) -> None:
+        self.path = path
+        self.size = size
+        self.reference: ReferenceType[File] = ref(file)
+
+
+class ChunkFiles:
+    """`create` and `remove` wait for the disk and run in threads; all else belongs to the loop."""
+
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._numbers = count()
+        self._kept_open: OrderedDict[ChunkFile, File] = OrderedDict()
+
+    def empty(self) -> None:
+        """What an earlier process has left is of no use: nobody knows what it was."""
+        if self._fs.exists(self._folder):
+            self._fs.remove_tree(self._folder)
+        self._fs.make_folders(self._folder)
+
+    def new_path(self) -> str:
+        return f"{self._folder}/{next(self._numbers):010}.chunk"
+
+    def create(self, path: str, data: bytes) -> File:
+        """OSError if the disk is full; then nothing is left of it."""
+        file = self._fs.open(path, create=True)
+        try:
+            file.append(data)
+        except OSError:
+            self.remove([path])
+            raise
+        return file
+
+    def remove(self, paths: list[str]) -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):  # somebody has tidied up
+                self._fs.remove(path)
+
+    def open(self, chunk: ChunkFile) -> File | None:
+        """None if the file has gone."""
+        file = chunk.reference()
+        if file is None:
+            if not chunk.path:
+                return None
+            try:
+                file = self._fs.open(chunk.path)
+            except OSError:
+                return None
+            chunk.reference = ref(file)
+        if chunk.path:
+            self.keep_open(chunk, file)
+        return file
+
+    def keep_open(self, chunk: ChunkFile, file: File) -> None:
+        self._kept_open[chunk] = file
+        self._kept_open.move_to_end(chunk)
+        if len(self._kept_open) > MOST_OPEN:
+            self._kept_open.popitem(last=False)
+
+    def is_in_use(self, chunk: ChunkFile) -> bool:
+        """Does anybody else refer to its file: a slice that is being sent, a reader that has waited for it?"""
+        self._kept_open.pop(chunk, None)
+        return chunk.reference() is not None
+
+    def close(self) -> None:
+        self._kept_open.clear()
+
+
+def file_in_memory(data: bytes) -> File:
+    """For when the disk is full. OSError where the system has no such files."""
+    create = getattr(os, "memfd_create", None)
+    if create is None:
+        raise OSError("the disk is full, and this system has no files in memory")
+    file = LocalFile("chunk in memory", create("barnabas-chunk"))
+    file.append(data)
+    return file

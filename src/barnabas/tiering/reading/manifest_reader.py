@@ -1,0 +1,99 @@
+"""The manifest of a partition, for readers: which segment holds an offset.
+
+A leader's writer gives the manifest (`use`); others read it from the store, and everybody reads it again when an offset
+is not listed, or an object is missing or damaged. It is valid for one leader epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
+from barnabas.tiering.manifest_file import read_manifest, read_page
+from barnabas.tiering.store import MissingObjectError, ObjectReader, StoreError
+
+PAGES_KEPT = 4
+"""A thousand entries each: about 400 KB."""
+
+
+class ManifestReader:
+    def __init__(self, folder: PartitionFolder, store: ObjectReader) -> None:
+        self._folder = folder
+        self._store = store
+        self._reading: asyncio.Task[Manifest] | None = None
+        self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
+        self.current: Manifest | None = None
+        """The newest that is known."""
+
+    def use(self, manifest: Manifest | None) -> None:
+        """The newest manifest; None when the leader is another, and nobody has read it since."""
+        self.current = manifest
+
+    async def refresh(self) -> Manifest:
+        """Read the manifest, once for all who want it now."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(self._has_read)
+        return await asyncio.shield(self._reading)
+
+    async def _read(self) -> Manifest:
+        seen = await read_manifest(self._store, self._folder)
+        if seen is None:
+            raise MissingObjectError(f"{self._folder.manifest} is not there")
+        return seen.manifest
+
+    def _has_read(self, task: asyncio.Task[Manifest]) -> None:
+        self._reading = None
+        if not task.cancelled() and task.exception() is None:
+            read, known = task.result(), self.current
+            if known is None or known.fence <= read.fence:
+                self.current = read
+
+    # -- entries ------------------------------------------------------------------------------------
+
+    async def entry_at(self, offset: int) -> SegmentEntry:
+        """StoreError if no segment holds the offset, by the newest manifest."""
+        entry = await self.listed(offset)
+        if entry is None:
+            entry = await self._listed_in(await self.refresh(), offset)
+        if entry is None:
+            raise StoreError(f"no remote segment holds offset {offset}: see {self._folder.manifest}")
+        return entry
+
+    async def listed(self, offset: int) -> SegmentEntry | None:
+        """By the manifest that is known."""
+        return await self._listed_in(self.current, offset) if self.current is not None else None
+
+    async def _listed_in(self, manifest: Manifest, offset: int) -> SegmentEntry | None:
+        entry = manifest.entry_at(offset)
+        page = manifest.page_at(offset) if entry is None else None
+        return entry if page is None else find_entry(await self.entries_of(page), offset)
+
+    def in_memory(self, offset: int) -> SegmentEntry | None:
+        """Without asking the store."""
+        manifest = self.current
+        if manifest is None:
+            return None
+        entry = manifest.entry_at(offset)
+        page = manifest.page_at(offset) if entry is None else None
+        if page is None:
+            return entry
+        return find_entry(self._pages.get(entry_key(self._folder, page), ()), offset)
+
+    async def entries_of(self, part: Page | SegmentEntry) -> tuple[SegmentEntry, ...]:
+        """Those of a page; a segment's entry stands for itself."""
+        if isinstance(part, SegmentEntry):
+            return (part,)
+        key = entry_key(self._folder, part)
+        entries = self._pages.get(key)
+        if entries is None:
+            entries = await read_page(self._store, self._folder, part)
+            if len(self._pages) >= PAGES_KEPT:
+                del self._pages[next(iter(self._pages))]
+            self._pages[key] = entries
+        return entries
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()

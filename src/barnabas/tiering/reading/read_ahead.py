@@ -1,0 +1,70 @@
+"""Reading ahead: who reads chunk after chunk finds the next ones here.
+
+A reader that goes on from one chunk to the next has one chunk read ahead of it, then two, four, eight. A single read,
+as of one who looks for a place, costs nothing more. Readers are told apart by the offset that each wants next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from barnabas.errors import KafkaError
+from barnabas.tiering.reading.chunk_cache import ChunkCache
+from barnabas.tiering.reading.remote_index_cache import SegmentIndexes
+
+MOST_CHUNKS = 8
+MOST_READERS = 64
+"""Of one partition; those that have not read for longest are forgotten."""
+
+
+class ReadAhead:
+    """Of one partition. `segment_at` gives None behind the last segment that is known."""
+
+    def __init__(
+        self, segment_at: Callable[[int], Awaitable[SegmentIndexes | None]], chunks: ChunkCache
+    ) -> None:
+        self._segment_at = segment_at
+        self._chunks = chunks
+        self._windows: OrderedDict[int, int] = OrderedDict()  # next offset -> chunks ahead of that reader
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def note_read(self, segment: SegmentIndexes, number: int) -> None:
+        """Somebody reads this chunk."""
+        here, following = segment.footer.chunks[number].base_offset, segment.offset_behind(number)
+        if number == 0:
+            here = segment.entry.base
+        window = self._windows.pop(here, None)
+        if window is None:
+            if following not in self._windows:  # or it is still the reader who came here before
+                self._note(following, 1)
+            return
+        self._note(following, min(2 * window, MOST_CHUNKS))
+        task = asyncio.create_task(self._go_ahead(following, window))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _note(self, following: int, window: int) -> None:
+        self._windows[following] = window
+        if len(self._windows) > MOST_READERS:
+            self._windows.popitem(last=False)
+
+    async def _go_ahead(self, offset: int, count: int) -> None:
+        """Into the segments that follow, too. Whoever wants to read will hear of errors."""
+        with suppress(KafkaError):
+            for _ in range(count):
+                segment = await self._segment_at(offset)
+                if segment is None:
+                    return
+                number = segment.footer.chunk_at(offset)
+                if not self._chunks.ahead(segment.chunk(number)):
+                    return
+                offset = segment.offset_behind(number)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,155 @@
+"""What is known of remote segments: footers with their indexes, in memory, the most recently used ones.
+
+Everything behind the records of an object is read by one GET if it is not large. Kafka keeps these in files; here they
+are arrays, some 5 MB for a segment of 1 GiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from barnabas.files import File
+from barnabas.log.segments.aborted_index import AbortedIndex
+from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
+from barnabas.log.segments.scan import BadBatch, walk_headers
+from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.records.batch import BatchHeader
+from barnabas.tiering.manifest import SegmentEntry
+from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
+from barnabas.tiering.segment_object import (
+    ABORTED,
+    OFFSET_INDEX,
+    TIME_INDEX,
+    BadObjectError,
+    Footer,
+    check_section,
+    footer_of,
+)
+from barnabas.tiering.store import ObjectReader
+
+LIMIT = 64 << 20
+"""Bytes of all that is kept."""
+READ_AT_ONCE = 8 << 20
+"""An object whose end is larger (very many producers) is read in two steps."""
+_OVERHEAD, _PER_CHUNK = 4096, 200  # bytes of objects, roughly
+
+
+class SegmentIndexes:
+    """Of one remote segment: footer and indexes, which say where its batches are. It ends where its entry ends."""
+
+    def __init__(self, key: str, entry: SegmentEntry, footer: Footer, sections: dict[str, bytes]) -> None:
+        for name, data in sections.items():
+            check_section(key, footer, name, data)
+        self.key = key
+        self.entry = entry
+        self.footer = footer
+        try:
+            self.offset_index = OffsetIndex.from_bytes(sections[OFFSET_INDEX], footer.size)
+            self.time_index = TimeIndex.from_bytes(sections[TIME_INDEX])
+            self.aborted = AbortedIndex.from_bytes(sections[ABORTED])
+        except (IndexFileError, TransactionIndexError) as error:
+            raise BadObjectError(f"{key}: an index is damaged: {error}") from error
+        self.weight = sum(map(len, sections.values())) + _PER_CHUNK * len(footer.chunks) + _OVERHEAD
+
+    def chunk(self, number: int) -> RemoteChunk:
+        start, end = self.footer.chunk_range(number)
+        return RemoteChunk(self.key, start, end - start, self.footer.chunks[number].crc)
+
+    def offset_behind(self, number: int) -> int:
+        """Where the next chunk begins; the end of the segment behind the last one."""
+        chunks = self.footer.chunks
+        following = chunks[number + 1].base_offset if number + 1 < len(chunks) else self.entry.end
+        return min(following, self.entry.end)
+
+    def locate(self, number: int, file: File, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position in the chunk's file, and header, of the first batch there that ends at `offset` or later."""
+        start, end = self.footer.chunk_range(number)
+        indexed = self.offset_index.lookup(max(offset - self.entry.base, 0))
+        if indexed >= end:
+            return None
+        try:
+            for position, header in walk_headers(file, max(indexed - start, 0), end - start):
+                if header.last_offset >= offset:
+                    return position, header
+        except BadBatch as error:
+            raise BadObjectError(f"{self.key}: chunk at {start}: {error}") from error
+        return None
+
+    def end_position(self, number: int, file: File) -> int:
+        """Where the readable part of a chunk's file ends."""
+        start, end = self.footer.chunk_range(number)
+        if self.entry.end >= self.footer.end:
+            return end - start
+        found = self.locate(number, file, self.entry.end)  # an unclean election has cut the segment
+        return end - start if found is None else found[0]
+
+
+class RemoteIndexCache:
+    """One for all remote logs of a broker. A segment is read once, whoever waits for it."""
+
+    def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
+        self._store = store
+        self._threads = threads
+        self._limit = limit
+        self._segments: OrderedDict[tuple[str, int], SegmentIndexes] = OrderedDict()  # by last use
+        self._loading: dict[tuple[str, int], asyncio.Task[SegmentIndexes]] = {}
+        self.weight = 0
+
+    def find(self, key: str, entry: SegmentEntry) -> SegmentIndexes | None:
+        found = self._segments.get((key, entry.end))
+        if found is not None:
+            self._segments.move_to_end((key, entry.end))
+        return found
+
+    async def load(self, key: str, entry: SegmentEntry) -> SegmentIndexes:
+        """StoreError if it cannot be had."""
+        found = self.find(key, entry)
+        if found is not None:
+            return found
+        name = key, entry.end
+        task = self._loading.get(name)
+        if task is None:
+            task = self._loading[name] = asyncio.create_task(self._load(key, entry))
+            task.add_done_callback(lambda done: self._loaded(name, done))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        tasks = list(self._loading.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _load(self, key: str, entry: SegmentEntry) -> SegmentIndexes:
+        if entry.total - entry.size <= READ_AT_ONCE:
+            end = await self._store.get_range(key, entry.size, entry.total)
+            return await self._threads.call(lambda: _from_end(key, entry, end))
+        data = await self._store.get_range(key, entry.footer, entry.total)
+        footer = await self._threads.call(lambda: footer_of(data, key, entry))
+        sections = {}
+        for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
+            place = footer.sections[name]
+            until = place.position + place.length
+            sections[name] = await self._store.get_range(key, place.position, until) if place.length else b""
+        return await self._threads.call(lambda: SegmentIndexes(key, entry, footer, sections))
+
+    def _loaded(self, name: tuple[str, int], task: asyncio.Task[SegmentIndexes]) -> None:
+        del self._loading[name]
+        if task.cancelled() or task.exception() is not None:
+            return
+        segment = self._segments[name] = task.result()
+        self.weight += segment.weight
+        while self.weight > self._limit and len(self._segments) > 1:
+            _, oldest = self._segments.popitem(last=False)
+            self.weight -= oldest.weight
+
+
+def _from_end(key: str, entry: SegmentEntry, end: bytes) -> SegmentIndexes:
+    """From all that stands behind the records. In a thread."""
+    footer = footer_of(end[entry.footer - entry.size :], key, entry)
+    sections = {}
+    for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
+        place = footer.sections[name]
+        start = place.position - entry.size
+        sections[name] = end[start : start + place.length]
+    return SegmentIndexes(key, entry, footer, sections)

@@ -1,0 +1,261 @@
+"""The remote part of one partition, for reading: from an offset to a slice of a cached chunk.
+
+    log = RemoteLog(folder, parts)
+    hold = await log.prepare(offset)     # footer and chunk are here, and stay while `hold` is referred to
+    log.read_prepared(offset, ...)       # at once: a slice of the chunk's file; None if it is not here
+    await log.read(offset, ...)          # both
+
+What cannot be had is an error for a second; until then readers are told at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.clock import Clock
+from barnabas.files import EMPTY, File, FileSlice, Slice
+from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
+from barnabas.log.searching import FoundRecord, first_in_file
+from barnabas.log_lines import limited_logger
+from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.manifest import Epochs, Page, SegmentEntry, entry_key
+from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
+from barnabas.tiering.reading.manifest_reader import ManifestReader
+from barnabas.tiering.reading.read_ahead import ReadAhead
+from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache, SegmentIndexes
+from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.segment_object import PRODUCERS, BadObjectError, OpenTransaction, check_section
+from barnabas.tiering.store import MissingObjectError, StoreError
+
+FAILURE_SECONDS = 1.0
+MOST_FAILURES = 1_000
+
+logger = limited_logger(__name__)
+
+
+class RemoteRead(NamedTuple):
+    data: Slice
+    aborted: list[tuple[int, int]]
+    """(producer id, first offset) of aborted transactions in it, by first offset."""
+
+
+class Bootstrap(NamedTuple):
+    """What a log needs to begin at the tiered end."""
+
+    log_start: int
+    tiered_end: int
+    epochs: Epochs
+    producers: bytes  # Kafka's .snapshot
+    open_transactions: tuple[OpenTransaction, ...]
+
+
+class ReadingParts(NamedTuple):
+    """What all remote logs of a broker share."""
+
+    store: StoreReader
+    indexes: RemoteIndexCache
+    chunks: ChunkCache
+    threads: Threads
+    clock: Clock
+
+
+class Found(NamedTuple):
+    """A batch in a chunk that is here."""
+
+    segment: SegmentIndexes
+    number: int
+    file: File
+    position: int
+    size: int
+
+
+class RemoteLog:
+    """Belongs to the loop."""
+
+    def __init__(self, folder: PartitionFolder, parts: ReadingParts) -> None:
+        self.folder = folder
+        self._parts = parts
+        self.manifest = ManifestReader(folder, parts.store)
+        self._failures: dict[int, tuple[float, StoreError]] = {}  # by offset
+        self._ahead = ReadAhead(self._listed_segment, parts.chunks)
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    async def read(
+        self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead:
+        """From the batch that holds `offset` on, from one chunk. StoreError if it cannot be had."""
+        hold = await self.prepare(offset)
+        found = self.read_prepared(offset, max_bytes, committed=committed, at_least_one=at_least_one)
+        del hold
+        return found if found is not None else RemoteRead(EMPTY, [])
+
+    async def prepare(self, offset: int) -> File:
+        """Wait until the chunk that holds `offset` is here: its file. StoreError if it cannot be had."""
+        try:
+            try:
+                file = await self._load(offset)
+            except (BadObjectError, MissingObjectError) as error:
+                logger.warning("a remote segment is read again, with its manifest: %s", error.message)
+                await self.manifest.refresh()
+                file = await self._load(offset)
+        except StoreError as error:
+            self._note_failure(offset, error)
+            raise
+        self._failures.pop(offset, None)
+        return file
+
+    async def _load(self, offset: int) -> File:
+        found = None
+        wanted = offset
+        while found is None:
+            segment = await self._segment_at(wanted)
+            number = segment.footer.chunk_at(wanted)
+            file = await self._parts.chunks.load(segment.chunk(number))
+            # In a thread, for what was cached long ago may have to be read from the disk.
+            found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
+            self._ahead.note_read(segment, number)
+            wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
+        return file
+
+    async def _segment_at(self, offset: int) -> SegmentIndexes:
+        entry = await self.manifest.entry_at(offset)
+        return await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+
+    async def _listed_segment(self, offset: int) -> SegmentIndexes | None:
+        """Without asking for a newer manifest."""
+        entry = await self.manifest.listed(offset)
+        return await self._parts.indexes.load(entry_key(self.folder, entry), entry) if entry else None
+
+    def read_prepared(
+        self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead | None:
+        """What is here already; None if that is not the offset. Raises what kept it from coming here."""
+        found = self._find(offset)
+        if found is None:
+            self._raise_failure(offset)
+            return None
+        data = _slice(found, max_bytes, at_least_one)
+        if not committed or not isinstance(data, FileSlice):
+            return RemoteRead(data, [])
+        return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
+
+    def _find(self, offset: int) -> Found | None:
+        while (entry := self.manifest.in_memory(offset)) is not None:
+            segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
+            if segment is None:
+                return None
+            number = segment.footer.chunk_at(offset)
+            file = self._parts.chunks.find(segment.chunk(number))
+            if file is None:
+                return None
+            found = segment.locate(number, file, offset)
+            if found is not None:
+                return Found(segment, number, file, found[0], found[1].size)
+            offset = segment.offset_behind(number)
+        return None
+
+    def _without_aborted(
+        self, found: Found, offset: int, data: FileSlice, short: int, at_least_one: bool
+    ) -> RemoteRead:
+        """With what a reader of committed data must skip; shortened if that is much, as on the local disk."""
+        between = found.segment.aborted.between
+        aborted = list(between(offset, found.segment.offset_behind(found.number)))
+        if len(aborted) > MOST_LISTED:
+            shorter = _slice(found, short, at_least_one)
+            aborted = aborted_in(between, offset, shorter) if isinstance(shorter, FileSlice) else []
+            return RemoteRead(shorter, sorted(aborted, key=_first_offset))
+        return RemoteRead(data, sorted(aborted, key=_first_offset))
+
+    # -- failures -----------------------------------------------------------------------------------
+
+    def _note_failure(self, offset: int, error: StoreError) -> None:
+        logger.error("offset %d of %s cannot be read: %s", offset, self.folder.prefix, error.message)
+        if len(self._failures) >= MOST_FAILURES:
+            self._failures.clear()
+        self._failures[offset] = self._parts.clock.monotonic() + FAILURE_SECONDS, error
+
+    def _raise_failure(self, offset: int) -> None:
+        until, error = self._failures.get(offset, (0.0, None))
+        if error is not None:
+            if self._parts.clock.monotonic() < until:
+                raise error
+            del self._failures[offset]
+
+    # -- by time ------------------------------------------------------------------------------------
+
+    async def offset_for_timestamp(self, timestamp: int, log_start: int, end: int) -> FoundRecord | None:
+        """The first record in [log start, end) that is as late as `timestamp`."""
+        manifest = self.manifest.current or await self.manifest.refresh()
+        if manifest.tiered_end < end:
+            manifest = await self.manifest.refresh()
+        parts: tuple[Page | SegmentEntry, ...] = (*manifest.pages, *manifest.entries)
+        for part in parts:
+            if part.largest_timestamp < timestamp or part.end <= log_start or part.base >= end:
+                continue
+            for entry in await self.manifest.entries_of(part):
+                if entry.largest_timestamp >= timestamp and entry.end > log_start:
+                    found = await self._first_in_segment(entry, timestamp, log_start)
+                    if found is not None:
+                        return found if found.offset < end else None
+        return None
+
+    async def _first_in_segment(
+        self, entry: SegmentEntry, timestamp: int, log_start: int
+    ) -> FoundRecord | None:
+        segment = await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+        start = max(entry.base + segment.time_index.lookup(timestamp), log_start)
+        first = segment.footer.chunk_at(start)
+        for number in range(first, len(segment.footer.chunks)):
+            file = await self._parts.chunks.load(segment.chunk(number))
+            found = await self._parts.threads.call(
+                lambda: _first_in_chunk(segment, number, file, start, timestamp, log_start)  # noqa: B023
+            )
+            if found is not None:
+                return found if found.offset < entry.end else None
+        return None
+
+    # -- for a log that begins at the tiered end --------------------------------------------------------
+
+    async def bootstrap(self) -> Bootstrap:
+        """Leader epochs, producers and open transactions at the tiered end, from the newest manifest."""
+        manifest = await self.manifest.refresh()
+        end = manifest.tiered_end
+        if not manifest.entries and not manifest.pages:
+            return Bootstrap(manifest.log_start, end, (), b"", ())
+        entry = await self.manifest.entry_at(end - 1)
+        key = entry_key(self.folder, entry)
+        footer = (await self._parts.indexes.load(key, entry)).footer
+        if footer.end != end:
+            raise StoreError(f"{key} was cut at {end}: its producers are those at {footer.end}")
+        place = footer.sections[PRODUCERS]
+        until = place.position + place.length
+        producers = await self._parts.store.get_range(key, place.position, until) if place.length else b""
+        check_section(key, footer, PRODUCERS, producers)
+        return Bootstrap(manifest.log_start, end, footer.epochs, producers, footer.open_transactions)
+
+    async def close(self) -> None:
+        self.manifest.close()
+        await self._ahead.close()
+
+
+def _first_offset(aborted: tuple[int, int]) -> int:
+    return aborted[1]
+
+
+def _slice(found: Found, max_bytes: int, at_least_one: bool) -> Slice:
+    """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
+    length = found.segment.end_position(found.number, found.file) - found.position
+    if length > max_bytes:
+        size = found.size
+        length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
+    return FileSlice(found.file, found.position, length) if length > 0 else EMPTY
+
+
+def _first_in_chunk(
+    segment: SegmentIndexes, number: int, file: File, start: int, timestamp: int, log_start: int
+) -> FoundRecord | None:
+    found = segment.locate(number, file, start)
+    if found is None:
+        return None
+    return first_in_file(file, found[0], segment.end_position(number, file), timestamp, log_start)

@@ -1,0 +1,108 @@
+"""Reading from the store, with patience: each call is tried again for a while, and a store that is down is left alone.
+
+Three attempts of ten seconds, thirty seconds in all. After that the store counts as down: one call a second tries, all
+others fail at once, until one succeeds. A missing object or a refusal is an answer, so the store is not down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from barnabas.clock import Clock
+from barnabas.log_lines import limited_logger
+from barnabas.tiering.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
+
+ATTEMPTS = 3
+ATTEMPT_SECONDS = 10.0
+SECONDS_IN_ALL = 30.0
+FIRST_PAUSE = 0.1
+"""Between two attempts, doubled each time."""
+TRIAL_SECONDS = 1.0
+"""How often a store that is down is asked."""
+
+logger = limited_logger(__name__)
+T = TypeVar("T")
+
+
+class StoreReader:
+    """One for all remote logs of a broker: what one of them learns of the store holds for all."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        most_at_once: int = 10,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._slots = asyncio.Semaphore(most_at_once)
+        self._sleep = sleep
+        self._attempt_seconds = attempt_seconds
+        self._next_trial: float | None = None  # set while the store is down
+        self.requests = 0
+        self.failures = 0
+
+    @property
+    def is_down(self) -> bool:
+        return self._next_trial is not None
+
+    async def get(self, key: str) -> Versioned:
+        """A whole small object."""
+        return await self._patiently(lambda: self._store.get(key), key)
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        """The bytes [start, end) of an object."""
+        return await self._patiently(lambda: self._store.get_range(key, start, end), key)
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]], key: str) -> T:
+        attempts = self._allowed_attempts(key)
+        until = self._clock.monotonic() + SECONDS_IN_ALL
+        for attempt in range(1, attempts + 1):
+            try:
+                answer = await self._attempt(call, until)
+            except (StoreUnavailableError, TimeoutError) as error:
+                self.failures += 1
+                if attempt == attempts or self._clock.monotonic() >= until:
+                    raise self._note_down(key, error) from error
+                await self._sleep(FIRST_PAUSE * 2 ** (attempt - 1))
+            except StoreError:
+                self._note_up()  # it answers, if only to say no
+                raise
+            else:
+                self._note_up()
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, call: Callable[[], Awaitable[T]], until: float) -> T:
+        seconds = min(self._attempt_seconds, max(until - self._clock.monotonic(), 0.0))
+        async with self._slots, asyncio.timeout(seconds):
+            self.requests += 1
+            return await call()
+
+    # -- is the store down? -------------------------------------------------------------------------
+
+    def _allowed_attempts(self, key: str) -> int:
+        if self._next_trial is None:
+            return ATTEMPTS
+        now = self._clock.monotonic()
+        if now < self._next_trial:
+            raise StoreUnavailableError(f"{key} is not read: the object store does not answer at present")
+        self._next_trial = now + TRIAL_SECONDS
+        return 1
+
+    def _note_down(self, key: str, error: Exception) -> StoreUnavailableError:
+        if self._next_trial is None:
+            logger.warning("the object store does not answer (%s: %s); it is tried once a second", key, error)
+        self._next_trial = self._clock.monotonic() + TRIAL_SECONDS
+        reason = str(error) or f"no answer in {self._attempt_seconds:g} s"
+        return StoreUnavailableError(f"{key} cannot be read from the object store: {reason}")
+
+    def _note_up(self) -> None:
+        if self._next_trial is not None:
+            self._next_trial = None
+            logger.info("the object store answers again")

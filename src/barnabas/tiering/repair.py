@@ -1,0 +1,199 @@
+"""When a manifest is damaged or lost: a new one from the footers of the segments; and every object checked.
+
+Footers say what each object holds. Objects that a leader had uploaded but not listed may lie among them, and overlap;
+the records are the same, because only committed ones are uploaded. So any chain of segments will do that reaches the
+highest offset without a gap; the one that begins lowest is taken, and of two segments with the same base that of the
+later leader. Whatever is not taken goes into quarantine: a repair deletes nothing. Log start, and what an unclean
+election had cut, the next leader's claim finds out from its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from barnabas.tiering.layout import (
+    MANIFEST,
+    PartitionFolder,
+    SegmentName,
+    parse_object_name,
+    parse_partition_prefix,
+    parse_segment_name,
+    topics_prefix,
+)
+from barnabas.tiering.manifest import (
+    BadManifestError,
+    Kind,
+    Manifest,
+    Pin,
+    Removed,
+    SegmentEntry,
+    Writer,
+    check,
+    encode,
+    entry_key,
+)
+from barnabas.tiering.manifest_changes import new_manifest
+from barnabas.tiering.manifest_file import read_manifest, read_page
+from barnabas.tiering.segment_object import BadObjectError, find_footer, read_chunk, read_footer, read_section
+from barnabas.tiering.snapshots import SnapshotError, list_snapshots, pin_of_snapshot, read_copy
+from barnabas.tiering.store import MissingObjectError, ObjectStore, StaleVersionError, StoreError
+
+REPAIRER = "barnabas tier repair"
+_END = (1 << 63) - 1
+
+
+class Finding(NamedTuple):
+    """One object, looked at. `problem` is None if it is sound."""
+
+    key: str
+    size: int
+    problem: str | None = None
+
+
+class Rebuilt(NamedTuple):
+    manifest: Manifest
+    findings: tuple[Finding, ...]
+
+
+# -- a manifest from footers ----------------------------------------------------------------------------
+
+
+async def rebuild(
+    store: ObjectStore, folder: PartitionFolder, incarnation: int, now_ms: int, pins: Iterable[Pin] = ()
+) -> Rebuilt:
+    """The manifest that the segments speak for; nothing is written. `pins`: of the snapshots that are there."""
+    entries, findings = [], []
+    epoch = 0
+    async for info in store.list(folder.prefix):
+        name = parse_segment_name(info.key.removeprefix(folder.prefix))
+        if name is None:
+            continue
+        epoch = max(epoch, name.leader_epoch)
+        try:
+            _, entry = await find_footer(store, info.key, info.size)
+            entries.append(entry)
+            findings.append(Finding(info.key, info.size))
+        except BadObjectError as error:
+            findings.append(Finding(info.key, info.size, str(error)))
+    taken = chain(entries)
+    log_start = taken[0].base if taken else 0
+    # The leader of the highest epoch may claim it; earlier ones may not.
+    manifest = new_manifest(folder, Writer(incarnation, epoch - 1, REPAIRER), log_start)
+    return Rebuilt(_filled(manifest, taken, entries, tuple(pins), now_ms), tuple(findings))
+
+
+def _filled(
+    manifest: Manifest,
+    taken: tuple[SegmentEntry, ...],
+    entries: Iterable[SegmentEntry],
+    pins: tuple[Pin, ...],
+    now_ms: int,
+) -> Manifest:
+    version = max((each.version for each in pins), default=0) + 1
+    keys = {entry.key for entry in taken}
+    left = tuple(
+        Removed(each.key, each.base, each.end, each.size, now_ms, version, Kind.SEGMENT)
+        for each in entries
+        if each.key not in keys
+    )
+    filled = replace(manifest, version=version, entries=taken, quarantine=left, pins=pins, sweep=0)
+    check(filled)
+    return filled
+
+
+def chain(entries: Iterable[SegmentEntry]) -> tuple[SegmentEntry, ...]:
+    """Segments without gap or overlap up to the highest offset, from as low as possible."""
+    ordered = sorted(entries, key=_by_base_then_epoch, reverse=True)
+    if not ordered:
+        return ()
+    last = max(entry.end for entry in ordered)
+    following: dict[int, SegmentEntry | None] = {last: None}
+    for entry in ordered:  # from the highest base down: what follows each is known
+        if entry.end in following and entry.base not in following:
+            following[entry.base] = entry
+    taken: list[SegmentEntry] = []
+    following_one = following[min(following)]
+    while following_one is not None:
+        taken.append(following_one)
+        following_one = following[following_one.end]
+    return tuple(taken)
+
+
+def _by_base_then_epoch(entry: SegmentEntry) -> tuple[int, int]:
+    return entry.base, _name(entry).leader_epoch
+
+
+def _name(entry: SegmentEntry) -> SegmentName:
+    name = parse_object_name(entry.key)
+    if name is None:
+        raise BadManifestError(f"{entry.key} is not the name of a segment")
+    return name
+
+
+async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
+    """Of the snapshots and clones of a partition whose manifest is lost. How far a clone reads is not known any more:
+    it keeps everything."""
+    pins = []
+    async for snapshot in list_snapshots(store, folder.cluster_id):
+        if any(each.prefix == folder.prefix for each in snapshot.partitions):
+            with suppress(SnapshotError):
+                copy = await read_copy(store, snapshot.name, folder)
+                pins += [each for each in copy.pins if each.name == pin_of_snapshot(snapshot.name)]
+    async for info in store.list(topics_prefix(folder.cluster_id)):
+        other = parse_partition_prefix(info.key.removesuffix(MANIFEST))
+        if info.key.endswith(f"/{MANIFEST}") and other is not None and other != folder:
+            clone = await read_manifest(store, other)
+            sources = clone.manifest.sources if clone else ()
+            pins += [Pin(each.pin, 0, 0, _END, 0) for each in sources if each.prefix == folder.prefix]
+    return pins
+
+
+async def write_rebuilt(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, now_ms: int) -> None:
+    """In place of the damaged manifest, which is kept beside it. StaleVersionError if somebody has written one."""
+    try:
+        damaged = await store.get(folder.manifest)
+    except MissingObjectError:
+        await store.create(folder.manifest, encode(manifest))
+        return
+    await store.put(folder.key(f"manifest.replaced-{now_ms}"), damaged.data)
+    try:
+        await store.replace(folder.manifest, encode(manifest), damaged.version)
+    except StaleVersionError as error:
+        raise StaleVersionError(f"{folder.manifest} has changed meanwhile; look again") from error
+
+
+# -- every object against its checksums -----------------------------------------------------------------
+
+
+async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest) -> AsyncIterator[Finding]:
+    """Each listed object, read as a whole."""
+    for page in manifest.pages:
+        key = entry_key(folder, page)
+        try:
+            entries = await read_page(store, folder, page)
+        except StoreError as error:
+            yield Finding(key, 0, str(error))
+            continue
+        yield Finding(key, 0)
+        for entry in entries:
+            if entry.end > manifest.log_start:
+                yield await verify_segment(store, folder, entry)
+    for entry in manifest.entries:
+        yield await verify_segment(store, folder, entry)
+
+
+async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: SegmentEntry) -> Finding:
+    key = entry_key(folder, entry)
+    try:
+        footer = await read_footer(store, key, entry)
+        for number in range(len(footer.chunks)):
+            await read_chunk(store, key, footer, number)
+        for name in footer.sections:
+            await read_section(store, key, footer, name)
+    except StoreError as error:
+        return Finding(key, entry.total, str(error))
+    return Finding(key, entry.total)

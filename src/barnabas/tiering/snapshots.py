@@ -1,0 +1,253 @@
+"""Snapshots: copies of manifests, and pins that keep the objects they list. Nothing is copied but lists.
+
+    <cluster id>/snapshots/<name>/snapshot                            which partitions; its creation reserves the name
+                                 /<topic>.<topic id>/<partition>      the manifest as it was pinned
+
+A clone is a new partition whose manifest lists objects of another one, and pins them there. Each step can be repeated:
+a snapshot whose making was interrupted is deleted, and made anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from enum import StrEnum
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from barnabas.tiering.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.expiration import delete_partition, release
+from barnabas.tiering.layout import PartitionFolder, parse_partition_prefix, snapshots_prefix, topics_prefix
+from barnabas.tiering.manifest import (
+    Manifest,
+    Page,
+    SegmentEntry,
+    Source,
+    State,
+    Writer,
+    decode,
+    encode,
+    whole_key,
+)
+from barnabas.tiering.manifest_changes import new_manifest, pin, pin_as
+from barnabas.tiering.manifest_file import change_manifest, check_live, read_manifest
+from barnabas.tiering.store import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectStore,
+    StoreError,
+    StoreUnavailableError,
+)
+
+INDEX = "snapshot"
+BEFORE_ANY_LEADER = -1
+"""The leader epoch of a clone's manifest: every leader may claim it."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+class SnapshotState(StrEnum):
+    CREATING = "creating"
+    COMPLETE = "complete"
+    DELETING = "deleting"
+
+
+class SnapshotPartition(msgspec.Struct, frozen=True):
+    prefix: str
+    log_start: int = 0
+    tiered_end: int = 0
+    size: int = 0
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    name: str
+    created_ms: int
+    state: SnapshotState
+    partitions: tuple[SnapshotPartition, ...]
+
+
+class SnapshotError(StoreError):
+    """There is no such snapshot, or one that cannot be used."""
+
+
+Progress = Callable[[SnapshotPartition], None]
+
+
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SnapshotError(f"{name!r}: a snapshot's name has up to 100 letters, digits, `.`, `_` and `-`")
+
+
+def pin_of_snapshot(name: str) -> str:
+    return f"snapshot {name}"
+
+
+async def create_snapshot(
+    store: ObjectStore,
+    cluster_id: str,
+    name: str,
+    folders: Sequence[PartitionFolder],
+    now_ms: int,
+    progress: Progress = lambda partition: None,
+) -> Snapshot:
+    """Of what is copied: records above the tiered end are not in it. Partitions without a manifest are left out."""
+    check_name(name)
+    found = [folder for folder in folders if await read_manifest(store, folder) is not None]
+    wanted = tuple(SnapshotPartition(folder.prefix) for folder in found)
+    snapshot = Snapshot(name, now_ms, SnapshotState.CREATING, wanted)
+    await _reserve(store, cluster_id, snapshot)
+    done = []
+    for folder in found:
+        done.append(await _pin_and_copy(store, cluster_id, name, folder, now_ms))
+        progress(done[-1])
+    snapshot = replace(snapshot, state=SnapshotState.COMPLETE, partitions=tuple(done))
+    await store.put(_index(cluster_id, name), seal(snapshot))
+    return snapshot
+
+
+async def _reserve(store: ObjectStore, cluster_id: str, snapshot: Snapshot) -> None:
+    key, data = _index(cluster_id, snapshot.name), seal(snapshot)
+    try:
+        await store.create(key, data)
+    except ObjectExistsError as error:
+        raise SnapshotError(f"there is a snapshot {snapshot.name} already; delete it first") from error
+    except StoreUnavailableError as error:
+        try:
+            found = await store.get(key)
+        except MissingObjectError:
+            raise error from None
+        if found.data != data:
+            raise
+
+
+async def _pin_and_copy(
+    store: ObjectStore, cluster_id: str, name: str, folder: PartitionFolder, now_ms: int
+) -> SnapshotPartition:
+    async def pinned(manifest: Manifest) -> Manifest:
+        return pin(manifest, pin_of_snapshot(name), now_ms)
+
+    seen = await change_manifest(store, folder, pinned, partial(check_live, folder=folder))
+    await store.put(_copy_key(cluster_id, name, folder), seen.data)
+    manifest = seen.manifest
+    return SnapshotPartition(folder.prefix, manifest.log_start, manifest.tiered_end, manifest.size)
+
+
+async def list_snapshots(store: ObjectStore, cluster_id: str) -> AsyncIterator[Snapshot]:
+    async for info in store.list(snapshots_prefix(cluster_id)):
+        name, _, rest = info.key.removeprefix(snapshots_prefix(cluster_id)).partition("/")
+        if rest == INDEX:
+            yield await read_snapshot(store, cluster_id, name)
+
+
+async def read_snapshot(store: ObjectStore, cluster_id: str, name: str) -> Snapshot:
+    key = _index(cluster_id, name)
+    try:
+        return unseal((await store.get(key)).data, Snapshot)
+    except MissingObjectError as error:
+        raise SnapshotError(f"there is no snapshot {name}") from error
+    except DamagedError as error:
+        raise SnapshotError(f"{key} is damaged: {error}") from error
+
+
+async def delete_snapshot(
+    store: ObjectStore, cluster_id: str, name: str, progress: Progress = lambda partition: None
+) -> None:
+    """Its pins, its copies, then itself. Of topics that were deleted meanwhile the objects go, too."""
+    snapshot = await read_snapshot(store, cluster_id, name)
+    await store.put(_index(cluster_id, name), seal(replace(snapshot, state=SnapshotState.DELETING)))
+    for partition in snapshot.partitions:
+        folder = _folder(partition.prefix)
+        await release(store, Source(partition.prefix, pin_of_snapshot(name)))
+        await store.delete(_copy_key(cluster_id, name, folder))
+        seen = await read_manifest(store, folder)
+        if seen is not None and seen.manifest.state is State.DELETED:
+            await delete_partition(store, folder, seen.manifest.incarnation)
+        progress(partition)
+    await store.delete(_index(cluster_id, name))
+
+
+async def read_copy(store: ObjectStore, name: str, folder: PartitionFolder) -> Manifest:
+    """A partition's manifest as the snapshot has it."""
+    try:
+        return decode((await store.get(_copy_key(folder.cluster_id, name, folder))).data, folder)
+    except MissingObjectError as error:
+        raise SnapshotError(f"{folder.prefix} is not in the snapshot {name}") from error
+
+
+async def clone_partition(
+    store: ObjectStore,
+    name: str,
+    source: PartitionFolder,
+    target: PartitionFolder,
+    incarnation: int,
+    now_ms: int,
+) -> Manifest:
+    """The manifest of a new, empty partition that reads what a snapshot lists. Its first leader needs an epoch above
+    `latest_epoch`: the records keep theirs."""
+    copy = await read_copy(store, name, source)
+    clone = f"clone {target.prefix}"
+    await _pin_as(store, source, clone, pin_of_snapshot(name), now_ms)
+    for further in copy.sources:  # the source is a clone itself
+        await _pin_as(store, _folder(further.prefix), clone, further.pin, now_ms)
+    sources = tuple(
+        Source(prefix, clone) for prefix in (source.prefix, *(each.prefix for each in copy.sources))
+    )
+    manifest = cloned(copy, source, target, incarnation, sources)
+    try:
+        await store.create(target.manifest, encode(manifest))
+    except (ObjectExistsError, StoreUnavailableError) as error:
+        found = await read_manifest(store, target)
+        if found is None or found.manifest != manifest:
+            raise SnapshotError(f"{target.manifest} is there already: restore to a new topic") from error
+    return manifest
+
+
+def cloned(
+    copy: Manifest,
+    source: PartitionFolder,
+    target: PartitionFolder,
+    incarnation: int,
+    sources: tuple[Source, ...],
+) -> Manifest:
+    """The same segments, by their whole keys."""
+    writer = Writer(incarnation, BEFORE_ANY_LEADER, f"clone of {source.prefix}")
+    return replace(
+        new_manifest(target, writer, copy.log_start),
+        entries=tuple(_with_whole_key(source, entry) for entry in copy.entries),
+        pages=tuple(_page_with_whole_key(source, page) for page in copy.pages),
+        sources=sources,
+        sweep=copy.tiered_end,
+    )
+
+
+async def _pin_as(store: ObjectStore, folder: PartitionFolder, name: str, other: str, now_ms: int) -> None:
+    async def pinned(manifest: Manifest) -> Manifest:
+        return pin_as(manifest, name, other, now_ms)
+
+    await change_manifest(store, folder, pinned, lambda manifest: None)
+
+
+def _with_whole_key(folder: PartitionFolder, entry: SegmentEntry) -> SegmentEntry:
+    return replace(entry, key=whole_key(folder.prefix, entry.key))
+
+
+def _page_with_whole_key(folder: PartitionFolder, page: Page) -> Page:
+    return replace(page, key=whole_key(folder.prefix, page.key))
+
+
+def _index(cluster_id: str, name: str) -> str:
+    return f"{snapshots_prefix(cluster_id)}{name}/{INDEX}"
+
+
+def _copy_key(cluster_id: str, name: str, folder: PartitionFolder) -> str:
+    below = folder.prefix.removeprefix(topics_prefix(folder.cluster_id)).rstrip("/")
+    return f"{snapshots_prefix(cluster_id)}{name}/{below}"
+
+
+def _folder(prefix: str) -> PartitionFolder:
+    folder = parse_partition_prefix(prefix)
+    if folder is None:
+        raise SnapshotError(f"{prefix} is not the folder of a partition")
+    return folder

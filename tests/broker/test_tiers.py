@@ -1,0 +1,204 @@
+"""Tiered storage from end to end: real clients, a broker, and a folder as the object store."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from barnabas.metrics.text import render
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import run_tool
+from tests.kafka_jars import requires_java
+
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+
+TIMEOUT = 60
+SEGMENT = 1 << 20
+TIERED = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(SEGMENT),
+    "local.retention.bytes": "1",
+    "retention.ms": "-1",
+    "file.delete.delay.ms": "0",
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    (tmp_path / "bucket").mkdir()
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "barnabas.remote.storage.url": f"file://{tmp_path}/bucket",
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "100",
+        "barnabas.remote.delete.delay.ms": "0",
+    }
+    with EmbeddedBroker(settings, data_dir=tmp_path / "data") as running:
+        yield running
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def produce(broker: EmbeddedBroker, topic: str, first: int, last: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
+    for number in range(first, last):
+        producer.produce(topic, f"{number} ".encode() + bytes(1000), timestamp=1_000_000 + number)
+        producer.poll(0)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def consume(broker: EmbeddedBroker, topic: str, count: int, **settings: str) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "reader",
+            "auto.offset.reset": "error",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    taken: list[int] = []
+    while len(taken) < count:
+        records = consumer.consume(min(500, count - len(taken)), timeout=TIMEOUT)
+        assert records, f"nothing came after {len(taken)} records"
+        for record in records:
+            assert record.error() is None, record.error()
+            taken.append(int(record.value().split()[0]))
+    consumer.close()
+    return taken
+
+
+def local_bases(broker: EmbeddedBroker, topic: str) -> list[int]:
+    return sorted(int(path.stem) for path in (broker.data_dir / f"{topic}-0").glob("*.log"))
+
+
+def objects(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "bucket").rglob("*.segment"))
+
+
+def test_what_has_left_the_disk_is_read_from_the_store_byte_for_byte(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 6000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    assert local_bases(broker, topic)[0] > 4000
+    assert len(objects(tmp_path)) >= 5
+    assert consume(broker, topic, 6000) == list(range(6000))
+    broker.restart()
+    produce(broker, topic, 6000, 7000)
+    assert consume(broker, topic, 7000) == list(range(7000))
+
+
+def test_a_reader_of_committed_data_skips_what_was_aborted_in_remote_segments(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT)
+    kept: list[int] = []
+    for number in range(30):
+        producer.begin_transaction()
+        records = range(1000 * number, 1000 * number + 100)
+        for record in records:
+            producer.produce(topic, f"{record} ".encode() + bytes(1000))
+        assert producer.flush(TIMEOUT) == 0
+        if number % 3:
+            producer.abort_transaction(TIMEOUT)
+        else:
+            producer.commit_transaction(TIMEOUT)
+            kept += records
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    assert consume(broker, topic, len(kept), isolation_level="read_committed") == kept
+    assert len(consume(broker, topic, 3000, isolation_level="read_uncommitted")) == 3000
+
+
+def test_offsets_by_time_and_deleted_records_reach_into_remote_segments(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 5000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    for offset in (0, 1234, 4999):
+        (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, 1_000_000 + offset)], TIMEOUT)
+        assert found.offset == offset
+    count = len(objects(tmp_path))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 3000)]).values():
+        assert deleted.result(TIMEOUT).low_watermark == 3000
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT) == (3000, 5000)
+    until(lambda: len(objects(tmp_path)) < count - 1, "expired segments leave the store")
+    consumer.assign([TopicPartition(topic, 0, 3000)])
+    (first,) = consumer.consume(1, TIMEOUT)
+    assert int(first.value().split()[0]) == 3000
+    consumer.close()
+
+
+def test_a_topic_that_is_deleted_leaves_nothing_in_the_store(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: objects(tmp_path), "segments are copied")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(TIMEOUT)
+    until(lambda: not list((tmp_path / "bucket").rglob(f"{topic}.*/**/manifest")), "the manifest is gone")
+    assert objects(tmp_path) == []
+
+
+def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_local(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    produce(broker, topic, 3000, 6000)
+    assert len(local_bases(broker, topic)) > 1
+    (tmp_path / "away").rename(tmp_path / "bucket")
+    assert consume(broker, topic, 6000) == list(range(6000))
+    until(lambda: len(local_bases(broker, topic)) == 1, "copying goes on")
+
+
+@requires_java
+def test_javas_consumer_and_offset_tool_see_both_tiers_as_one_log(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    address = ("--bootstrap-server", broker.bootstrap_servers, "--topic", topic)
+    read = run_tool(CONSUMER, *address, "--from-beginning", "--max-messages", "3000").check()
+    assert [int(line.split()[0]) for line in read.stdout.splitlines()] == list(range(3000))
+    (base,) = local_bases(broker, topic)
+    for time_text, offset in (("-2", 0), ("-4", base), ("-5", base - 1), ("-1", 3000)):
+        said = run_tool(OFFSETS, *address, "--time", time_text).check()
+        assert said.stdout.strip() == f"{topic}:0:{offset}"
+
+
+def test_what_is_copied_and_read_is_measured(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    consume(broker, topic, 3000)
+    page = render(broker.broker.metrics)
+    for name in (
+        "remotecopybytes_total",
+        "remotecopyrequests_total",
+        "remotefetchbytes_total",
+        "remotelogsizebytes",
+    ):
+        line = re.search(
+            rf'^kafka_server_brokertopicmetrics_{name}{{topic="{topic}"}} (\S+)$', page, re.MULTILINE
+        )
+        assert line is not None, name
+        assert float(line[1]) > 0
+    assert f'remotecopylagbytes{{topic="{topic}"}} 0' in page
+    assert "barnabas_remote_store_down 0" in page

@@ -1,0 +1,107 @@
+"""Replicas of tiered topics: a new one begins at the tiered end, another leader goes on copying where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
+from barnabas.tiering.layout import parse_segment_name
+from tests.replication.brokers import Brokers
+from tests.replication.test_brokers import read_all
+from tests.replication.test_moving import move
+
+TIMEOUT = 60
+CONFIG = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(1 << 20),
+    "local.retention.bytes": "1",
+    "file.delete.delay.ms": "0",
+    "min.insync.replicas": "1",
+}
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Brokers]:
+    (tmp_path / "bucket").mkdir()
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "barnabas.remote.storage.url": f"file://{tmp_path}/bucket",
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "100",
+    }
+    with Brokers(tmp_path, 3, settings) as running:
+        yield running
+
+
+def create(brokers: Brokers, topic: str, replicas: int) -> None:
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, replicas, config=CONFIG)])[topic].result(TIMEOUT)
+    brokers.until_in_sync(topic, replicas)
+
+
+def produce(brokers: Brokers, topic: str, first: int, last: int) -> None:
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "linger.ms": 5})
+    for number in range(first, last):
+        producer.produce(topic, f"{number} ".encode() + bytes(1000))
+        producer.poll(0)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def numbers(brokers: Brokers, topic: str) -> list[int]:
+    return [int(value.split()[0]) for value in read_all(brokers, topic)]
+
+
+def log_of(brokers: Brokers, number: int, topic: str) -> Log:
+    partition = brokers.brokers[number].replicas.find(topic, 0)
+    assert partition is not None
+    return partition.log
+
+
+def until_tiered(brokers: Brokers, number: int, topic: str) -> None:
+    log = log_of(brokers, number, topic)
+    brokers.until(lambda: len(log.segments) == 1 and log.offsets.local_start > 0, "segments stay on the disk")
+
+
+def test_a_replica_that_moves_copies_only_what_is_not_in_the_store(brokers: Brokers, tmp_path: Path) -> None:
+    create(brokers, "clicks", replicas=1)
+    (first,) = brokers.state("clicks").replicas
+    produce(brokers, "clicks", 0, 5000)
+    until_tiered(brokers, first, "clicks")
+    tiered_end = log_of(brokers, first, "clicks").offsets.tiered_end
+    second = next(number for number in brokers.brokers if number != first)
+    assert move(brokers, "clicks", [second]) == ErrorCode.NONE
+    brokers.until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
+    log = log_of(brokers, second, "clicks")
+    assert log.offsets.start == 0
+    assert log.segments.base_offset == tiered_end
+    assert numbers(brokers, "clicks") == list(range(5000))
+    produce(brokers, "clicks", 5000, 8000)
+    until_tiered(brokers, second, "clicks")
+    assert log.offsets.tiered_end > tiered_end
+    assert numbers(brokers, "clicks") == list(range(8000))
+    names = [parse_segment_name(path.name) for path in (tmp_path / "bucket").rglob("*.segment")]
+    assert len({name.base for name in names if name}) == len(names)  # nothing was copied twice
+    assert len({name.leader_epoch for name in names if name}) == 2
+
+
+def test_after_a_leader_is_gone_the_next_one_has_everything_and_goes_on(brokers: Brokers) -> None:
+    create(brokers, "clicks", replicas=2)
+    first, second = brokers.state("clicks").replicas
+    produce(brokers, "clicks", 0, 4000)
+    until_tiered(brokers, first, "clicks")
+    brokers.kill(first)
+    brokers.until(lambda: brokers.state("clicks").leader == second, "nobody takes over")
+    assert numbers(brokers, "clicks") == list(range(4000))
+    produce(brokers, "clicks", 4000, 7000)
+    until_tiered(brokers, second, "clicks")
+    assert numbers(brokers, "clicks") == list(range(7000))
+    brokers.start(first)
+    brokers.until_in_sync("clicks", 2)
+    assert log_of(brokers, first, "clicks").log_end_offset == 7000
+    assert numbers(brokers, "clicks") == list(range(7000))

@@ -1,0 +1,310 @@
+"""Chunks on the disk: downloaded once, within bounds of disk, memory and downloads."""
+
+import asyncio
+import errno
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastcrc.crc32 import iscsi as crc32c
+
+from barnabas.files import FileSlice, FileSystem, LocalFileSystem
+from barnabas.testing.files import FaultyFileSystem
+from barnabas.threads import ThreadBackground
+from barnabas.tiering.reading.chunk_cache import ChunkCache, RemoteChunk
+from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.segment_object import BadObjectError
+from barnabas.tiering.store import StoreError, StoreUnavailableError
+
+SIZE = 1000
+
+
+def contents(number: int) -> bytes:
+    return bytes([number % 251]) * SIZE
+
+
+def chunk(number: int) -> RemoteChunk:
+    return RemoteChunk("topic/0/a.segment", number * SIZE, SIZE, crc32c(contents(number)))
+
+
+class Downloads:
+    """Where the chunks come from: each GET waits until it is let go, if that is wanted."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.running = self.most_running = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.answer: Callable[[int], bytes] = contents
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        assert end - start == SIZE
+        self.asked.append(start // SIZE)
+        self.running += 1
+        self.most_running = max(self.running, self.most_running)
+        try:
+            await self.gate.wait()
+            return self.answer(start // SIZE)
+        finally:
+            self.running -= 1
+
+
+@asynccontextmanager
+async def caching(
+    folder: Path | str, chunks: int = 4, most_downloads: int = 3, fs: FileSystem | None = None
+) -> AsyncIterator[tuple[ChunkCache, Downloads]]:
+    downloads = Downloads()
+    threads = ThreadBackground(asyncio.get_running_loop(), 2, "test")
+    files = ChunkFiles(fs or LocalFileSystem(), f"{folder}/cache")
+    files.empty()
+    cache = ChunkCache(
+        downloads.get_range,
+        files,
+        threads,
+        limit=chunks * SIZE,
+        most_downloads=most_downloads,
+        memory_limit=2 * SIZE,
+    )
+    try:
+        yield cache, downloads
+    finally:
+        await cache.close()
+        threads.close()
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - whatever the condition is
+        await asyncio.sleep(0.001)
+
+
+def on_disk(folder: Path) -> int:
+    return sum(path.stat().st_size for path in (folder / "cache").iterdir())
+
+
+def test_many_readers_of_a_chunk_share_one_download(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, downloads):
+            downloads.gate.clear()
+            readers = [asyncio.create_task(cache.load(chunk(1))) for _ in range(50)]
+            await until(lambda: downloads.running == 1)
+            downloads.gate.set()
+            files = await asyncio.gather(*readers)
+            assert downloads.asked == [1]
+            assert all(file.read(SIZE, 0) == contents(1) for file in files)
+            await cache.load(chunk(1))
+            assert downloads.asked == [1]
+
+    run(test())
+
+
+def test_a_download_goes_on_when_its_reader_gives_up(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, downloads):
+            downloads.gate.clear()
+            reader = asyncio.create_task(cache.load(chunk(1)))
+            await until(lambda: downloads.running == 1)
+            reader.cancel()
+            downloads.gate.set()
+            await until(lambda: cache.running == 0)
+            assert cache.find(chunk(1)) is not None
+
+    run(test())
+
+
+def test_no_more_downloads_run_than_are_allowed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=100, most_downloads=3) as (cache, downloads):
+            downloads.gate.clear()
+            readers = [asyncio.create_task(cache.load(chunk(number))) for number in range(30)]
+            await until(lambda: downloads.running == 3)
+            downloads.gate.set()
+            await asyncio.gather(*readers)
+            assert downloads.most_running == 3
+            assert sorted(downloads.asked) == list(range(30))
+
+    run(test())
+
+
+def test_the_disk_never_holds_more_than_the_limit(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=4) as (cache, _downloads):
+            for number in range(20):
+                await cache.load(chunk(number))
+                assert cache.used <= cache.limit
+                assert on_disk(tmp_path) <= cache.limit
+            assert [number for number in range(20) if cache.find(chunk(number))] == [16, 17, 18, 19]
+            assert cache.evicted == 16
+
+    run(test())
+
+
+def test_what_was_used_last_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=4) as (cache, _downloads):
+            for number in (0, 1, 2, 3, 0, 4):
+                await cache.load(chunk(number))
+            assert cache.find(chunk(0)) is not None
+            assert cache.find(chunk(1)) is None
+
+    run(test())
+
+
+def test_a_chunk_that_is_being_sent_is_neither_removed_nor_counted_as_free(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=2) as (cache, _downloads):
+            slices = [FileSlice(await cache.load(chunk(number)), 0, SIZE) for number in (0, 1)]
+            for number in (2, 3, 4, 5):
+                assert (await cache.load(chunk(number))).read(SIZE, 0) == contents(number)
+                assert on_disk(tmp_path) <= cache.limit
+                assert cache.memory_used <= cache.memory_limit
+            assert [part.read() for part in slices] == [contents(0), contents(1)]
+            slices.clear()
+            await cache.load(chunk(6))
+            assert cache.evicted == 1
+
+    run(test())
+
+
+def test_downloads_wait_while_neither_disk_nor_memory_has_room(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=2) as (cache, _downloads):
+            held = [await cache.load(chunk(number)) for number in range(4)]  # two of them in memory
+            assert cache.memory_used == cache.memory_limit
+            reader = asyncio.create_task(cache.load(chunk(9)))
+            other = asyncio.create_task(cache.load(chunk(10)))
+            await asyncio.sleep(0)
+            assert cache.waiting == 2
+            held.clear()
+            gc.collect()
+            await cache.load(chunk(11))  # whoever comes next sees to it
+            await asyncio.gather(reader, other)
+
+    run(test())
+
+
+def test_a_full_disk_is_replaced_by_memory_within_its_bound(tmp_path: Path) -> None:
+    async def test() -> None:
+        fs = FaultyFileSystem()
+        async with caching("", chunks=50, fs=fs) as (cache, _downloads):
+            fs.fail_at(1, OSError(errno.ENOSPC, "no space left on device"), "append", forever=True)
+            files = [await cache.load(chunk(number)) for number in (0, 1)]
+            assert [file.read(SIZE, 0) for file in files] == [contents(0), contents(1)]
+            assert (cache.used, cache.memory_used) == (0, 2 * SIZE)
+            with pytest.raises(StoreError, match="disk of the cache is full"):
+                await cache.load(chunk(2))
+            files.clear()
+            await cache.load(chunk(2))
+            fs.heal()
+            await cache.load(chunk(3))
+            assert cache.used == SIZE
+            assert fs.list("/cache") == ["0000000004.chunk"]
+
+    run(test())
+
+
+def test_other_bytes_than_were_written_are_not_kept(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, downloads):
+            downloads.answer = lambda number: contents(number)[:-1] + b"x"
+            with pytest.raises(BadObjectError, match=r"topic/0/a\.segment"):
+                await cache.load(chunk(1))
+            downloads.answer = lambda number: contents(number)[:-1]
+            with pytest.raises(BadObjectError):
+                await cache.load(chunk(1))
+            assert (cache.used, on_disk(tmp_path)) == (0, 0)
+            downloads.answer = contents
+            assert (await cache.load(chunk(1))).read(SIZE, 0) == contents(1)
+
+    run(test())
+
+
+def test_all_readers_hear_of_a_failed_download_and_the_next_one_tries_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, downloads):
+
+            def fail(number: int) -> bytes:
+                raise StoreUnavailableError("503")
+
+            downloads.answer = fail
+            outcomes = await asyncio.gather(*(cache.load(chunk(1)) for _ in range(5)), return_exceptions=True)
+            assert all(isinstance(outcome, StoreUnavailableError) for outcome in outcomes)
+            assert downloads.asked == [1]
+            assert cache.used == 0
+            downloads.answer = contents
+            await cache.load(chunk(1))
+
+    run(test())
+
+
+def test_what_is_waited_for_comes_before_what_is_read_ahead(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=20, most_downloads=1) as (cache, downloads):
+            downloads.gate.clear()
+            for number in (1, 2, 3):
+                assert cache.ahead(chunk(number))
+            wanted = [asyncio.create_task(cache.load(chunk(number))) for number in (9, 3)]
+            await until(lambda: downloads.running == 1)
+            downloads.gate.set()
+            await asyncio.gather(*wanted)
+            await until(lambda: cache.running + cache.waiting == 0)
+            assert downloads.asked == [1, 9, 3, 2]
+
+    run(test())
+
+
+def test_what_is_read_ahead_takes_half_of_the_cache_at_most(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=8) as (cache, _downloads):
+            assert [cache.ahead(chunk(number)) for number in range(6)] == [True] * 4 + [False] * 2
+            await until(lambda: cache.running + cache.waiting == 0)
+            await cache.load(chunk(0))
+            assert cache.ahead(chunk(5))
+
+    run(test())
+
+
+def test_a_chunk_larger_than_the_cache_is_served_alone(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=1) as (cache, _downloads):
+            cache.limit = SIZE // 2
+            for number in range(3):
+                assert (await cache.load(chunk(number))).read(SIZE, 0) == contents(number)
+                assert on_disk(tmp_path) == SIZE
+
+    run(test())
+
+
+def test_what_an_earlier_process_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "0000000007.chunk").write_bytes(b"old")
+
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, _downloads):
+            assert on_disk(tmp_path) == 0
+            await cache.load(chunk(1))
+            for path in (tmp_path / "cache").iterdir():
+                path.unlink()  # somebody tidies up: what is open stays
+            assert cache.find(chunk(1)) is not None
+
+    run(test())
+
+
+def test_closing_ends_downloads_and_those_who_wait(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path) as (cache, downloads):
+            downloads.gate.clear()
+            reader = asyncio.create_task(cache.load(chunk(1)))
+            await until(lambda: downloads.running == 1)
+            await cache.close()
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+            assert downloads.running == 0
+
+    run(test())

@@ -1,0 +1,399 @@
+"""Reading remote segments: what is found, what is asked of the store, and what happens when it fails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.errors import ErrorCode
+from barnabas.files import FileSlice, LocalFileSystem
+from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.records.batch import iterate_headers
+from barnabas.testing.objects import Fault, MemoryObjectStore
+from barnabas.threads import ThreadBackground
+from barnabas.tiering import segment_build
+from barnabas.tiering.manifest import Manifest, encode
+from barnabas.tiering.manifest_changes import add, new_manifest
+from barnabas.tiering.reading.chunk_cache import ChunkCache
+from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
+from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
+from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.segment_object import BadObjectError, OpenTransaction
+from barnabas.tiering.store import MissingObjectError, StoreError, StoreUnavailableError
+from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
+
+CHUNK = 2000
+CACHED = 20
+"""Chunks that fit in the cache."""
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_build, "CHUNK_BYTES", CHUNK)
+
+
+class Bench:
+    """Segments in a store, and a remote log that reads them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = MemoryObjectStore()
+        self.clock = ManualClock()
+        self.threads = ThreadBackground(asyncio.get_running_loop(), 2, "test")
+        self.reader = StoreReader(self.store, self.clock, sleep=self._sleep, attempt_seconds=5)
+        files = ChunkFiles(LocalFileSystem(), f"{folder}/cache")
+        files.empty()
+        self.chunks = ChunkCache(
+            self.reader.get_range, files, self.threads, limit=CACHED * CHUNK, most_downloads=10
+        )
+        self.indexes = RemoteIndexCache(self.reader, self.threads)
+        self.parts = ReadingParts(self.reader, self.indexes, self.chunks, self.threads, self.clock)
+        self.log = RemoteLog(FOLDER, self.parts)
+        self.data = b""
+        self.manifest: Manifest = new_manifest(FOLDER, WRITER, 0)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.clock.advance(round(1000 * seconds))
+
+    async def copy(self, *bounds: int, **fields: Any) -> None:
+        """Segments between these offsets."""
+        if not self.manifest.entries:
+            self.manifest = new_manifest(FOLDER, WRITER, bounds[0])
+        for base, end in pairwise(bounds):
+            segment = sealed(base, end, **fields)
+            self.data += segment.data.read()
+            contents, entry = await build(segment)
+            self.store.set_contents(FOLDER.key(entry.key), contents)
+            self.manifest = add(self.manifest, entry)
+        self.store.set_contents(FOLDER.manifest, encode(self.manifest))
+
+    def key(self, number: int) -> str:
+        return FOLDER.key(self.manifest.entries[number].key)
+
+    async def read_all(self, start: int, end: int, max_bytes: int = 700) -> bytes:
+        """As a consumer does: what is cut off at the end is asked for again."""
+        data = b""
+        while start < end:
+            found = (await self.log.read(start, max_bytes)).data
+            assert isinstance(found, FileSlice)
+            for position, header in iterate_headers(found.read()):
+                if header.base_offset >= start:
+                    data += found.read(header.size, position)
+                    start = header.next_offset
+        return data
+
+
+@asynccontextmanager
+async def bench(folder: Path) -> AsyncIterator[Bench]:
+    made = Bench(folder)
+    try:
+        yield made
+    finally:
+        await made.log.close()
+        await made.indexes.close()
+        await made.chunks.close()
+        made.threads.close()
+
+
+def running(folder: Path, test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        async with bench(folder) as made:
+            await test(made)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - whatever the condition is
+        await asyncio.sleep(0.001)
+
+
+def test_a_consumer_gets_every_batch_as_it_was_written(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100, 150, 400)
+        assert await bench.read_all(0, 400) == bench.data
+
+    running(tmp_path, test)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_any_offset_is_found_in_the_batch_that_holds_it(tmp_path: Path, batch: int) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(30, 90, data=batches(30, 90, batch))
+        for offset in range(30, 90):
+            found = await bench.log.read(offset, 1)  # the first batch is whole, even so
+            assert isinstance(found.data, FileSlice)
+            ((_, header),) = iterate_headers(found.data.read())
+            assert header.base_offset <= offset <= header.last_offset
+            assert header.size == len(found.data)
+            none = await bench.log.read(offset, 1, at_least_one=False)
+            assert none == RemoteRead(b"", [])
+
+    running(tmp_path, test)
+
+
+def test_a_segment_costs_one_request_for_its_indexes_and_one_for_each_chunk(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100)
+        bench.log.manifest.use(bench.manifest)
+        await bench.read_all(0, 100)
+        footer = (await bench.indexes.load(bench.key(0), bench.manifest.entries[0])).footer
+        assert bench.store.requests == {"get_range": 1 + len(footer.chunks)}
+        assert len(footer.chunks) > 3
+
+    running(tmp_path, test)
+
+
+def test_readers_of_one_place_share_all_requests(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 20)
+        bench.store.latency = 0.01
+        await asyncio.gather(*(bench.log.read(offset, 100) for offset in range(20)))
+        assert bench.store.requests == {"get": 1, "get_range": 2}
+
+    running(tmp_path, test)
+
+
+def test_reading_goes_ahead_of_a_sequential_reader_and_into_the_next_segment(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 60, 1200)
+        bench.log.manifest.use(bench.manifest)
+        first = await bench.indexes.load(bench.key(0), bench.manifest.entries[0])
+        starts = [chunk.base_offset for chunk in first.footer.chunks]
+        await bench.log.read(starts[0], 100)
+        assert bench.chunks.downloaded_bytes == first.chunk(0).size  # a single read has nothing read ahead
+        for start in starts[1:]:
+            await bench.log.read(start, 100)
+        await until(lambda: bench.indexes.find(bench.key(1), bench.manifest.entries[1]) is not None)
+        second = await bench.indexes.load(bench.key(1), bench.manifest.entries[1])
+        await until(lambda: bench.chunks.find(second.chunk(0)) is not None)
+        for number in range(4):
+            await bench.log.read(second.footer.chunks[number].base_offset, 100)
+        await until(lambda: bench.chunks.find(second.chunk(3 + 8)) is not None)
+        await until(lambda: bench.chunks.running + bench.chunks.waiting == 0)
+        assert bench.chunks.find(second.chunk(3 + 9)) is None
+
+    running(tmp_path, test)
+
+
+def test_what_was_prepared_is_read_at_once_and_nothing_else(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100)
+        assert bench.log.read_prepared(0, 100) is None
+        hold = await bench.log.prepare(0)
+        found = bench.log.read_prepared(0, 100)
+        assert found is not None
+        assert isinstance(found.data, FileSlice)
+        assert found.data.file is hold
+        assert bench.log.read_prepared(99, 100) is None
+
+    running(tmp_path, test)
+
+
+def test_a_reader_of_committed_data_learns_of_aborted_transactions_that_touch_it(tmp_path: Path) -> None:
+    aborted = [
+        AbortedTransaction(7, 3, 9, 10),
+        AbortedTransaction(8, 2, 90, 91),
+        AbortedTransaction(9, 80, 130, 131),
+    ]
+
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100, aborted=encode_aborted(aborted))
+        first = await bench.log.read(0, 300, committed=True)
+        assert first.aborted == [(8, 2), (7, 3)]
+        last = await bench.log.read(95, 300, committed=True)
+        assert last.aborted == [(9, 80)]  # its marker lies in a later segment
+        assert (await bench.log.read(0, 300)).aborted == []
+
+    running(tmp_path, test)
+
+
+def test_very_many_aborted_transactions_make_the_slice_short_and_the_list_too(tmp_path: Path) -> None:
+    aborted = [AbortedTransaction(1000 + n, 0, 99, 1) for n in range(500)]
+
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100, aborted=encode_aborted(aborted))
+        found = await bench.log.read(0, 1 << 20, committed=True)
+        assert isinstance(found.data, FileSlice)
+        assert found.aborted == []  # no batch of theirs is in it
+
+    running(tmp_path, test)
+
+
+def test_records_are_found_by_time(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100, 200, data=None)
+        for offset in (0, 1, 57, 99, 100, 199):
+            found = await bench.log.offset_for_timestamp(NOW + offset, 0, 200)
+            assert found is not None
+            assert (found.offset, found.timestamp) == (offset, NOW + offset)
+        assert (await bench.log.offset_for_timestamp(0, 42, 200)).offset == 42  # type: ignore[union-attr]
+        assert await bench.log.offset_for_timestamp(NOW + 200, 0, 200) is None
+        assert await bench.log.offset_for_timestamp(NOW + 150, 0, 150) is None
+
+    running(tmp_path, test)
+
+
+def test_a_search_by_time_asks_for_one_footer_and_one_chunk(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(*range(0, 1001, 100))
+        bench.log.manifest.use(bench.manifest)
+        await bench.log.offset_for_timestamp(NOW + 555, 0, 1000)
+        assert bench.store.requests == {"get_range": 2}
+
+    running(tmp_path, test)
+
+
+def test_a_segment_that_was_cut_is_not_read_behind_its_end(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 100)
+        (entry,) = bench.manifest.entries
+        cut = type(entry)(entry.base, 50, *(getattr(entry, name) for name in entry.__struct_fields__[2:]))
+        bench.manifest = add(new_manifest(FOLDER, WRITER, 0), cut)
+        bench.store.set_contents(FOLDER.manifest, encode(bench.manifest))
+        assert await bench.read_all(0, 50) == batches(0, 50)
+        last = await bench.log.read(49, 10_000)
+        assert isinstance(last.data, FileSlice)
+        assert last.data.read() == batches(49, 50)
+
+    running(tmp_path, test)
+
+
+def test_a_newer_manifest_is_read_when_an_offset_is_not_listed(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        bench.log.manifest.use(bench.manifest)
+        await bench.copy(50, 100)
+        assert await bench.read_all(0, 100) == bench.data
+        with pytest.raises(StoreError, match="no remote segment holds offset 100"):
+            await bench.log.read(100, 100)
+
+    running(tmp_path, test)
+
+
+def test_a_missing_object_is_looked_for_once_more_in_a_newer_manifest(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        stale = bench.manifest
+        await bench.store.delete(bench.key(0))
+        contents, entry = await build(sealed(0, 50), name="00000000000000000000-0000000009-ffffffff.segment")
+        bench.store.set_contents(FOLDER.key(entry.key), contents)
+        bench.store.set_contents(FOLDER.manifest, encode(add(new_manifest(FOLDER, WRITER, 0), entry)))
+        bench.log.manifest.use(stale)
+        assert await bench.read_all(0, 50) == bench.data
+
+    running(tmp_path, test)
+
+
+def test_an_object_that_is_gone_is_an_error_that_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        await bench.store.delete(bench.key(0))
+        with pytest.raises(MissingObjectError) as raised:
+            await bench.log.read(7, 100)
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert bench.key(0) in caplog.text
+
+    running(tmp_path, test)
+
+
+@pytest.mark.parametrize("fault", [Fault.CORRUPT, Fault.CUT])
+def test_damage_on_the_way_is_read_again(tmp_path: Path, fault: Fault) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        bench.log.manifest.use(bench.manifest)
+        bench.store.fault(fault, "get_range", at=1)
+        await bench.log.read(0, 100)  # the footer
+        bench.store.fault(fault, "get_range", at=1)
+        assert await bench.read_all(0, 50) == bench.data  # a chunk
+
+    running(tmp_path, test)
+
+
+def test_damage_in_the_store_is_an_error_and_never_sent(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        damaged = bytearray(bench.store.contents(bench.key(0)))
+        damaged[100] ^= 1
+        bench.store.set_contents(bench.key(0), bytes(damaged))
+        with pytest.raises(BadObjectError, match=bench.key(0)):
+            await bench.log.read(0, 100)
+        assert isinstance((await bench.log.read(49, 100)).data, FileSlice)  # another chunk
+
+    running(tmp_path, test)
+
+
+def test_a_store_that_hangs_or_fails_is_tried_again(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        bench.reader._attempt_seconds = 0.02
+        bench.store.fault(Fault.HANG, "get_range", at=1)
+        bench.store.fault(Fault.FAIL, "get", at=1, times=2)
+        assert await bench.read_all(0, 50) == bench.data
+
+    running(tmp_path, test)
+
+
+def test_readers_are_told_for_a_second_what_has_failed(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        bench.store.fault(Fault.FAIL, times=1_000_000)
+        with pytest.raises(StoreUnavailableError):
+            await bench.log.prepare(0)
+        with pytest.raises(StoreUnavailableError):
+            bench.log.read_prepared(0, 100)
+        asked = bench.store.requests.total()
+        with pytest.raises(StoreUnavailableError):
+            await bench.log.prepare(0)  # the store is left alone
+        assert bench.store.requests.total() == asked
+        bench.clock.advance(1_100)
+        assert bench.log.read_prepared(0, 100) is None
+        bench.store.heal()
+        assert await bench.read_all(0, 50) == bench.data
+
+    running(tmp_path, test)
+
+
+def test_a_log_that_begins_at_the_tiered_end_gets_epochs_producers_and_open_transactions(
+    tmp_path: Path,
+) -> None:
+    undecided = (OpenTransaction(5, 0, 140, None),)
+
+    async def test(bench: Bench) -> None:
+        await bench.copy(10, 100, epochs=((1, 0), (3, 50)))
+        await bench.copy(100, 150, epochs=((1, 0), (3, 50), (4, 120)), open_transactions=undecided)
+        found = await bench.log.bootstrap()
+        assert (found.log_start, found.tiered_end) == (10, 150)
+        assert found.epochs == ((1, 0), (3, 50), (4, 120))
+        assert found.open_transactions == undecided
+        assert found.producers == sealed(0, 1).producers
+
+    running(tmp_path, test)
+
+
+def test_an_empty_remote_part_begins_where_its_manifest_says(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        bench.store.set_contents(FOLDER.manifest, encode(new_manifest(FOLDER, WRITER, 12)))
+        found = await bench.log.bootstrap()
+        assert (found.log_start, found.tiered_end, found.epochs) == (12, 12, ())
+
+    running(tmp_path, test)
+
+
+def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(*range(0, 2001, 100))
+        bench.indexes._limit = 3 * (4096 + 4000)
+        for offset in range(0, 2000, 100):
+            await bench.log.read(offset, 100)
+            assert bench.indexes.weight <= bench.indexes._limit
+        assert bench.indexes.find(bench.key(0), bench.manifest.entries[0]) is None
+
+    running(tmp_path, test)

@@ -1,0 +1,107 @@
+"""Patience with the store: attempts, their time, and leaving it alone while it is down."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from barnabas.clock import ManualClock
+from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.store import MissingObjectError, StoreUnavailableError, Versioned
+
+
+class Script:
+    """A store that answers as a test says."""
+
+    def __init__(self, *answers: bytes | Exception | None) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def get(self, key: str) -> Versioned:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is None:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return Versioned(answer or b"", "1")
+
+
+def reading(
+    store: Script, test: Callable[[StoreReader, ManualClock], Coroutine[Any, Any, None]], seconds: float = 10
+) -> None:
+    clock = ManualClock()
+
+    async def sleep(pause: float) -> None:
+        clock.advance(round(1000 * pause))
+
+    async def body() -> None:
+        await test(StoreReader(store, clock, sleep=sleep, attempt_seconds=seconds), clock)  # type: ignore[arg-type]
+
+    asyncio.run(asyncio.wait_for(body(), 60))
+
+
+def test_a_failed_call_is_tried_three_times() -> None:
+    store = Script(StoreUnavailableError("503"), StoreUnavailableError("503"), b"there")
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        assert (await reader.get("a")).data == b"there"
+        assert (store.asked, reader.is_down) == (3, False)
+
+    reading(store, test)
+
+
+def test_an_answer_that_says_no_is_not_asked_for_again() -> None:
+    store = Script(MissingObjectError("a is not there"))
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        with pytest.raises(MissingObjectError):
+            await reader.get("a")
+        assert (store.asked, reader.is_down) == (1, False)
+
+    reading(store, test)
+
+
+def test_a_call_that_hangs_is_given_up() -> None:
+    store = Script(None, b"there")
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        assert (await reader.get("a")).data == b"there"
+        assert store.asked == 2
+
+    reading(store, test, seconds=0.01)
+
+
+def test_a_store_that_is_down_is_asked_once_a_second() -> None:
+    store = Script(StoreUnavailableError("connection refused"))
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        with pytest.raises(StoreUnavailableError, match="connection refused"):
+            await reader.get("a")
+        assert (store.asked, reader.is_down) == (3, True)
+        for _ in range(50):
+            with pytest.raises(StoreUnavailableError, match="at present"):
+                await reader.get("b")
+        assert store.asked == 3
+        clock.advance(1_100)
+        for _ in range(50):
+            with pytest.raises(StoreUnavailableError):
+                await reader.get("b")
+        assert store.asked == 4
+
+    reading(store, test)
+
+
+def test_the_first_success_ends_the_pause() -> None:
+    store = Script(*[StoreUnavailableError("503")] * 3, b"there")
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        with pytest.raises(StoreUnavailableError):
+            await reader.get("a")
+        clock.advance(1_100)
+        assert (await reader.get("a")).data == b"there"
+        assert not reader.is_down
+        assert (await reader.get("a")).data == b"there"
+
+    reading(store, test)

@@ -1,0 +1,214 @@
+"""What has expired is deleted once, after a delay, and not while a snapshot reads it; topics are deleted as a whole."""
+
+import asyncio
+
+import pytest
+
+from barnabas.tiering import manifest_changes
+from barnabas.tiering.expiration import delete_partition, expire
+from barnabas.tiering.manifest import State
+from barnabas.tiering.manifest_changes import pin, unpin
+from barnabas.tiering.manifest_file import FencedError, change_manifest
+from barnabas.tiering.store import StoreUnavailableError
+from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from tests.tiering.memory_store import Fault, MemoryStore
+from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, unlisted
+from tests.tiering.support import FOLDER, NOW
+
+HOUR = 3_600_000
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def segments_in(store):
+    return sorted(key.removeprefix(FOLDER.prefix) for key in store.keys if key.endswith(".segment"))
+
+
+async def leader_with(store, records: int, epoch: int = 1) -> Leader:
+    leader = Leader(store, Replica(Truth(), 5), epoch)
+    await leader.work(leader.append(records), leader.copy)
+    return leader
+
+
+async def pinned(store, name):
+    async def change(manifest):
+        return pin(manifest, name, NOW)
+
+    await change_manifest(store, FOLDER, change, lambda manifest: None)
+
+
+async def unpinned(store, name):
+    async def change(manifest):
+        return unpin(manifest, name)
+
+    await change_manifest(store, FOLDER, change, lambda manifest: None)
+
+
+def test_objects_stay_for_a_while_after_they_left_the_list():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        assert await expire(store, leader.file, 12, NOW, HOUR) == 0
+        assert len(segments_in(store)) == 4
+        assert [each.base for each in manifest_in(store).entries] == [10, 15]
+        assert await expire(store, leader.file, 12, NOW + HOUR - 1, HOUR) == 0
+        assert await expire(store, leader.file, 12, NOW + HOUR, HOUR) == 2
+        assert len(segments_in(store)) == 2
+        assert manifest_in(store).garbage == ()
+
+    run(scenario())
+
+
+def test_nothing_to_do_costs_no_request():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        before = len(store.calls)
+        await expire(store, leader.file, 0, NOW, 0)
+        assert len(store.calls) == before
+
+    run(scenario())
+
+
+def test_garbage_waits_for_a_snapshot_that_reads_it():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        await pinned(store, "snapshot")
+        await expire(store, leader.file, 12, NOW, 0)
+        assert len(segments_in(store)) == 4
+        assert unlisted(store) == set()
+        await sweep(store, leader.file)
+        await sweep_all(store, leader.file, NOW + FULL_SWEEP_AGE_MS)
+        assert len(segments_in(store)) == 4
+        await unpinned(store, "snapshot")
+        leader.file._seen = None
+        await expire(store, leader.file, 13, NOW, 0)
+        assert len(segments_in(store)) == 2
+
+    run(scenario())
+
+
+def test_pages_expire_with_all_that_is_in_them(monkeypatch):
+    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 3)
+
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 60)
+        assert len(manifest_in(store).pages) == 3
+        for start in (7, 16, 33, 41):
+            await expire(store, leader.file, start, NOW, 0)
+            leader.replica.truth.start = start
+            await check_readable(store, leader.replica)
+            assert unlisted(store) == set()
+        assert segments_in(store)[0].startswith(f"{40:020}")
+        await sweep_all(store, leader.file, NOW + FULL_SWEEP_AGE_MS)
+        await check_readable(store, leader.replica)
+
+    run(scenario())
+
+
+def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20, epoch=5)
+        old, own = "00000000000000000003-0000000004-0000abcd", "00000000000000000003-0000000005-0000abcd"
+        for name in (f"{old}.segment", f"{old}.page", f"{own}.segment", "notes.txt"):
+            store.set_contents(FOLDER.key(name), b"x")
+        assert await sweep_all(store, leader.file, NOW + FULL_SWEEP_AGE_MS - 1) == []
+        removed = await sweep_all(store, leader.file, NOW + FULL_SWEEP_AGE_MS)
+        assert removed == [FOLDER.key(f"{old}.page"), FOLDER.key(f"{old}.segment")]
+        assert FOLDER.key("notes.txt") in store.keys
+        await check_readable(store, leader.replica)
+
+    run(scenario())
+
+
+def test_a_sweep_looks_only_above_its_mark():
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 20, epoch=5)
+        for base in (3, 20, 22):
+            store.set_contents(FOLDER.key(f"{base:020}-0000000004-0000abcd.segment"), b"x")
+        truth = Truth()
+        truth.append(20, 5)
+        second = Leader(store, Replica(truth, 5), 6)
+        second.replica.local_start = 20
+        await second.claim()
+        assert second.file.manifest.sweep == 0  # the first leader swept when there was nothing
+        await second.sweep()
+        assert manifest_in(store).sweep == 20
+        assert unlisted(store) == set()
+
+    run(scenario())
+
+
+def test_a_deleted_topic_leaves_nothing():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        store.set_contents(FOLDER.key("00000000000000000030-0000000001-0000abcd.segment"), b"an orphan")
+        store.set_contents("cluster/topics/other.AAECAwQFBgcICQoLDA0ODw/0/manifest", b"another topic")
+        assert await delete_partition(store, FOLDER, 0)
+        assert store.keys == ["cluster/topics/other.AAECAwQFBgcICQoLDA0ODw/0/manifest"]
+        leader.replica.truth.append(20, 1)
+        with pytest.raises(FencedError, match="deleted"):
+            await leader.copier.copy_next()
+        assert len(store.keys) == 1
+        assert await delete_partition(store, FOLDER, 0)
+
+    run(scenario())
+
+
+def test_a_leader_whose_topic_is_deleted_stops():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        await pinned(store, "snapshot")
+        assert not await delete_partition(store, FOLDER, 0)
+        assert manifest_in(store).state is State.DELETED
+        assert len(segments_in(store)) == 4
+        leader.replica.truth.append(20, 1)
+        with pytest.raises(FencedError, match="deleted"):
+            await leader.copier.copy_next()
+        assert len(segments_in(store)) == 4  # what it had uploaded is gone again
+        await unpinned(store, "snapshot")
+        assert await delete_partition(store, FOLDER, 0)
+        assert not store.keys
+
+    run(scenario())
+
+
+def test_another_incarnation_of_the_cluster_does_not_delete():
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 20)
+        with pytest.raises(FencedError, match="incarnation"):
+            await delete_partition(store, FOLDER, 1)
+        assert len(segments_in(store)) == 4
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_deletion_that_fails_at_any_call_is_repeated_to_the_end(fault):
+    async def scenario(failing):
+        store = MemoryStore(lambda number, call, key: fault if number == failing else None)
+        while not store.keys:
+            try:
+                await leader_with(store, 20)
+            except StoreUnavailableError:
+                continue
+        for _ in range(3):
+            try:
+                await delete_partition(store, FOLDER, 0)
+            except StoreUnavailableError:
+                continue
+        store.settle()
+        assert not store.keys
+
+    for failing in range(25, 45):
+        run(scenario(failing))

@@ -1,0 +1,83 @@
+"""The probe refuses a store that lies about conditional writes, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from barnabas.testing.objects import Fault, MemoryObjectStore
+from barnabas.tiering.probe import ROUNDS, WRITERS, UnsoundStoreError, probe
+from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError, Versioned
+
+
+class IgnoresConditions(MemoryObjectStore):
+    """As stores that do not know If-None-Match: they overwrite."""
+
+    async def create(self, key: str, data: bytes) -> str:
+        await self.put(key, data)
+        return (await self.get(key)).version
+
+
+class IgnoresVersions(MemoryObjectStore):
+    async def replace(self, key: str, data: bytes, version: str) -> str:
+        await self.put(key, data)
+        return (await self.get(key)).version
+
+
+class LooksThenWrites(MemoryObjectStore):
+    """Right, as long as nobody else writes between its two steps."""
+
+    async def replace(self, key: str, data: bytes, version: str) -> str:
+        if (await self.get(key)).version == version:
+            return await self.replace_now(key, data)
+        return await super().replace(key, data, version)
+
+    async def replace_now(self, key: str, data: bytes) -> str:
+        await self.put(key, data)
+        return (await self.get(key)).version
+
+
+class NeverChangesItsVersion(MemoryObjectStore):
+    async def get(self, key: str) -> Versioned:
+        return Versioned((await super().get(key)).data, "1")
+
+
+class KeepsWhatIsDeleted(MemoryObjectStore):
+    async def delete(self, key: str) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (IgnoresConditions, "8 of 8 concurrent writers were told that their create succeeded"),
+        (IgnoresVersions, "8 of 8 concurrent writers were told that their replace succeeded"),
+        (LooksThenWrites, "of 8 concurrent writers were told that their replace succeeded"),
+        (NeverChangesItsVersion, "not what its one winner wrote"),
+        (KeepsWhatIsDeleted, "still there"),
+    ],
+)
+def test_a_store_that_lies_is_refused(kind: type[MemoryObjectStore], told: str) -> None:
+    store = kind()
+    with pytest.raises(UnsoundStoreError, match=told) as refusal:
+        asyncio.run(probe(store))
+    assert "tiering does not start" in refusal.value.message
+    assert kind is KeepsWhatIsDeleted or store.keys == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(Fault.FAIL, StoreUnavailableError), (Fault.DENY, StoreDeniedError)]
+)
+def test_a_store_that_does_not_answer_is_not_called_a_liar(fault: Fault, error: type[Exception]) -> None:
+    store = MemoryObjectStore()
+    store.fault(fault, "replace", at=3)
+    with pytest.raises(error):
+        asyncio.run(probe(store))
+    assert store.keys == []
+
+
+def test_the_probe_races_eight_creates_and_eight_updates_in_every_round() -> None:
+    store = MemoryObjectStore()
+    asyncio.run(probe(store))
+    assert store.requests["create"] == store.requests["replace"] == ROUNDS * (WRITERS + 1)

@@ -1,0 +1,270 @@
+"""The writer of one partition, on a clock of its own: pace, pauses, and when it stops."""
+
+import asyncio
+
+import pytest
+
+from barnabas.testing.simulation.loop import VirtualClock, VirtualLoop
+from barnabas.tiering import segment_build
+from barnabas.tiering.claim import LogView, claim_manifest
+from barnabas.tiering.manifest import Writer
+from barnabas.tiering.pacing import Backoff, Pacer
+from barnabas.tiering.remote_writer import RemoteWriter, WriterSettings, WriterState
+from barnabas.tiering.segment_build import at_once
+from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError
+from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS
+from tests.tiering.memory_store import MemoryStore
+from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
+from tests.tiering.support import FOLDER, NOW
+
+
+class LedReplica(Replica):
+    async def follow_claim(self, claim) -> None:
+        self.truth.start = max(self.truth.start, claim.log_start)
+
+
+class World:
+    def __init__(self, store=None, rate: float = 1e12, **settings) -> None:
+        self.loop = VirtualLoop()
+        self.clock = VirtualClock(self.loop)
+        self.store = store or MemoryStore()
+        self.settings = WriterSettings(**{"delete_delay_ms": 0, **settings})
+        self.log = LedReplica(Truth(), 5)
+        pacer = Pacer(self.clock.monotonic, rate)
+        self.writer = RemoteWriter(
+            self.store,
+            FOLDER,
+            Writer(0, 1, "one"),
+            self.log,
+            lambda: self.settings,
+            pacer,
+            at_once,
+            self.clock,
+        )
+
+    def run(self, scenario) -> None:
+        async def both() -> None:
+            task = asyncio.ensure_future(self.writer.run())
+            try:
+                await scenario(task)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        try:
+            self.loop.run_until_complete(both())
+        finally:
+            self.loop.close()
+
+    async def until(self, condition) -> float:
+        """When it came true."""
+        while not condition():  # noqa: ASYNC110 - time is virtual here
+            await asyncio.sleep(0.05)
+        return self.loop.now
+
+
+def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(23, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        assert manifest_in(world.store).tiered_end == 20
+        assert world.log.local_start == 20
+        assert (world.writer.copied_segments, world.writer.error) == (4, None)
+        world.log.truth.append(10, 1)
+        world.log.truth.start = 12
+        world.writer.wake()
+        assert await world.until(lambda: manifest_in(world.store).tiered_end == 30) < 1
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        assert len([key for key in world.store.keys if key.endswith(".segment")]) == 4
+        await check_readable(world.store, world.log)
+        world.log.truth.append(10, 1)  # without a call it looks every 30 s
+        assert await world.until(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(
+            30, abs=1
+        )
+
+    world.run(scenario)
+
+
+def test_a_writer_that_must_not_copy_still_expires():
+    world = World(copies=False)
+
+    async def scenario(task):
+        world.log.truth.append(23, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        assert manifest_in(world.store).tiered_end == 0
+        world.log.truth.start = 9
+        world.writer.wake()
+        await world.until(lambda: manifest_in(world.store).log_start == 9)
+
+    world.run(scenario)
+
+
+class Refusing(MemoryStore):
+    """Refuses uploads until it is told otherwise, and knows when it did."""
+
+    def __init__(self, error) -> None:
+        super().__init__()
+        self.error = error
+        self.refused: list[float] = []
+
+    async def upload(self, key, pieces) -> None:
+        if self.error is not None:
+            self.refused.append(asyncio.get_running_loop().time())
+            raise self.error(f"{key}: no")
+        await super().upload(key, pieces)
+
+
+@pytest.mark.parametrize(("error", "first"), [(StoreDeniedError, 15), (StoreUnavailableError, 1)])
+def test_pauses_double_up_to_five_minutes_and_end_when_the_store_takes_more(error, first):
+    store = Refusing(error)
+    world = World(store)
+
+    async def scenario(task):
+        world.log.truth.append(10, 1)
+        await world.until(lambda: len(store.refused) == 12)
+        pauses = [later - earlier for earlier, later in zip(store.refused, store.refused[1:], strict=False)]
+        wanted = [min(first * 2**number, 300) for number in range(11)]
+        assert pauses == pytest.approx(wanted)
+        assert world.writer.state is WriterState.PAUSED
+        assert "no" in world.writer.error
+        store.error = None
+        await world.until(lambda: manifest_in(store).tiered_end == 10)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        assert world.writer.error is None
+        assert unlisted(store) == set()
+
+    world.run(scenario)
+
+
+class Hanging(MemoryStore):
+    """Takes the first piece of the first upload, and nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads: list[str] = []
+        self.cancelled_at: float | None = None
+
+    async def upload(self, key, pieces) -> None:
+        self.uploads.append(key)
+        if len(self.uploads) == 1:
+            await anext(pieces)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.cancelled_at = asyncio.get_running_loop().time()
+        await super().upload(key, pieces)
+
+
+def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the_same_name():
+    store = Hanging()
+    world = World(store)
+
+    async def scenario(task):
+        world.log.truth.append(5, 1)
+        await world.until(lambda: store.keys and manifest_in(store).tiered_end == 5)
+        assert store.cancelled_at == pytest.approx(60, abs=1)
+        assert len(store.uploads) == 2
+        assert len(set(store.uploads)) == 1
+
+    world.run(scenario)
+
+
+def test_copying_keeps_its_pace_and_a_slow_pace_is_no_hanging_store(monkeypatch):
+    monkeypatch.setattr(segment_build, "PIECE_BYTES", 100)
+    world = World(rate=1.0)  # 100 s for a piece
+
+    async def scenario(task):
+        world.log.truth.append(10, 1)
+        at = await world.until(lambda: world.writer.copied_segments == 2)
+        assert world.writer.copied_bytes > 1000
+        assert at == pytest.approx(world.writer.copied_bytes, abs=200)
+        assert world.writer.error is None
+
+    world.run(scenario)
+
+
+def test_a_writer_whose_manifest_another_claims_stops():
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(10, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        view = LogView(0, 0, 100, ((1, 0),))
+        await claim_manifest(world.store, FOLDER, Writer(0, 2, "two"), view, NOW)
+        world.log.truth.append(10, 1)
+        world.writer.wake()
+        await task
+        assert world.writer.state is WriterState.FENCED
+        assert "two" in world.writer.error
+        assert unlisted(world.store) == set()
+
+    world.run(scenario)
+
+
+def test_a_damaged_manifest_is_tried_again_and_not_overwritten():
+    world = World()
+    world.store.set_contents(FOLDER.manifest, b"garbage")
+
+    async def scenario(task):
+        await world.until(lambda: world.writer.state is WriterState.PAUSED)
+        assert "tier repair" in world.writer.error
+        assert world.writer.manifest is None
+        await asyncio.sleep(3000)
+        assert world.store.keys == [FOLDER.manifest]
+        assert world.store.contents(FOLDER.manifest) == b"garbage"
+        world.store.remove(FOLDER.manifest)
+        await world.until(lambda: world.writer.manifest is not None)
+
+    world.run(scenario)
+
+
+def test_once_a_day_everything_is_listed():
+    world = World(interval_seconds=600)
+
+    async def scenario(task):
+        world.log.truth.append(20, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
+        world.store.set_contents(left_by_a_zombie, b"x")
+        await asyncio.sleep(FULL_SWEEP_AGE_MS / 1000 - 1200)
+        assert left_by_a_zombie in world.store.keys
+        await asyncio.sleep(3000)
+        assert left_by_a_zombie not in world.store.keys
+        await check_readable(world.store, world.log)
+
+    world.run(scenario)
+
+
+def test_a_success_makes_the_next_pause_short_again():
+    backoff = Backoff()
+    error = StoreUnavailableError("x")
+    assert [backoff.after(error) for _ in range(3)] == [1, 2, 4]
+    backoff.reset()
+    assert backoff.after(error) == 1
+    assert backoff.after(StoreDeniedError("x")) == 15
+
+
+class Cutting(MemoryStore):
+    """Says that the first upload is written, and has written half of it."""
+
+    async def upload(self, key, pieces) -> None:
+        await super().upload(key, pieces)
+        if self.requests["upload"] == 0:
+            self.requests["upload"] += 1
+            self.set_contents(key, self.contents(key)[:-100])
+
+
+def test_an_object_that_the_store_has_cut_is_written_again_before_it_is_listed():
+    store = Cutting()
+    world = World(store)
+
+    async def scenario(task):
+        world.log.truth.append(10, 1)
+        await world.until(lambda: world.log.tiered_end == 10)
+        await check_readable(store, world.log)
+        assert [call for call, _ in store.calls].count("upload") == 3
+        assert unlisted(store) == set()
+
+    world.run(scenario)

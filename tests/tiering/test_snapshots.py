@@ -1,0 +1,196 @@
+"""Snapshots keep objects and copy nothing; a clone reads the objects of its source as long as it needs them."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from barnabas.tiering import manifest_changes
+from barnabas.tiering.claim import Decision, LogView, claim_manifest
+from barnabas.tiering.expiration import delete_partition, expire
+from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.manifest import Writer, decode
+from barnabas.tiering.manifest_file import read_page
+from barnabas.tiering.repair import verify
+from barnabas.tiering.snapshots import (
+    SnapshotError,
+    SnapshotState,
+    clone_partition,
+    create_snapshot,
+    delete_snapshot,
+    list_snapshots,
+    read_copy,
+)
+from barnabas.tiering.store import StoreUnavailableError
+from tests.tiering.memory_store import Fault, MemoryStore
+from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
+from tests.tiering.support import FOLDER, NOW
+
+TARGET = PartitionFolder("cluster", "orders-of-yesterday", bytes(range(1, 17)), 0)
+ABSENT = FOLDER._replace(partition=7)
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+async def leader_with(store, records: int) -> Leader:
+    leader = Leader(store, Replica(Truth(), 5), 1)
+    await leader.work(leader.append(records), leader.copy)
+    return leader
+
+
+async def names_of(store):
+    return [(each.name, each.state) async for each in list_snapshots(store, "cluster")]
+
+
+async def problems(store, folder, manifest):
+    return [each async for each in verify(store, folder, manifest) if each.problem]
+
+
+async def expire_all(store, leader, start):
+    leader.file._seen = None
+    await expire(store, leader.file, start, NOW, 0)
+
+
+def test_a_snapshot_can_be_read_after_everything_has_expired():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 40)
+        seen = []
+        snapshot = await create_snapshot(store, "cluster", "yesterday", [FOLDER, ABSENT], NOW, seen.append)
+        assert snapshot.state is SnapshotState.COMPLETE
+        assert list(snapshot.partitions) == seen
+        assert [(each.prefix, each.log_start, each.tiered_end) for each in seen] == [(FOLDER.prefix, 0, 40)]
+        assert await names_of(store) == [("yesterday", "complete")]
+
+        await expire_all(store, leader, 40)
+        copy = await read_copy(store, "yesterday", FOLDER)
+        assert await problems(store, FOLDER, copy) == []
+
+        await delete_snapshot(store, "cluster", "yesterday")
+        assert await names_of(store) == []
+        await expire_all(store, leader, 40)
+        assert store.keys == [FOLDER.manifest]
+
+    run(scenario())
+
+
+def test_names_are_given_once_and_are_plain():
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 10)
+        await create_snapshot(store, "cluster", "a", [FOLDER], NOW)
+        with pytest.raises(SnapshotError, match="already"):
+            await create_snapshot(store, "cluster", "a", [FOLDER], NOW)
+        for name in ("", "a/b", "..", "x" * 101, "ä"):
+            with pytest.raises(SnapshotError, match="letters"):
+                await create_snapshot(store, "cluster", name, [FOLDER], NOW)
+        with pytest.raises(SnapshotError, match="no snapshot"):
+            await delete_snapshot(store, "cluster", "b")
+
+    run(scenario())
+
+
+def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 40)
+        await create_snapshot(store, "cluster", "yesterday", [FOLDER], NOW)
+        objects = len(store.keys)
+        manifest = await clone_partition(store, "yesterday", FOLDER, TARGET, 0, NOW)
+        assert len(store.keys) == objects + 1
+        assert await clone_partition(store, "yesterday", FOLDER, TARGET, 0, NOW) == manifest
+        await delete_snapshot(store, "cluster", "yesterday")
+        await expire_all(store, leader, 40)
+        assert await problems(store, TARGET, manifest) == []
+        page = await read_page(store, TARGET, manifest.pages[0])
+        assert page[0].key.startswith(FOLDER.prefix)
+
+        view = LogView(0, 0, 0, ())
+        claim = await claim_manifest(store, TARGET, Writer(0, manifest.latest_epoch + 1, "new"), view, NOW)
+        assert (claim.decision, claim.start_at) == (Decision.START_AT, 40)
+        await expire(store, claim.file, 12, NOW, 0)
+        assert await problems(store, TARGET, claim.file.manifest) == []
+        await expire(store, claim.file, 40, NOW, 0)
+        assert claim.file.manifest.sources == ()
+        assert manifest_in(store).pins == ()
+        await expire_all(store, leader, 40)
+        assert store.keys == sorted([FOLDER.manifest, TARGET.manifest])
+
+    run(scenario())
+
+
+def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_clone():
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 20)
+        await create_snapshot(store, "cluster", "yesterday", [FOLDER], NOW)
+        manifest = await clone_partition(store, "yesterday", FOLDER, TARGET, 0, NOW)
+        assert not await delete_partition(store, FOLDER, 0)
+        await delete_snapshot(store, "cluster", "yesterday")
+        assert await problems(store, TARGET, manifest) == []
+        assert await delete_partition(store, TARGET, 0)
+        assert await delete_partition(store, FOLDER, 0)
+        assert not store.keys
+
+    run(scenario())
+
+
+def test_a_clone_of_a_clone_keeps_the_first_source():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        await create_snapshot(store, "cluster", "first", [FOLDER], NOW)
+        await clone_partition(store, "first", FOLDER, TARGET, 0, NOW)
+        await delete_snapshot(store, "cluster", "first")
+        await create_snapshot(store, "cluster", "second", [TARGET], NOW)
+        third = TARGET._replace(topic="third", topic_id=bytes(range(2, 18)))
+        manifest = await clone_partition(store, "second", TARGET, third, 0, NOW)
+        await delete_snapshot(store, "cluster", "second")
+        assert await delete_partition(store, TARGET, 0) is False
+        await expire_all(store, leader, 20)
+        assert await problems(store, third, manifest) == []
+        assert decode(store.contents(third.manifest), third) == manifest
+
+    run(scenario())
+
+
+def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapshot():
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 20)
+        await create_snapshot(store, "cluster", "last", [FOLDER], NOW)
+        assert not await delete_partition(store, FOLDER, 0)
+        await delete_snapshot(store, "cluster", "last")
+        assert not store.keys
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_snapshot_whose_making_fails_is_deleted_and_leaves_no_pin(fault):
+    async def scenario(failing):
+        store = MemoryStore()
+        await leader_with(store, 20)
+        first = len(store.calls)
+        store.decide = lambda number, call, key: fault if number == first + failing else None
+        with suppress(StoreUnavailableError):
+            await create_snapshot(store, "cluster", "s", [FOLDER], NOW)
+        store.heal()
+        if await names_of(store):
+            await delete_snapshot(store, "cluster", "s")
+        store.settle()
+        if await names_of(store):
+            await delete_snapshot(store, "cluster", "s")
+        assert manifest_in(store).pins == ()
+        assert not [key for key in store.keys if "snapshots" in key]
+
+    for failing in range(1, 8):
+        run(scenario(failing))
