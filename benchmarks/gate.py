@@ -18,11 +18,12 @@ cent.
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -121,15 +122,17 @@ def measure_cpu(scratch: Path, rounds: int = 1) -> list[Cost]:
     return [_median([cost for (cost,) in costs if cost.load == load.name]) for load in LOADS]
 
 
-def ratios_to_base(scratch: Path, rounds: int = ROUNDS) -> dict[str, tuple[float, float, float]]:
+def ratios_to_base(
+    scratch: Path, rounds: int = ROUNDS, loads: Sequence[Load] = LOADS
+) -> dict[str, tuple[float, float, float]]:
     """CPU of this checkout against that of `BASE`: user, system and both, the medians of the rounds' ratios."""
     with source_of(BASE) as source, Session(scratch) as session:
         base = barnabas("base", scratch / "base", NO_FSYNC, source=source).start()
         try:
-            pairs = _costs(session, [session.broker("barnabas"), base], rounds)
+            pairs = _costs(session, [session.broker("barnabas"), base], rounds, loads)
         finally:
             base.stop()
-    return {load.name: _ratios([pair for pair in pairs if pair[0].load == load.name]) for load in LOADS}
+    return {load.name: _ratios([pair for pair in pairs if pair[0].load == load.name]) for load in loads}
 
 
 @contextmanager
@@ -146,16 +149,20 @@ def source_of(revision: str) -> Iterator[Path]:
         yield source
 
 
-def _costs(session: Session, brokers: list[Broker], rounds: int) -> list[tuple[Cost, ...]]:
+def _costs(
+    session: Session, brokers: list[Broker], rounds: int, loads: Sequence[Load] = LOADS
+) -> list[tuple[Cost, ...]]:
     """For each round and load what it cost each of the brokers."""
-    topics = {broker: {load: session.fresh_topic(broker, 1) for load in LOADS} for broker in brokers}
+    topics = {broker: {load: session.fresh_topic(broker, 1) for load in loads} for broker in brokers}
     for broker in brokers:
         for load, topic in topics[broker].items():
+            with socket.create_connection(("127.0.0.1", broker.port)) as connection:
+                load.prepare(connection, topic)
             _run(broker, load, topic)  # caches and lazily compiled codecs
     return [
         tuple(_cost_of(broker, load, topics[broker][load]) for broker in brokers)
         for _ in range(rounds)
-        for load in LOADS
+        for load in loads
     ]
 
 
@@ -195,12 +202,18 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true", help="one round in calibration loops, without BASE")
+    names = [load.name for load in LOADS]
+    parser.add_argument(
+        "--loads", nargs="+", choices=names, default=names, help="beside BASE; the others always take all"
+    )
     options = parser.parse_args()
+    loads = [load for load in LOADS if load.name in options.loads]
     failures = excess_instructions()
     for name, (instructions, calls) in count_instructions().items():
         print(f"{name}: {instructions:.1f} instructions, {calls:.1f} calls into C")
     with tempfile.TemporaryDirectory() as folder:
-        failures += _quickly(Path(folder)) if options.quick else _side_by_side(Path(folder), options.rounds)
+        scratch = Path(folder)
+        failures += _quickly(scratch) if options.quick else _side_by_side(scratch, options.rounds, loads)
     print(*failures, sep="\n")
     return 1 if failures else 0
 
@@ -211,8 +224,8 @@ def _quickly(scratch: Path) -> list[str]:
     return [f"too expensive: {cost}" for cost in costs if cost.exceeds(CPU_ALLOWED_ON_A_BUSY_MACHINE)]
 
 
-def _side_by_side(scratch: Path, rounds: int) -> list[str]:
-    ratios = ratios_to_base(scratch, rounds)
+def _side_by_side(scratch: Path, rounds: int, loads: Sequence[Load]) -> list[str]:
+    ratios = ratios_to_base(scratch, rounds, loads)
     for name, (user, system, both) in ratios.items():
         print(f"{name}: {both:.3f} x the CPU of {BASE} (user {user:.3f}, system {system:.3f})")
     return [
