@@ -85,6 +85,11 @@ class Output:
             self.parts.append(part)
             head = part if type(part) is bytearray else None
 
+    def add_bytes(self, data: bytearray) -> None:
+        """Queue one part that is no slice."""
+        self.parts.append(data)
+        self.queued_bytes += len(data)
+
     def flush(self) -> None:
         """Send as much as the socket and this turn's share allow."""
         parts = self.parts

@@ -21,6 +21,7 @@ from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
     from barnabas.network.output import Part
+    from barnabas.network.requests.shortcuts import Shortcut
 
 # Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
 ELEMENTS_AT_ONCE = 1_000
@@ -54,6 +55,8 @@ class Handler(NamedTuple):
     """Which operations on which resources it needs (`handlers/authorization.py`)."""
     mutations: tuple[Mutations, ...] = ()
     carried: Bytes = Bytes()
+    shortcut: Callable[[Route], Shortcut | None] | None = None
+    """Of one version; without authorizer and quotas."""
     bare: HandlerFunction | None = None
     """The function without slicing, and what slices it: stages come in between, for each part."""
     sliced: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
@@ -64,7 +67,7 @@ class Route:
 
     __slots__ = (
         "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "in_turns",
-        "is_coroutine", "name", "observe", "response_start", "version",
+        "is_coroutine", "name", "observe", "response_start", "shortcut", "version",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +89,9 @@ class Route:
         self.response_start = bytes(RESPONSE_START.size + response_header_version(self.api_key, version))
         self.count = metrics.counter(self.name, version)
         self.observe = metrics.times(self.name).observe
+        self.shortcut: Shortcut | None = None
+        if handler.shortcut is not None and self.function is handler.function:  # no stages around it
+            self.shortcut = handler.shortcut(self)
 
     def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
         """Encode a response frame into bytes, with slices of files between them where it has some."""
