@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.network.requests.authorize import Rule
@@ -127,7 +128,10 @@ class Route:
             return (start,)
         if rest:
             parts.append(rest)
-        _frame(start, 0, sum(map(len, parts)) - 4, correlation_id)
+        size = 0
+        for part in parts:
+            size += part.length if type(part) is FileSlice else len(part)  # without the frame of its __len__
+        _frame(start, 0, size - 4, correlation_id)
         return parts
 
 
