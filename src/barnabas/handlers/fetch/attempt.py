@@ -190,7 +190,7 @@ class Attempt:
         if (
             partition is not None
             and not data.error_code
-            and not data.records
+            and type(data.records) is not FileSlice
             and entry not in self._reader.held_back
         ):
             self._session.set_idle(entry, partition)
@@ -198,7 +198,7 @@ class Attempt:
     def response(self) -> FetchResponse:
         session = self._session
         if session.id != NO_SESSION:
-            session.rotate([entry for entry, _, data in self.found if data.records])
+            session.rotate([entry for entry, _, data in self.found if type(data.records) is FileSlice])
         return FetchResponse(0, NO_ERROR, session.id, [*self._topics.values()])
 
 
@@ -232,7 +232,7 @@ def _count(counters: TopicCounters, data: PartitionData, is_consumer: bool) -> N
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
     """Would the client learn something from this?"""
     return (
-        bool(data.records)
+        type(data.records) is FileSlice
         or data.error_code != 0
         or data.high_watermark != entry.sent_high_watermark
         or data.log_start_offset != entry.sent_log_start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
@@ -24,8 +24,8 @@ from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import Throttle, is_throttled
 from barnabas.security.authorizer import Access, Action, Operation, ResourceType
 
-READ_COMMITTED = 1
-UNKNOWN_OFFSET = -1
+READ_COMMITTED: Final = 1
+UNKNOWN_OFFSET: Final = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 
 
@@ -217,10 +217,10 @@ class ReplicaReader(PartitionReader):
             refused = _error(entry, error.code)
             refused.log_start_offset = log.log_start_offset  # a follower goes on from there
             return refused
-        if records:
+        if type(records) is FileSlice:
             data.records = records
             if is_throttled:
-                throttle.take(len(records))
+                throttle.take(records.length)
         return data
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from barnabas.network.requests.shortcuts import Shortcut
 
 # Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
-ELEMENTS_AT_ONCE = 1_000
-BYTES_AT_ONCE = 1 << 20
+ELEMENTS_AT_ONCE: Final = 1_000
+BYTES_AT_ONCE: Final = 1 << 20
 
-NO_BOUND = 1 << 62
+NO_BOUND: Final = 1 << 62
 
-_frame = RESPONSE_START.pack_into
+_frame: Final = RESPONSE_START.pack_into
 
 Result = Message | Coroutine[Any, Any, Message | None] | None
 HandlerFunction = Callable[..., Result]
