@@ -138,17 +138,15 @@ class Dispatcher:
             if end - body > route.bytes_at_once:
                 self._take_heavy(connection, route, correlation_id, buffer[body:end])
                 return
-            shortcut = route.shortcut
-            if shortcut is not None and serve_known(
-                self, connection, route, shortcut, correlation_id, buffer, body, end
-            ):
+            known = route.shortcut
+            if known is not None and serve_known(self, connection, route, correlation_id, buffer, body, end):
                 return
             if route.is_coroutine:
                 buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
             decode = route.decode
             message, _ = decode(buffer, body, end, ELEMENTS_AT_ONCE)
-            if shortcut is not None:
-                connection.known_head = shortcut.learn(message, buffer, body, end)
+            if known is not None:
+                connection.known_head = known.learn(message, buffer, body, end)
         except TooManyElementsError:
             assert route is not None
             self._take_heavy(connection, route, correlation_id, buffer[body:end])

@@ -36,7 +36,6 @@ def serve_known(
     dispatcher: Dispatcher,
     connection: Connection,
     route: Route,
-    shortcut: Shortcut,
     correlation_id: int,
     buffer: memoryview,
     body: int,
@@ -46,8 +45,8 @@ def serve_known(
 
     It cannot if the answer has to wait for others.
     """
-    head_length = connection.known_head
-    if not head_length or connection.unanswered or dispatcher.injections.waiting:
+    shortcut, head_length = route.shortcut, connection.known_head
+    if shortcut is None or not head_length or connection.unanswered or dispatcher.injections.waiting:
         return False
     try:
         served = shortcut.serve(dispatcher.broker, head_length, buffer, body, end)
