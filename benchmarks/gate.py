@@ -7,12 +7,12 @@ Three measures, because none is enough:
 - Instructions and calls into C (instructions.py) hardly vary. CI holds them to `ALLOWED` times the baseline. They do
   not see what a call into C costs.
 - CPU in calibration loops (calibration.py), measured between the rounds, holds on any machine, but neighbours move it
-  by a tenth and more: CI only catches a request that costs a third more.
+  by a tenth and more: CI only catches a request that costs as much as at `BASE`, and a little more.
 - CPU beside the broker of `BASE`, in turns on the same machine: the median of the ratios is good to a few per cent when
   nothing else runs. That of the user is held to `USER_ALLOWED`, all of it to `CPU_ALLOWED`.
 
-Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, and a few per
-cent.
+Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, a few per cent
+above it for what is counted, and a tenth and more for what is measured.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from benchmarks.session import NO_FSYNC, Session
 from tests.kafka_jars import PROJECT_ROOT
 
 BASE = "9b546e8"
-ALLOWED = 0.97
+ALLOWED = {"produce": 0.67, "fetch": 0.83}
 
 # Instructions and calls into C per request at commit BASE, by version of Python: to these all percentages refer.
 BASELINE: dict[tuple[int, int], dict[str, tuple[float, float]]] = {
@@ -53,19 +53,21 @@ BASELINE: dict[tuple[int, int], dict[str, tuple[float, float]]] = {
 }
 
 # CPU per request at the same commit in calibration loops, user and system: the median of 7 rounds on an idle machine.
+# That of fetches is from a busy one, where it was 1.3 and 1.17 x that of unbatched requests.
 CPU_BASELINE: dict[str, tuple[float, float]] = {
     "unbatched": (8.2, 2.4),
     "16-KB-of-100-B": (10.8, 11.2),
     "16-KB-of-1-KB": (9.1, 10.5),
     "128-KB": (17.0, 86.7),
     "5000-a-second": (10.4, 3.8),
-    "fetch-4-KB": (6.3, 1.6),
+    "fetch-4-KB": (10.6, 2.8),
 }
-USER_ALLOWED = 0.95
-CPU_ALLOWED = 1.0
-CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.3
+USER_ALLOWED = {"produce": 0.7, "fetch": 0.8}
+CPU_ALLOWED = 0.95
+CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.15
 
 ROUNDS = 9
+_API = {load.name: load.api for load in LOADS}
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,9 @@ def excess_instructions() -> list[str]:
     baseline = BASELINE.get(sys.version_info[:2], {})
     return [
         f"{name}: {counted[name][0]:.0f} instructions and {counted[name][1]:.1f} calls, "
-        f"{ALLOWED} x the baseline of {instructions:.0f} and {calls:.1f} are allowed"
+        f"{ALLOWED[_API[name]]} x the baseline of {instructions:.0f} and {calls:.1f} are allowed"
         for name, (instructions, calls) in baseline.items()
-        if counted[name][0] > ALLOWED * instructions or counted[name][1] > ALLOWED * calls
+        if max(counted[name][0] / instructions, counted[name][1] / calls) > ALLOWED[_API[name]]
     ]
 
 
@@ -231,7 +233,7 @@ def _side_by_side(scratch: Path, rounds: int, loads: Sequence[Load]) -> list[str
     return [
         f"too expensive: {name}"
         for name, (user, _, both) in ratios.items()
-        if user > USER_ALLOWED or both > CPU_ALLOWED
+        if user > USER_ALLOWED[_API[name]] or both > CPU_ALLOWED
     ]
 
 
