@@ -7,22 +7,23 @@ Three measures, because none is enough:
 - Instructions and calls into C (instructions.py) hardly vary. CI holds them to `ALLOWED` times the baseline. They do
   not see what a call into C costs.
 - CPU in calibration loops (calibration.py), measured between the rounds, holds on any machine, but neighbours move it
-  by a tenth and more: CI only catches a request that costs a third more.
+  by a tenth and more: CI only catches a request that costs as much as at `BASE`, and a little more.
 - CPU beside the broker of `BASE`, in turns on the same machine: the median of the ratios is good to a few per cent when
   nothing else runs. That of the user is held to `USER_ALLOWED`, all of it to `CPU_ALLOWED`.
 
-Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, and a few per
-cent.
+Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, a few per cent
+above it for what is counted, and a tenth and more for what is measured.
 """
 
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -37,7 +38,7 @@ from benchmarks.session import NO_FSYNC, Session
 from tests.kafka_jars import PROJECT_ROOT
 
 BASE = "9b546e8"
-ALLOWED = 0.97
+ALLOWED = {"produce": 0.67, "fetch": 0.83}
 
 # Instructions and calls into C per request at commit BASE, by version of Python: to these all percentages refer.
 BASELINE: dict[tuple[int, int], dict[str, tuple[float, float]]] = {
@@ -52,19 +53,21 @@ BASELINE: dict[tuple[int, int], dict[str, tuple[float, float]]] = {
 }
 
 # CPU per request at the same commit in calibration loops, user and system: the median of 7 rounds on an idle machine.
+# That of fetches is from a busy one, where it was 1.3 and 1.17 x that of unbatched requests.
 CPU_BASELINE: dict[str, tuple[float, float]] = {
     "unbatched": (8.2, 2.4),
     "16-KB-of-100-B": (10.8, 11.2),
     "16-KB-of-1-KB": (9.1, 10.5),
     "128-KB": (17.0, 86.7),
     "5000-a-second": (10.4, 3.8),
-    "fetch-4-KB": (6.3, 1.6),
+    "fetch-4-KB": (10.6, 2.8),
 }
-USER_ALLOWED = 0.95
-CPU_ALLOWED = 1.0
-CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.3
+USER_ALLOWED = {"produce": 0.7, "fetch": 0.8}
+CPU_ALLOWED = 0.95
+CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.15
 
 ROUNDS = 9
+_API = {load.name: load.api for load in LOADS}
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,9 @@ def excess_instructions() -> list[str]:
     baseline = BASELINE.get(sys.version_info[:2], {})
     return [
         f"{name}: {counted[name][0]:.0f} instructions and {counted[name][1]:.1f} calls, "
-        f"{ALLOWED} x the baseline of {instructions:.0f} and {calls:.1f} are allowed"
+        f"{ALLOWED[_API[name]]} x the baseline of {instructions:.0f} and {calls:.1f} are allowed"
         for name, (instructions, calls) in baseline.items()
-        if counted[name][0] > ALLOWED * instructions or counted[name][1] > ALLOWED * calls
+        if max(counted[name][0] / instructions, counted[name][1] / calls) > ALLOWED[_API[name]]
     ]
 
 
@@ -121,15 +124,17 @@ def measure_cpu(scratch: Path, rounds: int = 1) -> list[Cost]:
     return [_median([cost for (cost,) in costs if cost.load == load.name]) for load in LOADS]
 
 
-def ratios_to_base(scratch: Path, rounds: int = ROUNDS) -> dict[str, tuple[float, float, float]]:
+def ratios_to_base(
+    scratch: Path, rounds: int = ROUNDS, loads: Sequence[Load] = LOADS
+) -> dict[str, tuple[float, float, float]]:
     """CPU of this checkout against that of `BASE`: user, system and both, the medians of the rounds' ratios."""
     with source_of(BASE) as source, Session(scratch) as session:
         base = barnabas("base", scratch / "base", NO_FSYNC, source=source).start()
         try:
-            pairs = _costs(session, [session.broker("barnabas"), base], rounds)
+            pairs = _costs(session, [session.broker("barnabas"), base], rounds, loads)
         finally:
             base.stop()
-    return {load.name: _ratios([pair for pair in pairs if pair[0].load == load.name]) for load in LOADS}
+    return {load.name: _ratios([pair for pair in pairs if pair[0].load == load.name]) for load in loads}
 
 
 @contextmanager
@@ -146,16 +151,20 @@ def source_of(revision: str) -> Iterator[Path]:
         yield source
 
 
-def _costs(session: Session, brokers: list[Broker], rounds: int) -> list[tuple[Cost, ...]]:
+def _costs(
+    session: Session, brokers: list[Broker], rounds: int, loads: Sequence[Load] = LOADS
+) -> list[tuple[Cost, ...]]:
     """For each round and load what it cost each of the brokers."""
-    topics = {broker: {load: session.fresh_topic(broker, 1) for load in LOADS} for broker in brokers}
+    topics = {broker: {load: session.fresh_topic(broker, 1) for load in loads} for broker in brokers}
     for broker in brokers:
         for load, topic in topics[broker].items():
+            with socket.create_connection(("127.0.0.1", broker.port)) as connection:
+                load.prepare(connection, topic)
             _run(broker, load, topic)  # caches and lazily compiled codecs
     return [
         tuple(_cost_of(broker, load, topics[broker][load]) for broker in brokers)
         for _ in range(rounds)
-        for load in LOADS
+        for load in loads
     ]
 
 
@@ -195,12 +204,18 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true", help="one round in calibration loops, without BASE")
+    names = [load.name for load in LOADS]
+    parser.add_argument(
+        "--loads", nargs="+", choices=names, default=names, help="beside BASE; the others always take all"
+    )
     options = parser.parse_args()
+    loads = [load for load in LOADS if load.name in options.loads]
     failures = excess_instructions()
     for name, (instructions, calls) in count_instructions().items():
         print(f"{name}: {instructions:.1f} instructions, {calls:.1f} calls into C")
     with tempfile.TemporaryDirectory() as folder:
-        failures += _quickly(Path(folder)) if options.quick else _side_by_side(Path(folder), options.rounds)
+        scratch = Path(folder)
+        failures += _quickly(scratch) if options.quick else _side_by_side(scratch, options.rounds, loads)
     print(*failures, sep="\n")
     return 1 if failures else 0
 
@@ -211,14 +226,14 @@ def _quickly(scratch: Path) -> list[str]:
     return [f"too expensive: {cost}" for cost in costs if cost.exceeds(CPU_ALLOWED_ON_A_BUSY_MACHINE)]
 
 
-def _side_by_side(scratch: Path, rounds: int) -> list[str]:
-    ratios = ratios_to_base(scratch, rounds)
+def _side_by_side(scratch: Path, rounds: int, loads: Sequence[Load]) -> list[str]:
+    ratios = ratios_to_base(scratch, rounds, loads)
     for name, (user, system, both) in ratios.items():
         print(f"{name}: {both:.3f} x the CPU of {BASE} (user {user:.3f}, system {system:.3f})")
     return [
         f"too expensive: {name}"
         for name, (user, _, both) in ratios.items()
-        if user > USER_ALLOWED or both > CPU_ALLOWED
+        if user > USER_ALLOWED[_API[name]] or both > CPU_ALLOWED
     ]
 
 

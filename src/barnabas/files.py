@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -70,7 +70,7 @@ class FileSlice:
         return f"FileSlice({self.file.path}, {self.position}, {self.length})"
 
 
-EMPTY = b""
+EMPTY: Final = b""
 Slice: TypeAlias = FileSlice | bytes
 """What a read gives: a slice, or the empty bytes."""
 

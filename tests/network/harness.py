@@ -12,6 +12,7 @@ from barnabas.clock import ManualClock, SystemClock
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.connections import Brokers
+from barnabas.network.event_loop import new_event_loop
 from barnabas.network.limits import Limits
 from barnabas.network.listener import Listener
 from barnabas.network.requests.dispatch import DEFAULT_BUDGET, Dispatcher, Handler, Request
@@ -31,7 +32,8 @@ def scenario(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
     """Run a test's coroutine to its end, but not for ever."""
 
     def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), DEADLINE))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(asyncio.wait_for(test(*args, **kwargs), DEADLINE))
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__

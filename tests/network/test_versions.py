@@ -35,7 +35,7 @@ def broker() -> Any:
 async def ask(
     server: Harness, version: int, request: ApiVersionsRequest, body_version: int
 ) -> ApiVersionsResponse:
-    server.dispatcher._broker.dispatcher = server.dispatcher
+    server.dispatcher.broker.dispatcher = server.dispatcher
     client = await server.connect()
     await client.send(frame(request, version, 99))
     body = await client.response()

@@ -50,6 +50,11 @@ def test_a_message_cut_at_any_byte_is_refused(cls: type[Message]) -> None:
         for length in range(min(len(encoded), 400)):
             with pytest.raises(ProtocolError):
                 decode(cls, version, encoded[:length])
+            behind = (
+                source.randbytes(50) if length % 2 else encoded[length:]
+            )  # of another, in the same buffer
+            with pytest.raises(ProtocolError):
+                decoder(cls, version)(memoryview(encoded[:length] + behind), 0, length)
 
 
 def test_the_limit_counts_and_not_the_end_of_the_buffer() -> None:

@@ -75,7 +75,7 @@ def test_an_incremental_fetch_changes_adds_and_forgets(sessions: FetchSessions) 
     assert again is session
     assert not again.full
     assert [key[1] for key in again.entries] == [1, 2, 3]
-    assert [entry.index for entry in again.ready] == [2, 3]
+    assert [entry.partition for entry in again.ready] == [2, 3]
 
 
 def test_followers_are_answered_at_once_when_there_is_more_to_follow(
@@ -151,7 +151,7 @@ def test_those_that_got_data_go_to_the_back(sessions: FetchSessions) -> None:
     session = sessions.open(wanting(0, 1, 2), BY_NAME)
     first = next(iter(session.ready))
     session.rotate([first])
-    assert [entry.index for entry in session.ready] == [1, 2, 0]
+    assert [entry.partition for entry in session.ready] == [1, 2, 0]
 
 
 def test_a_session_is_not_opened_for_more_partitions_than_there_is_room_for(clock: ManualClock) -> None:

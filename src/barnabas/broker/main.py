@@ -11,6 +11,7 @@ from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
 from barnabas.descriptors import raise_limit, room_for_connections
 from barnabas.log_lines import safe_logger
+from barnabas.network.event_loop import new_event_loop
 
 logger = safe_logger(__name__)
 
@@ -21,7 +22,8 @@ def run(config: BrokerConfig, announce: Callable[[Broker], Awaitable[None]]) -> 
     """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
     raise_limit()
     _warn_of_few_descriptors(config)
-    asyncio.run(_serve(config, announce))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(config, announce))
 
 
 def _warn_of_few_descriptors(config: BrokerConfig) -> None:

@@ -156,7 +156,7 @@ from barnabas.protocol.messages.transactions import (
 
 _ROWS: tuple[Handler, ...] = (
     # librdkafka's feature check wants to see Produce 0 (KAFKA-18659); 0 to 2 are refused, as by Kafka.
-    Handler(ProduceRequest, 3, 13, produce.produce, advertised_min=0),
+    Handler(ProduceRequest, 3, 13, produce.produce, advertised_min=0, shortcut=produce.known_heads),
     Handler(FetchRequest, 4, 18, fetch.fetch, in_turns=fetch.fetch_in_turns),
     Handler(ListOffsetsRequest, 1, 11, offsets.list_offsets),
     Handler(MetadataRequest, 0, 13, metadata.metadata),

@@ -57,7 +57,7 @@ class Connection:
 
     __slots__ = (
         "_closing", "_frames", "_in_event", "_muted", "_now", "_reading", "_receive", "_resuming", "_server",
-        "_session_end", "_shared", "client_id_bytes", "closed", "context", "last_active", "listener",
+        "_session_end", "_shared", "client_id_bytes", "closed", "context", "known_head", "last_active", "listener",
         "local_address", "login", "opened", "output", "peer", "received", "transport", "unanswered",
     )  # fmt: skip
 
@@ -96,6 +96,7 @@ class Connection:
         self.login = Login(listener.offer) if listener.authenticates else None
         self._session_end: asyncio.TimerHandle | None = None
         self.client_id_bytes: bytes | memoryview | None = None
+        self.known_head = 0  # how long that of the last request was (`routes.Shortcut`)
         self._closing: list[Callable[[], None]] | None = None  # called at the end
         self._reading = True
         self._muted: asyncio.TimerHandle | None = None

@@ -24,7 +24,7 @@ The owner receives into the shared buffer and calls `feed`; while `begun` is set
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from barnabas.network.limits import REQUESTS_PER_TURN
 from barnabas.network.memory_pool import LARGEST_SPARE, NO_MEMORY, Granted, MemoryPool
@@ -36,9 +36,14 @@ from barnabas.protocol.framing import (
     decode_request_start,
 )
 
-ANSWERS, HANDLER, MEMORY, STOPPING, CLOSED, THROTTLED = 1, 2, 4, 8, 16, 32
+ANSWERS: Final = 1
+HANDLER: Final = 2
+MEMORY: Final = 4
+STOPPING: Final = 8
+CLOSED: Final = 16
+THROTTLED: Final = 32
 
-BACKLOG = LARGEST_SPARE  # in the memory pool it counts among the large frames, whatever its length
+BACKLOG: Final = LARGEST_SPARE  # in the memory pool it counts among the large frames, whatever its length
 OVERFULL = (
     "its requests have to wait, and those that wait take twice queued.max.request.bytes: send fewer at once"
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from barnabas import log_lines, patterns
 from barnabas.config.broker import BrokerConfig
@@ -17,11 +18,11 @@ MEBIBYTE = 1 << 20
 UNLIMITED = 1 << 62
 
 # Sizes that need no tuning: they bound one turn of the loop and what waits behind one connection.
-RECEIVE_BUFFER_BYTES = MEBIBYTE
-REQUESTS_PER_TURN = 64
-SENT_BYTES_PER_TURN = MEBIBYTE
-UNANSWERED_REQUESTS = 64
-QUEUED_OUTPUT_BYTES = MEBIBYTE
+RECEIVE_BUFFER_BYTES: Final = MEBIBYTE
+REQUESTS_PER_TURN: Final = 64
+SENT_BYTES_PER_TURN: Final = MEBIBYTE
+UNANSWERED_REQUESTS: Final = 64
+QUEUED_OUTPUT_BYTES: Final = MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.files import Bytes, FileSlice
 from barnabas.network.limits import SENT_BYTES_PER_TURN
@@ -19,11 +19,11 @@ from barnabas.network.page_residency import WARMED_AT_ONCE, Warmer, is_cached, r
 from barnabas.network.transport import BLOCKED, MORE_FOLLOWS, Transport
 
 # Small parts are joined and sent by one call; beyond this, copying them costs more than a second call.
-JOINED_BYTES = 64 * 1024
+JOINED_BYTES: Final = 64 * 1024
 
 # A sendfile call costs about as much as copying this much (measured on Linux 6): shorter slices are sent as bytes,
 # together with the head of their response.
-COPIED_SLICE_BYTES = 16 * 1024
+COPIED_SLICE_BYTES: Final = 16 * 1024
 
 Part: TypeAlias = Bytes | FileSlice
 
@@ -84,6 +84,11 @@ class Output:
                 continue
             self.parts.append(part)
             head = part if type(part) is bytearray else None
+
+    def add_bytes(self, data: bytearray) -> None:
+        """Queue one part that is no slice."""
+        self.parts.append(data)
+        self.queued_bytes += len(data)
 
     def flush(self) -> None:
         """Send as much as the socket and this turn's share allow."""

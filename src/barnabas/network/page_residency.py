@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 # The kernel reads ahead by this much (its usual default), so that one page stands for that many around it.
-PROBE_DISTANCE = 128 * 1024
+PROBE_DISTANCE: Final = 128 * 1024
 
-WARMED_AT_ONCE = 1 << 20
-TAIL_BYTES = 1 << 20
+WARMED_AT_ONCE: Final = 1 << 20
+TAIL_BYTES: Final = 1 << 20
 
-_NOWAIT = getattr(os, "RWF_NOWAIT", None)
-_probe = [bytearray(1)]
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", None)
+_probe: Final = [bytearray(1)]
 
 
 class Warmer:

@@ -12,16 +12,16 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas.files import Bytes
 from barnabas.security.principal import Principal
 
-BLOCKED = (BlockingIOError, InterruptedError)
+BLOCKED: Final = (BlockingIOError, InterruptedError)
 """What a transport raises when nothing can be done now: wait to be called."""
 
 # Tells the kernel that more follows, so that the head of a response and its file slice share packets.
-MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
+MORE_FOLLOWS: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class Transport(Protocol):

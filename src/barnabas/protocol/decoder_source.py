@@ -4,11 +4,12 @@ The whole message becomes one function: nested structs are inlined, adjacent fix
 the length, count or tag count that follows them) are read by one `struct` call straight into the
 attributes, and lengths below 128 never leave the function.
 
-Bounds: reading a number beyond the end raises, and slicing beyond it yields less than asked for while
-the position moves on. Positions only ever grow, so that one comparison at the very end catches every
-overrun; only array counts are checked before, because they make us allocate. `budget` is how many elements the
-arrays of the whole message may have together, tagged fields that nobody knows included; Kafka's bounds on a single
-array and on the tagged fields of one struct hold besides.
+Bounds: a message ends at `limit`, and what the buffer holds behind it belongs to others. A message that is cut off may
+read it, but nothing of it gets out: positions only ever grow, so that one comparison at the very end catches every
+overrun. Beyond the buffer, reading a number raises, and slicing yields less than asked for while the position moves on.
+Only array counts are checked before, because they make us allocate. `budget` is how many elements the arrays of the
+whole message may have together, tagged fields that nobody knows included; Kafka's bounds on a single array and on the
+tagged fields of one struct hold besides.
 
 A decoder in steps is the same function as a generator: it yields after each STEP elements, so that a message of many
 elements can be decoded while others are served, and returns what the plain one returns.
@@ -56,8 +57,6 @@ class DecoderSource(CodecSource):
 
     def _write_function(self, cls: type[Message]) -> None:
         self._lines.append(f"def decode(buffer, position, limit, budget={wire.MAX_ELEMENTS}):")
-        self._line("if limit != len(buffer):")
-        self._line("    buffer = buffer[:limit]")
         self._begin_steps()
         with self._block("try:"):
             self._read_struct(cls, "message")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 
+from barnabas.files import FileSlice
 from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 
@@ -22,7 +23,7 @@ class EncoderSource(CodecSource):
 
     def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         super().__init__(cls, version, _WIRE_NAMES, in_steps=in_steps)
-        self.names |= {"pack": struct.pack, "struct_error": struct.error}
+        self.names |= {"FileSlice": FileSlice, "pack": struct.pack, "struct_error": struct.error}
         self._write_function(cls)
 
     def _write_function(self, cls: type[Message]) -> None:
@@ -130,7 +131,12 @@ class EncoderSource(CodecSource):
             indent = "    "
         if kind == "string":
             self._line(f"{indent}{value} = {value}.encode()")
-        self._line(f"{indent}{length} = len({value}){extra}")
+        if kind == "records":  # without the frame of its __len__
+            self._line(
+                f"{indent}{length} = ({value}.length if type({value}) is FileSlice else len({value})){extra}"
+            )
+        else:
+            self._line(f"{indent}{length} = len({value}){extra}")
 
     def _append(self, kind: str, value: str, condition: str) -> None:
         if kind == "records":

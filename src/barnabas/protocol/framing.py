@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.codec import decoder, decoder_in_steps, encoder, finished
@@ -23,20 +23,20 @@ PEER_CLIENT_ID = "barnabas-broker-"
 """What the client ids of brokers begin with, when they are clients of one another."""
 
 _INT32 = struct.Struct(">i")
-LENGTH_BYTES = _INT32.size
-decode_length = _INT32.unpack_from
+LENGTH_BYTES: Final = _INT32.size
+decode_length: Final = _INT32.unpack_from
 
 # What every request begins with: the length of the rest, API key and version as one number (the key of a route), the
 # correlation id, and the length of the client id.
 _REQUEST_START = struct.Struct(">iiih")
-REQUEST_START_BYTES = _REQUEST_START.size
-SHORTEST_REQUEST = REQUEST_START_BYTES - LENGTH_BYTES
-decode_request_start = _REQUEST_START.unpack_from
+REQUEST_START_BYTES: Final = _REQUEST_START.size
+SHORTEST_REQUEST: Final = REQUEST_START_BYTES - LENGTH_BYTES
+decode_request_start: Final = _REQUEST_START.unpack_from
 
 # The same without the length of the frame: api key, version, correlation id, and the length of the client id.
 _REQUEST_HEADER = struct.Struct(">hhih")
 
-RESPONSE_START = struct.Struct(">ii")  # the length of the rest, the correlation id
+RESPONSE_START: Final = struct.Struct(">ii")  # the length of the rest, the correlation id
 
 _FIRST_FLEXIBLE = {api_key: api.first_flexible for api_key, api in APIS.items()}
 _NEVER = 0x8000

@@ -45,40 +45,33 @@ EntryKey: TypeAlias = tuple[str | Uuid, int]
 
 
 class FetchEntry:
-    """One partition of a session: where the consumer stands and what it was last told."""
+    """One partition of a session: where the consumer stands and what it was last told.
+
+    What it asks for has the names of `FetchPartition`: a fetch without a session is read from that directly.
+    """
 
     __slots__ = (
-        "index",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "max_bytes",
-        "offset",
-        "partition",
-        "sent_high_watermark",
-        "sent_log_start",
-        "session",
-        "topic",
-        "topic_id",
-        "topic_key",
-    )
+        "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "partition", "partition_max_bytes",
+        "sent_high_watermark", "sent_log_start", "session", "topic", "topic_id", "topic_key", "watched",
+    )  # fmt: skip
 
     def __init__(self, topic: FetchTopic, topic_key: str | Uuid, wanted: FetchPartition) -> None:
         self.topic = topic.topic
         self.topic_id = topic.topic_id
         self.topic_key = topic_key  # name or id, whichever the session goes by
-        self.index = wanted.partition
-        self.partition: Partition | None = None
+        self.partition = wanted.partition
+        self.watched: Partition | None = None
         self.sent_high_watermark = -1
         self.sent_log_start = -1
-        self.offset = wanted.fetch_offset
-        self.max_bytes = wanted.partition_max_bytes
-        self.leader_epoch = wanted.current_leader_epoch
+        self.fetch_offset = wanted.fetch_offset
+        self.partition_max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
 
     def update(self, wanted: FetchPartition) -> None:
-        self.offset = wanted.fetch_offset
-        self.max_bytes = wanted.partition_max_bytes
-        self.leader_epoch = wanted.current_leader_epoch
+        self.fetch_offset = wanted.fetch_offset
+        self.partition_max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
 
     def sent(self, data: PartitionData) -> None:
@@ -87,19 +80,19 @@ class FetchEntry:
 
     def watch(self, session: FetchSession, partition: Partition) -> None:
         self.session = session
-        self.partition = partition
+        self.watched = partition
         if session.replica == NO_REPLICA:
             partition.watch(self)
         else:
             partition.watch_end(self)
 
     def unwatch(self) -> None:
-        if self.partition is not None:
-            self.partition.unwatch(self)
-            self.partition = None
+        if self.watched is not None:
+            self.watched.unwatch(self)
+            self.watched = None
 
     def partition_changed(self, new_bytes: int) -> None:
-        self.partition = None
+        self.watched = None
         self.session.changed(self)
 
     def high_watermark_moved(self) -> None:
@@ -199,6 +192,12 @@ class FetchSession:
         self.entries.clear()
         self.ready.clear()
         self.on_ready = None
+
+
+WITHOUT_SESSION: Final = {
+    uses_topic_ids: FetchSession(NO_SESSION, uses_topic_ids, 0.0) for uses_topic_ids in (False, True)
+}
+"""Stand in where a fetch without a session is read from its request; nobody adds to them."""
 
 
 class FetchSessions:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from barnabas.network.event_loop import new_event_loop
+
 T = TypeVar("T")
 
 
@@ -14,7 +16,7 @@ class LoopThread:
     """An event loop of its own, so that the test's thread may block, fork, or run a loop itself."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         # A daemon, so that a test that forgets to stop its broker does not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()

@@ -13,7 +13,13 @@ from typing import Final, TypeVar
 from barnabas.errors import NO_ERROR
 from barnabas.files import FileSlice
 from barnabas.handlers.fetch.reading import Cold, PartitionReader
-from barnabas.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from barnabas.metrics.topics import TopicCounters
+from barnabas.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import NO_EPOCH, Partition
@@ -40,6 +46,46 @@ def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
         return None
     made.answer(made.found)
     return made.response()
+
+
+def attempt_without_session(
+    reader: PartitionReader, topic: FetchTopic, page_cache: PageCache
+) -> FetchResponse | None:
+    """The same for a fetch of one topic without a session, read from its request: most often that is all there is.
+
+    None also if something of it is unusual: not here, not in memory, named twice. Then nothing has happened.
+    """
+    partitions = reader.topics.get(topic.topic_id if reader.session.uses_topic_ids else topic.topic)
+    asked = topic.partitions
+    if partitions is None or not 0 < len(asked) <= READ_AT_ONCE:
+        return None
+    if len(asked) > 1 and len({wanted.partition for wanted in asked}) < len(asked):
+        return None
+    left, total, must_answer, found = reader.max_bytes, 0, reader.wait_ms <= 0, []
+    for wanted in asked:
+        partition = partitions.get(wanted.partition)
+        if partition is None or (
+            wanted.fetch_offset < partition.log.segments.tail.start
+            and page_cache.is_cold(partition.log, wanted.fetch_offset)
+        ):
+            return None
+        data = reader.read(wanted, partition, left, total == 0)
+        records = data.records
+        if type(records) is FileSlice:
+            total += records.length
+            left -= records.length
+        elif total and reader.lacks_room(wanted, partition, data):
+            must_answer = True
+        if data.error_code or data.preferred_read_replica >= 0:
+            must_answer = True
+        found.append(data)
+    if not must_answer and total < reader.min_bytes:
+        return None
+    for data in found:
+        _count(partitions[data.partition_index].counters, data, True)
+    return FetchResponse(
+        0, NO_ERROR, NO_SESSION, [FetchableTopicResponse(topic.topic, topic.topic_id, found)]
+    )
 
 
 def attempt_in_steps(reader: PartitionReader, final: bool) -> Steps:
@@ -89,8 +135,11 @@ class Attempt:
             if left <= 0 and not is_full:
                 break
             partitions = topics.get(entry.topic_key)
-            partition = partitions.get(entry.index) if partitions is not None else None
-            data = reader.read(entry, partition, left, total == 0)
+            partition = partitions.get(entry.partition) if partitions is not None else None
+            if partition is None:
+                data = reader.missing(entry)
+            else:
+                data = reader.read(entry, partition, left, total == 0)
             records = data.records
             if type(records) is FileSlice:
                 total += records.length
@@ -120,11 +169,10 @@ class Attempt:
         """Make it a part of the answer, if the client learns something from it."""
         session, topics = self._session, self._topics
         is_full, is_session = session.full, session.id != NO_SESSION
+        is_consumer = session.replica == NO_REPLICA
         for entry, partition, data in found:
             if partition is not None:
-                partition.counters.fetches.value += 1
-                if data.error_code:
-                    partition.counters.failed_fetches.value += 1
+                _count(partition.counters, data, is_consumer)
             if is_full or _is_news(entry, data):
                 topic = topics.get(entry.topic_key)
                 if topic is None:
@@ -139,7 +187,7 @@ class Attempt:
         if (
             partition is not None
             and not data.error_code
-            and not data.records
+            and type(data.records) is not FileSlice
             and entry not in self._reader.held_back
         ):
             self._session.set_idle(entry, partition)
@@ -147,7 +195,7 @@ class Attempt:
     def response(self) -> FetchResponse:
         session = self._session
         if session.id != NO_SESSION:
-            session.rotate([entry for entry, _, data in self.found if data.records])
+            session.rotate([entry for entry, _, data in self.found if type(data.records) is FileSlice])
         return FetchResponse(0, NO_ERROR, session.id, [*self._topics.values()])
 
 
@@ -169,10 +217,19 @@ class AttemptInSteps(Attempt):
         """It is watched already, or to be read again."""
 
 
+def _count(counters: TopicCounters, data: PartitionData, is_consumer: bool) -> None:
+    counters.fetches.value += 1
+    if data.error_code:
+        counters.failed_fetches.value += 1
+    records = data.records
+    if is_consumer and type(records) is FileSlice:
+        counters.bytes_out.value += records.length
+
+
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
     """Would the client learn something from this?"""
     return (
-        bool(data.records)
+        type(data.records) is FileSlice
         or data.error_code != 0
         or data.high_watermark != entry.sent_high_watermark
         or data.log_start_offset != entry.sent_log_start
@@ -186,12 +243,14 @@ def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache
     found = []
     for entry in entries:
         partitions = reader.topics.get(entry.topic_key)
-        partition = partitions.get(entry.index) if partitions is not None else None
+        partition = partitions.get(entry.partition) if partitions is not None else None
         # What was written a moment ago is in memory.
-        if partition is None or entry.offset >= partition.log.segments.tail.start:
+        if partition is None or entry.fetch_offset >= partition.log.segments.tail.start:
             continue
-        if page_cache.is_cold(partition.log, entry.offset):
-            found.append((partition.log, entry.offset, min(entry.max_bytes, reader.max_bytes)))
+        if page_cache.is_cold(partition.log, entry.fetch_offset):
+            found.append(
+                (partition.log, entry.fetch_offset, min(entry.partition_max_bytes, reader.max_bytes))
+            )
     return found
 
 

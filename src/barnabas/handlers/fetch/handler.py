@@ -26,7 +26,14 @@ from barnabas.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from barnabas.replication.fetch_sessions import FetchSession, FetchSessions
+from barnabas.replication.fetch_sessions import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    TOPIC_IDS_SINCE,
+    WITHOUT_SESSION,
+    FetchSession,
+    FetchSessions,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -49,11 +56,22 @@ def fetch(
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
     if message.replica_state.replica_id >= 0 or message.replica_id >= 0:
         return _fetch_as_replica(broker, request, message)
+    version, topics = request.version, message.topics
+    if (
+        message.session_epoch == FINAL_EPOCH
+        and message.session_id == NO_SESSION
+        and len(topics) == 1
+        and reader is PartitionReader
+    ):
+        reading = PartitionReader(broker, version, message, WITHOUT_SESSION[version >= TOPIC_IDS_SINCE])
+        response = attempt.attempt_without_session(reading, topics[0], broker.page_cache)
+        if response is not None:
+            return response
     try:
-        session = broker.fetch_sessions.open(message, request.version)
+        session = broker.fetch_sessions.open(message, version)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    return start(broker, request, reader(broker, request.version, message, session))
+    return start(broker, request, reader(broker, version, message, session))
 
 
 def _fetch_as_replica(

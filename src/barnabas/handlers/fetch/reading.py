@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
@@ -25,12 +25,13 @@ from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import Throttle, is_throttled
 from barnabas.security.authorizer import Access, Action, Operation, ResourceType
 
-READ_COMMITTED = 1
-UNKNOWN_OFFSET = -1
+READ_COMMITTED: Final = 1
+UNKNOWN_OFFSET: Final = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
 
 Cold = tuple[Log, int, int]
 """A log, an offset, and how many bytes are wanted from there."""
+Wanted = FetchEntry | FetchPartition
 
 
 class Reading(Protocol):
@@ -95,20 +96,20 @@ class PartitionReader:
         """What has to be waited for."""
         return cold
 
-    def lacks_room(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> bool:
+    def lacks_room(self, entry: Wanted, partition: Partition | None, data: PartitionData) -> bool:
         """There was something to read, but others have taken the room: it is the first to get some next time."""
         if partition is None or data.error_code:
             return False
         if self.session.replica != NO_REPLICA:
-            return entry.offset < partition.log.offsets.written
-        return entry.offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
+            return entry.fetch_offset < partition.log.offsets.written
+        return entry.fetch_offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
 
-    def read(
-        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
-    ) -> PartitionData:
-        if partition is None:
-            return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.index))
-        epoch = entry.leader_epoch
+    def missing(self, entry: FetchEntry) -> PartitionData:
+        """The partition is not here."""
+        return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.partition))
+
+    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+        epoch = entry.current_leader_epoch
         if not partition.is_leader or (epoch != NO_EPOCH and epoch != partition.leader_epoch):
             problem = self._problem(entry, partition)
             if problem is not NO_ERROR:
@@ -119,7 +120,7 @@ class PartitionReader:
         if log.producers.undecided or log.producers.decided:
             stable = log.last_stable_offset
         # By position, as far as that goes: it is half the cost.
-        data = PartitionData(entry.index, NO_ERROR, high_watermark, stable, offsets.start)
+        data = PartitionData(entry.partition, NO_ERROR, high_watermark, stable, offsets.start)
         if not self._committed_only:
             data.aborted_transactions = None
         data.records = EMPTY
@@ -127,34 +128,34 @@ class PartitionReader:
             return data
         if self._rack and self._sends_elsewhere(entry, partition, data):
             return data
-        if entry.offset == offsets.written:
+        if entry.fetch_offset == offsets.written:
             return data  # as most often, the client has everything
-        if left > entry.max_bytes:
-            left = entry.max_bytes
+        if left > entry.partition_max_bytes:
+            left = entry.partition_max_bytes
         return self._read_records(entry, partition, data, left, at_least_one)
 
-    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
-        problem = partition.leadership_error(entry.leader_epoch)
+    def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.current_leader_epoch)
         is_follower = problem is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.follows_a_leader
         return NO_ERROR if is_follower and self._broker.reads_from_followers else problem
 
-    def _sends_elsewhere(self, entry: FetchEntry, partition: Partition, data: PartitionData) -> bool:
+    def _sends_elsewhere(self, entry: Wanted, partition: Partition, data: PartitionData) -> bool:
         if partition.is_leader:
             data.preferred_read_replica = nearest_replica(
-                self._broker.image, partition, self._rack, entry.offset
+                self._broker.image, partition, self._rack, entry.fetch_offset
             )
         return data.preferred_read_replica != NO_REPLICA
 
     def _read_records(
-        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
     ) -> PartitionData:
         log = partition.log
         aborted: list[tuple[int, int]] = []
         try:
             if self._committed_only:
-                records, aborted = log.read_committed(entry.offset, room, at_least_one=at_least_one)
+                records, aborted = log.read_committed(entry.fetch_offset, room, at_least_one=at_least_one)
             else:
-                records = read_slice(log, entry.offset, room, data.high_watermark, at_least_one)
+                records = read_slice(log, entry.fetch_offset, room, data.high_watermark, at_least_one)
         except RemoteOffset:
             return self._read_remote(entry, partition, data, room, at_least_one)
         except KafkaError as error:
@@ -163,13 +164,12 @@ class PartitionReader:
             return refused
         if type(records) is FileSlice:
             data.records = records
-            partition.counters.bytes_out.value += records.length
             if aborted:
                 data.aborted_transactions = _listed(aborted)
         return data
 
     def _read_remote(
-        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
     ) -> PartitionData:
         """From a chunk that has been downloaded. If it has not come in time, nothing is answered, and the next fetch
         asks again."""
@@ -178,7 +178,7 @@ class PartitionReader:
         try:
             found = self._broker.page_cache.read_remote(
                 partition.log,
-                entry.offset,
+                entry.fetch_offset,
                 room,
                 committed=self._committed_only,
                 at_least_one=at_least_one,
@@ -188,13 +188,13 @@ class PartitionReader:
             refused = _error(entry, error.code)
             refused.aborted_transactions = None
             return refused
-        if found is None or not found.data:
-            self.held_back.add(entry)
+        if found is None or type(found.data) is not FileSlice:
+            if isinstance(entry, FetchEntry):
+                self.held_back.add(entry)
             return data
         data.records = found.data
         counters.remote_fetches.value += 1
         counters.remote_bytes_out.value += len(found.data)
-        counters.bytes_out.value += len(found.data)
         if found.aborted:
             data.aborted_transactions = _listed(found.aborted)
         return data
@@ -211,13 +211,12 @@ class AuthorizedReader(PartitionReader):
         super().__init__(broker, version, message, session)
         self._access = access
 
-    def read(
-        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
-    ) -> PartitionData:
-        topic = entry.topic or (partition.topic if partition is not None else "")
-        if topic and not self._may_read(topic):
-            return _error(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return super().read(entry, partition, left, at_least_one)
+    def missing(self, entry: FetchEntry) -> PartitionData:
+        return super().missing(entry) if not entry.topic or self._may_read(entry.topic) else _denied(entry)
+
+    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+        may_read = self._may_read(partition.topic)
+        return super().read(entry, partition, left, at_least_one) if may_read else _denied(entry)
 
     def _may_read(self, topic: str) -> bool:
         action = Action(Operation.READ, ResourceType.TOPIC, topic)
@@ -235,37 +234,36 @@ class ReplicaReader(PartitionReader):
         """A follower is told what is in remote segments, and begins behind it (KIP-405)."""
         return [read for read in cold if read[1] >= read[0].offsets.local_start]
 
-    def read(
-        self, entry: FetchEntry, partition: Partition | None, left: int, at_least_one: bool
-    ) -> PartitionData:
-        if partition is not None and (problem := self._problem(entry, partition)):
+    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+        if problem := self._problem(entry, partition):
             return _not_here(entry, partition, problem, self._version)
         return super().read(entry, partition, left, at_least_one)
 
-    def _problem(self, entry: FetchEntry, partition: Partition) -> ErrorCode:
-        problem = partition.leadership_error(entry.leader_epoch)
+    def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
+        problem = partition.leadership_error(entry.current_leader_epoch)
         if not problem and not partition.is_assigned(self.session.replica):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return problem
 
     def _read_records(
-        self, entry: FetchEntry, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
     ) -> PartitionData:
         log, throttle = partition.log, self._broker.leader_throttle
         is_throttled = _is_held_back(partition, self.session.replica)
         if is_throttled and throttle.is_exceeded:
+            assert isinstance(entry, FetchEntry)  # followers are read by their sessions
             self.held_back.add(entry)  # it is looked at again with the next fetch
             return data
         try:
-            records = log.read(entry.offset, room, log.log_end_offset, at_least_one=at_least_one)
+            records = log.read(entry.fetch_offset, room, log.log_end_offset, at_least_one=at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
             refused.log_start_offset = log.log_start_offset  # a follower goes on from there
             return refused
-        if records:
+        if type(records) is FileSlice:
             data.records = records
             if is_throttled:
-                throttle.take(len(records))
+                throttle.take(records.length)
         return data
 
 
@@ -299,11 +297,15 @@ def _listed(aborted: list[tuple[int, int]]) -> list[AbortedTransaction]:
     return [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
 
 
-def _error(entry: FetchEntry, code: ErrorCode) -> PartitionData:
-    return PartitionData(partition_index=entry.index, error_code=code, high_watermark=-1, records=b"")
+def _denied(entry: Wanted) -> PartitionData:
+    return _error(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
+def _error(entry: Wanted, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=entry.partition, error_code=code, high_watermark=-1, records=b"")
+
+
+def _not_here(entry: Wanted, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
     data = _error(entry, code)
     data.aborted_transactions = None
     moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # then the client knows more than we do
@@ -314,8 +316,8 @@ def _not_here(entry: FetchEntry, partition: Partition, code: ErrorCode, version:
     return data
 
 
-def _diverges(entry: FetchEntry, log: Log, data: PartitionData) -> bool:
-    found = divergence(log, entry.last_fetched_epoch, entry.offset)
+def _diverges(entry: Wanted, log: Log, data: PartitionData) -> bool:
+    found = divergence(log, entry.last_fetched_epoch, entry.fetch_offset)
     if found is None:
         return False
     if found.epoch == NO_EPOCH:

@@ -9,7 +9,7 @@ from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unsafe
 from barnabas.log.inspection import Inspected, Unchecked
-from barnabas.log.log import CLIENT, Origin
+from barnabas.log.log import CLIENT, AppendResult, Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -132,13 +132,26 @@ class Appending:
                 )
             if self.held and any(each.partition is partition for each in self.held):
                 return self._hold(partition, data, None)  # it must not overtake the one that waits
-            first_offset, last_offset, append_time, _ = partition.append(
-                records, self.now_ms, self.acks, self.origin, self.inspected
-            )
+            result = partition.append(records, self.now_ms, self.acks, self.origin, self.inspected)
         except Unchecked as unchecked:
             return self._hold(partition, data, unchecked)
         except KafkaError as error:
             return self._refuse(partition, data, error)
+        return self._appended(partition, data, result)
+
+    def settle(
+        self, partition: Partition, data: PartitionProduceData, outcome: AppendResult | KafkaError
+    ) -> PartitionProduceResponse:
+        """Take over a batch that was appended or refused elsewhere (`known_heads.py`)."""
+        partition.counters.produces.value += 1
+        if isinstance(outcome, KafkaError):
+            return self._refuse(partition, data, outcome)
+        return self._appended(partition, data, outcome)
+
+    def _appended(
+        self, partition: Partition, data: PartitionProduceData, result: AppendResult
+    ) -> PartitionProduceResponse:
+        first_offset, last_offset, append_time, _ = result
         offsets = partition.log.offsets
         response = PartitionProduceResponse(data.index, NO_ERROR, first_offset, append_time, offsets.start)
         if self.acks == ALL_REPLICAS:

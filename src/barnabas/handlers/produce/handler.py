@@ -50,7 +50,7 @@ def produce(
     batch = kind(broker, request, acks)
     responses = batch.append_all(message.topic_data)
     if batch.held or batch.unsafe or not acks:
-        return _finish(batch, message, responses)
+        return finish(batch, message, responses)
     return ProduceResponse(responses)
 
 
@@ -81,12 +81,13 @@ def _append_admitted(
     broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     batch = AppendingAdmitted(broker, request, message.acks, admission)
-    return _finish(batch, message, batch.append_all(message.topic_data))
+    return finish(batch, message, batch.append_all(message.topic_data))
 
 
-def _finish(
+def finish(
     batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """Answer, now or when what was held is looked into, and what was appended is safe."""
     return _append_held(batch, message, responses) if batch.held else _answer(batch, message, responses)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.segments.open_segments import OpenSegments
 
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
+MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
 
 
 class SegmentFile:

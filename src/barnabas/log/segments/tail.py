@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Final
 
-KEPT = 64
+KEPT: Final = 64
 """A consumer that follows the end asks for one of the very last batches; this many cover a short pause."""
 
 

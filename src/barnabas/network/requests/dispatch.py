@@ -26,6 +26,7 @@ from barnabas.network.requests.error_injection import Injections
 from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
+from barnabas.network.requests.shortcuts import serve_known
 from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
@@ -59,15 +60,15 @@ class Dispatcher:
         monotonic: Callable[[], float] = time.monotonic,
         security: Security = OPEN,
     ) -> None:
-        self._broker = broker
+        self.broker = broker
         self._security = security
         self.handlers = {handler.request_class.api_key: handler for handler in handlers}
         self._metrics = metrics
-        self._now = monotonic
+        self.now = monotonic
         self.slow_request_seconds = slow_request_seconds or float("inf")
         self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
         self._tasks: set[asyncio.Task[None]] = set()
-        self._injections = Injections()
+        self.injections = Injections()
         self._heavy = HeavyRequests(metrics, budget)
         self.refused_as_broker: Counter[str] = Counter()  # requests that only brokers may send, by API
 
@@ -90,7 +91,7 @@ class Dispatcher:
 
     def inject(self, api_key: int, error: int, times: int = 1) -> None:
         """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
-        self._injections.add(api_key, ErrorCode(error), times)
+        self.injections.add(api_key, ErrorCode(error), times)
 
     # The path of every request
 
@@ -138,10 +139,15 @@ class Dispatcher:
             if end - body > route.bytes_at_once:
                 self._take_heavy(connection, route, correlation_id, buffer[body:end])
                 return
+            known = route.shortcut
+            if known is not None and serve_known(self, connection, route, correlation_id, buffer, body, end):
+                return
             if route.is_coroutine:
                 buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
             decode = route.decode
             message, _ = decode(buffer, body, end, ELEMENTS_AT_ONCE)
+            if known is not None:
+                connection.known_head = known.learn(message, buffer, body, end)
         except TooManyElementsError:
             assert route is not None
             self._take_heavy(connection, route, correlation_id, buffer[body:end])
@@ -152,26 +158,26 @@ class Dispatcher:
         request = Request(self, connection, route, correlation_id)
         route.count.value += 1
         try:
-            if self._injections.waiting:
+            if self.injections.waiting:
                 response = self.call(request, message, route.function)
             else:
                 function = route.function
-                response = function(self._broker, request, message)
+                response = function(self.broker, request, message)
             if (
                 response is None
                 or type(response) is CoroutineType
                 or connection.closed
                 or connection.unanswered
             ):
-                self._settle(connection, request, response)
+                self.settle(connection, request, response)
                 return
-            # The rest is `_settle` for most requests: they are answered at once, and wait for no other.
+            # The rest is `settle` for most requests: they are answered at once, and wait for no other.
             answer = request.answer = route.write(correlation_id, response)  # type: ignore[arg-type]
-            now, observe = self._now, route.observe
+            now, observe = self.now, route.observe
             seconds = now() - request.received
             observe(seconds)
             if seconds > self.slow_request_seconds:
-                self._tell_slow(request, seconds)
+                self.tell_slow(request, seconds)
             output = connection.output
             output.add(answer)
             if output.queued_bytes > QUEUED_OUTPUT_BYTES:
@@ -183,10 +189,10 @@ class Dispatcher:
         self, request: Request, message: Message, function: HandlerFunction
     ) -> Message | Coroutine[Any, Any, Message | None] | None:
         """The first stage of a request that is heavy, or answered with an error that was asked for."""
-        injected = self._injections.answer(message, request.route)
-        return injected if injected is not None else function(self._broker, request, message)
+        injected = self.injections.answer(message, request.route)
+        return injected if injected is not None else function(self.broker, request, message)
 
-    def _settle(
+    def settle(
         self,
         connection: Connection,
         request: Request,
@@ -217,13 +223,13 @@ class Dispatcher:
 
     def finished(self, request: Request) -> None:
         """Note how long an answered request took."""
-        now, observe = self._now, request.route.observe
+        now, observe = self.now, request.route.observe
         seconds = now() - request.received
         observe(seconds)
         if seconds > self.slow_request_seconds:
-            self._tell_slow(request, seconds)
+            self.tell_slow(request, seconds)
 
-    def _tell_slow(self, request: Request, seconds: float) -> None:
+    def tell_slow(self, request: Request, seconds: float) -> None:
         if seconds - request.patience > self.slow_request_seconds:
             log.warning("slow request: %r took %.3f s (barnabas.slow.request.ms)", request, seconds)
 
@@ -368,7 +374,7 @@ class Dispatcher:
         assert route is not None
         versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
-        self._settle(connection, Request(self, connection, route, correlation_id), response)
+        self.settle(connection, Request(self, connection, route, correlation_id), response)
 
     def fail(self, request: Request, error: Exception) -> None:
         """A handler raised what it should have answered: a mistake of ours. The client will try again.

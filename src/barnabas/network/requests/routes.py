@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from barnabas.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.network.requests.authorize import Rule
@@ -21,14 +22,15 @@ from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
     from barnabas.network.output import Part
+    from barnabas.network.requests.shortcuts import Shortcut
 
 # Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
-ELEMENTS_AT_ONCE = 1_000
-BYTES_AT_ONCE = 1 << 20
+ELEMENTS_AT_ONCE: Final = 1_000
+BYTES_AT_ONCE: Final = 1 << 20
 
-NO_BOUND = 1 << 62
+NO_BOUND: Final = 1 << 62
 
-_frame = RESPONSE_START.pack_into
+_frame: Final = RESPONSE_START.pack_into
 
 Result = Message | Coroutine[Any, Any, Message | None] | None
 HandlerFunction = Callable[..., Result]
@@ -54,6 +56,8 @@ class Handler(NamedTuple):
     """Which operations on which resources it needs (`handlers/authorization.py`)."""
     mutations: tuple[Mutations, ...] = ()
     carried: Bytes = Bytes()
+    shortcut: Callable[[Route], Shortcut | None] | None = None
+    """Of one version; without authorizer and quotas."""
     bare: HandlerFunction | None = None
     """The function without slicing, and what slices it: stages come in between, for each part."""
     sliced: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
@@ -64,7 +68,7 @@ class Route:
 
     __slots__ = (
         "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "in_turns",
-        "is_coroutine", "name", "observe", "response_start", "version",
+        "is_coroutine", "name", "observe", "response_start", "shortcut", "version",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +90,9 @@ class Route:
         self.response_start = bytes(RESPONSE_START.size + response_header_version(self.api_key, version))
         self.count = metrics.counter(self.name, version)
         self.observe = metrics.times(self.name).observe
+        self.shortcut: Shortcut | None = None
+        if handler.shortcut is not None and self.function is handler.function:  # no stages around it
+            self.shortcut = handler.shortcut(self)
 
     def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
         """Encode a response frame into bytes, with slices of files between them where it has some."""
@@ -121,7 +128,10 @@ class Route:
             return (start,)
         if rest:
             parts.append(rest)
-        _frame(start, 0, sum(map(len, parts)) - 4, correlation_id)
+        size = 0
+        for part in parts:
+            size += part.length if type(part) is FileSlice else len(part)  # without the frame of its __len__
+        _frame(start, 0, size - 4, correlation_id)
         return parts
 
 

@@ -1,0 +1,170 @@
+"""Produce requests of one batch, which most are, without decoding them and encoding their answers.
+
+A producer sends the same head again and again: transactional id, acks, timeout, topic, partition. Only what is behind
+it differs, which is the batch. So a request with a new head is decoded, and the head is remembered, with what it means
+and with the answer, in which only offsets and a time are missing. A request that begins with a known head and has one
+batch behind it, and nothing else, means the same: its batch is appended at once.
+
+What a head is follows from the codec, not from a second idea of the format: it is what stands before the length of the
+records when the decoded request is encoded again, and it is remembered only if that gives the same bytes. Whatever
+else may come (transactions, acks=0, internal topics, batches that must be looked into) goes the long way
+(`handler.py`). A request whose batch is refused, or not yet safe, goes on there, behind the append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, Final
+
+from barnabas.errors import KafkaError
+from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
+from barnabas.handlers.produce.handler import finish
+from barnabas.log.inspection import Unchecked
+from barnabas.log.log import AppendResult
+from barnabas.network.requests.request import Request
+from barnabas.network.requests.routes import Result, Route
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
+from barnabas.records.batch import HEADER_SIZE
+from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.types import ZERO_UUID
+
+MOST_KNOWN: Final = 4_096
+LONGEST_HEAD: Final = 512  # a topic's name has up to 249 bytes
+
+_OFFSETS: Final = Struct(">qqq")  # base offset, log append time, log start offset
+_UNLIKELY: Final = (0x0123456789ABCDEF, 0x1032547698BADCFE, 0x2301674543EFCDAB)
+_LENGTH: Final = Struct(">i")
+_NO_TAGS: Final = bytes(3)  # of the partition, the topic and the request, in flexible versions
+
+_write_offsets: Final = _OFFSETS.pack_into
+_read_length: Final = _LENGTH.unpack_from
+
+Known = tuple[bool, Any, int, int, bytes, int]
+"""Is the topic named by its id, the name or id, the partition, acks, the answer, and where its offsets stand."""
+
+
+def known_heads(route: Route) -> KnownHeads | None:
+    """The shortcut of a version; older ones lack what the answer needs, or must look for zstd."""
+    return KnownHeads(route) if route.version >= ZSTD_SINCE else None
+
+
+class KnownHeads:
+    """Of one version of Produce, all clients together."""
+
+    __slots__ = ("_is_flexible", "_known", "_route")
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._is_flexible = route.flexible
+        self._known: dict[bytes, Known] = {}
+
+    def serve(
+        self, broker: ProduceNeeds, head_length: int, buffer: memoryview, body: int, end: int
+    ) -> bytearray | Callable[[ProduceNeeds, Request, ProduceRequest], Result] | None:
+        """The answer, but for its correlation id; or the rest of the long way; or None, and nothing has happened."""
+        start = body + head_length
+        known = self._known.get(buffer[body:start].tobytes())
+        if known is None:
+            return None
+        if self._is_flexible:
+            length, start = read_unsigned_varint(buffer, start)
+            length -= 1
+            end -= 3
+            if buffer[end : end + 3] != _NO_TAGS:
+                return None
+        else:
+            (length,) = _read_length(buffer, start)
+            start += 4
+        if length != end - start or length < HEADER_SIZE:
+            return None
+        is_by_id, topic, index, acks, answered, place = known
+        replicas = broker.replicas
+        partitions = (replicas.by_id if is_by_id else replicas.by_name).get(topic)
+        partition = partitions.get(index) if partitions is not None else None
+        if partition is None or partition.counters.is_internal:
+            return None
+        try:
+            result = partition.append(buffer[start:end], broker.clock.now_ms(), acks)
+        except Unchecked:
+            return None
+        except KafkaError as error:
+            return partial(_go_on, partition, error)
+        first_offset, last_offset, append_time, _ = result
+        offsets = partition.log.offsets
+        if (
+            not broker.safety.is_safe(partition, last_offset + 1)
+            if acks == ALL_REPLICAS
+            else offsets.written <= last_offset
+        ):
+            return partial(_go_on, partition, result)
+        partition.counters.produces.value += 1
+        answer = bytearray(answered)
+        _write_offsets(answer, place, first_offset, append_time, offsets.start)
+        return answer
+
+    def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int) -> int:
+        """Remember the head of a request that was decoded; returns its length, 0 if it is not to be looked for."""
+        if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
+            return 0
+        records = message.topic_data[0].partition_data[0].records
+        if records is None or message.transactional_id is not None or message.acks not in (1, ALL_REPLICAS):
+            return 0
+        behind = _NO_TAGS if self._is_flexible else b""
+        length = _length_of(records, self._is_flexible)
+        head_length = end - body - len(length) - len(records) - len(behind)
+        if not 0 < head_length <= LONGEST_HEAD:
+            return 0
+        head = buffer[body : body + head_length].tobytes()
+        if head not in self._known and not self._remember(head, message, buffer[body:end]):
+            return 0
+        return head_length
+
+    def _remember(self, head: bytes, message: ProduceRequest, request: memoryview) -> bool:
+        if encode(message, self._route.version) != request:
+            return False  # it has something that we do not know, or says it in another way than we
+        (topic,) = message.topic_data
+        (data,) = topic.partition_data
+        response = PartitionProduceResponse(data.index, 0, *_UNLIKELY)
+        (answer,) = self._route.write(
+            0, ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [response])])
+        )
+        assert isinstance(answer, bytearray)
+        is_by_id = topic.topic_id != ZERO_UUID
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[head] = (
+            is_by_id,
+            topic.topic_id if is_by_id else topic.name,
+            data.index,
+            message.acks,
+            bytes(answer),
+            answer.index(_OFFSETS.pack(*_UNLIKELY)),
+        )
+        return True
+
+
+def _length_of(records: memoryview, is_flexible: bool) -> bytes:
+    return unsigned_varint(len(records) + 1) if is_flexible else _LENGTH.pack(len(records))
+
+
+def _go_on(
+    partition: Partition,
+    outcome: AppendResult | KafkaError,
+    broker: ProduceNeeds,
+    request: Request,
+    message: ProduceRequest,
+) -> Result:
+    """The long way from behind the append of the one batch."""
+    batch = Appending(broker, request, message.acks)
+    (topic,) = message.topic_data
+    answer = batch.settle(partition, topic.partition_data[0], outcome)
+    return finish(batch, message, [TopicProduceResponse(topic.name, topic.topic_id, [answer])])

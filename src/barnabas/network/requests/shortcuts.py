@@ -1,0 +1,73 @@
+"""Requests that are like others before them, served without decoding them."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from barnabas.network.frames import ANSWERS
+from barnabas.network.limits import QUEUED_OUTPUT_BYTES
+from barnabas.network.requests.request import Request
+from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction, Route
+
+if TYPE_CHECKING:
+    from barnabas.network.connection import Connection
+    from barnabas.network.requests.dispatch import Dispatcher
+
+_write_correlation_id: Final = Struct(">i").pack_into
+
+
+class Shortcut(Protocol):
+    """Serves requests that are like others before them without decoding them, if nothing else is to be done for them.
+
+    What they have in common is their head; a connection remembers how long that of its last request was.
+    """
+
+    def serve(
+        self, broker: Any, head_length: int, buffer: memoryview, body: int, end: int
+    ) -> bytearray | HandlerFunction | None:
+        """The answer, without its correlation id; or what serves the rest; or None, and nothing has happened."""
+
+    def learn(self, message: Any, buffer: memoryview, body: int, end: int) -> int:
+        """Remember the head of a request that was decoded: its length, 0 if it has none of the kind."""
+
+
+def serve_known(
+    dispatcher: Dispatcher,
+    connection: Connection,
+    route: Route,
+    correlation_id: int,
+    buffer: memoryview,
+    body: int,
+    end: int,
+) -> bool:
+    """Serve a request by the shortcut of its route, as `Dispatcher.dispatch` would; False if that cannot.
+
+    It cannot if the answer has to wait for others.
+    """
+    shortcut, head_length = route.shortcut, connection.known_head
+    if shortcut is None or not head_length or connection.unanswered or dispatcher.injections.waiting:
+        return False
+    try:
+        served = shortcut.serve(dispatcher.broker, head_length, buffer, body, end)
+        if served is None:
+            return False
+        route.count.value += 1
+        if not isinstance(served, bytearray):
+            request = Request(dispatcher, connection, route, correlation_id)
+            message, _ = route.decode(buffer, body, end, ELEMENTS_AT_ONCE)
+            dispatcher.settle(connection, request, served(dispatcher.broker, request, message))
+            return True
+        _write_correlation_id(served, 4, correlation_id)  # behind the length
+        now, observe = dispatcher.now, route.observe
+        seconds = now() - connection.received
+        observe(seconds)
+        if seconds > dispatcher.slow_request_seconds:
+            dispatcher.tell_slow(Request(dispatcher, connection, route, correlation_id), seconds)
+        output = connection.output
+        output.add_bytes(served)
+        if output.queued_bytes > QUEUED_OUTPUT_BYTES:
+            connection.pause(ANSWERS)
+    except Exception as error:
+        dispatcher.fail(Request(dispatcher, connection, route, correlation_id), error)
+    return True
