@@ -22,6 +22,8 @@ OTHER_DEFAULTS = {
     "socket.send.buffer.bytes",
     # No client of Kafka 4.3 asks for it; our sink does (docs/decisions/0016).
     "transaction.two.phase.commit.enable",
+    # Uploads without a limit hold up the loop.
+    "remote.log.manager.copy.max.bytes.per.second",
     # Ours are replayed before a new coordinator serves, at 35 MB/s.
     "offsets.topic.segment.bytes",
     "transaction.state.log.segment.bytes",
