@@ -155,9 +155,9 @@ def test_a_clean_restart_of_every_broker_gives_no_producer_an_error(brokers: Bro
     assert sorted(int(value) for value in read_all(brokers, "orders", 3)) == sorted(writing.acknowledged)
 
 
-def assert_replicas_are_equal(brokers: Brokers, topic: str) -> None:
+def assert_replicas_are_equal(brokers: Brokers, topic: str, index: int = 0) -> None:
     def contents() -> list[bytes]:
-        logs = [broker.replicas.by_name[topic][0].log for broker in brokers.brokers.values()]
+        logs = [broker.replicas.by_name[topic][index].log for broker in brokers.brokers.values()]
         return [b"".join(segment.file.read(segment.size, 0) for segment in log.segments) for log in logs]
 
     brokers.until(lambda: len(set(contents())) == 1, "the replicas differ")
