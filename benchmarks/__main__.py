@@ -37,13 +37,17 @@ def main() -> int:
 def _run(options: argparse.Namespace, console: Console) -> list[RowResult]:
     options.scratch.mkdir(parents=True, exist_ok=True)
     scale = _QUICK_SCALE if options.quick else 1.0
+    chosen = rows.select(options.rows)
+    results: list[RowResult] = []
     with Session(options.scratch, scale) as session:
         try:
-            chosen = rows.select(options.rows)
-            return measure_rows(chosen, session, _rounds(options), _progress(console))
+            results.extend(measure_rows(chosen, session, _rounds(options), _progress(console)))
+        except KeyboardInterrupt:
+            console.print(f"interrupted: {len(results)} rows of {len(chosen)} are kept")
         finally:
             if not options.keep:
                 shutil.rmtree(session.scratch, ignore_errors=True)
+    return results
 
 
 def _progress(console: Console) -> Callable[[str], None]:

@@ -1,6 +1,6 @@
 """Measures rows: a warm-up, then rounds in which the subjects take turns, each round in the other order."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -30,13 +30,13 @@ class RowResult:
 Progress = Callable[[str], None]
 
 
-def measure_rows(rows: Sequence[Row], session: Session, rounds: int, progress: Progress) -> list[RowResult]:
-    results = []
+def measure_rows(
+    rows: Sequence[Row], session: Session, rounds: int, progress: Progress
+) -> Iterator[RowResult]:
     for row, following in zip_longest(rows, rows[1:]):
-        results.append(measure_row(row, session, rounds, progress))
+        yield measure_row(row, session, rounds, progress)
         if row.shares is None or following is None or following.shares != row.shares:
             session.end_row()
-    return results
 
 
 def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> RowResult:

@@ -97,7 +97,7 @@ def test_rows_that_share_brokers_leave_them_running_until_the_last(
         return replace(row_of(Subject(name, measure)), warm_up=False, shares=shares)
 
     rows = [row("a", None), row("b", "x"), row("c", "x"), row("d", "y"), row("e", None)]
-    measure_rows(rows, session_without_brokers, 1, lambda text: None)
+    list(measure_rows(rows, session_without_brokers, 1, lambda text: None))
     assert " ".join(events) == "a end b c end d end e end"
 
 
