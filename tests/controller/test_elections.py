@@ -1,4 +1,7 @@
-from barnabas.cluster.image import PartitionState
+import pytest
+
+from barnabas.cluster.deltas import ConfigsChanged, apply
+from barnabas.cluster.image import PartitionState, ResourceType
 from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
@@ -92,3 +95,15 @@ def test_a_proposal_that_does_not_fit_the_state_is_refused_with_kafkas_code() ->
         deltas, results = alter_isr(image, broker_id, image.brokers[broker_id].epoch, [proposal], POLICY)
         assert deltas == []
         assert [code(result) for result in results] == [expected]
+
+
+@pytest.mark.parametrize(("tiered", "leader"), [("false", 2), ("true", -1)])
+def test_an_unclean_leader_of_a_tiered_topic_is_never_elected_by_itself(tiered: str, leader: int) -> None:
+    """It would write below the end of what is copied."""
+    image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1))
+    settings = {"unclean.leader.election.enable": "true", "remote.storage.enable": tiered}
+    image = apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", settings)])
+    image = after(image, fence(image, 1, POLICY))
+    assert image.topics["t"].partitions[0].leader == leader
+    decided = elect_leaders(image, [T0], Election.UNCLEAN, POLICY)
+    assert after(image, decided).topics["t"].partitions[0].leader == 2

@@ -42,6 +42,10 @@ class Policy:
         return effective_min_isr(configured, replicas)
 
     def unclean_election_allowed(self, image: MetadataImage, topic: str) -> bool:
+        """By itself. Never for a tiered topic: a leader that lacks records would write others below the end of what is
+        copied. Only an operator decides that (ElectLeaders)."""
+        if image.topic_configs(topic).get("remote.storage.enable", "").lower() == "true":
+            return False
         value = self._setting(image, topic, "unclean.leader.election.enable")
         return value.lower() == "true" if value is not None else self.unclean_leader_election
 
