@@ -22,10 +22,13 @@ def read(port: int, path: str) -> str:
 
 @scenario
 async def test_a_broker_serves_its_metrics_and_its_health(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
     settings = {
-        "log.dirs": str(tmp_path),
+        "log.dirs": str(tmp_path / "data"),
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "barnabas.metrics.listen": "127.0.0.1:0",
+        "remote.log.storage.system.enable": "true",
+        "barnabas.remote.storage.url": f"file://{tmp_path}/store",
     }
     broker = Broker(BrokerConfig.load(settings))
     await broker.start()
