@@ -6,6 +6,7 @@ import os
 
 from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
+from barnabas.cli.tier.failures import TierError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.client.placement.planning import NoPlanError
 from barnabas.cluster.frames import DamagedMetadataError
@@ -48,6 +49,7 @@ _PLAIN = (
     NoPlanError,
     DamagedMetadataError,
     PipelineError,
+    TierError,
 )
 
 
