@@ -40,7 +40,13 @@ from barnabas.tiering.manifest_changes import new_manifest
 from barnabas.tiering.manifest_file import read_manifest, read_page
 from barnabas.tiering.segment_object import BadObjectError, find_footer, read_chunk, read_footer, read_section
 from barnabas.tiering.snapshots import SnapshotError, list_snapshots, pin_of_snapshot, read_copy
-from barnabas.tiering.store import MissingObjectError, ObjectStore, StaleVersionError, StoreError
+from barnabas.tiering.store import (
+    MissingObjectError,
+    ObjectStore,
+    StaleVersionError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 REPAIRER = "barnabas tier repair"
 _END = (1 << 63) - 1
@@ -170,11 +176,13 @@ async def write_rebuilt(store: ObjectStore, folder: PartitionFolder, manifest: M
 
 
 async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest) -> AsyncIterator[Finding]:
-    """Each listed object, read as a whole."""
+    """Each listed object, read as a whole. StoreUnavailableError if the store does not answer: that is no finding."""
     for page in manifest.pages:
         key = entry_key(folder, page)
         try:
             entries = await read_page(store, folder, page)
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
             yield Finding(key, 0, str(error))
             continue
@@ -194,6 +202,8 @@ async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: Seg
             await read_chunk(store, key, footer, number)
         for name in footer.sections:
             await read_section(store, key, footer, name)
+    except StoreUnavailableError:
+        raise
     except StoreError as error:
         return Finding(key, entry.total, str(error))
     return Finding(key, entry.total)
