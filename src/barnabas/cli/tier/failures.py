@@ -15,5 +15,5 @@ class NotInStoreError(TierError):
     """The store has nothing of the topic."""
 
 
-class NothingToRepairError(TierError):
-    """Every manifest is sound, or must not be touched."""
+class RepairRefusedError(TierError):
+    """The manifests are sound, must not be replaced, or would leave offsets out."""
