@@ -43,6 +43,9 @@ class Tiered:
             until(lambda index=index: len(self.local_segments(topic, index)) == 1, "segments leave the disk")
         return topic
 
+    def produce(self, topic: str) -> None:
+        produce(self.broker, topic, 1)
+
     def local_segments(self, topic: str, partition: int = 0) -> list[int]:
         folder = self.broker.data_dir / f"{topic}-{partition}"
         return sorted(int(path.stem) for path in folder.glob("*.log"))

@@ -67,24 +67,26 @@ def with_topic_in_store(
     work: Callable[[TopicInStore, ObjectStore], Awaitable[T]],
 ) -> T:
     """Ask a broker for the topic, then run a coroutine function with it and the store."""
+
+    async def checked(store: ObjectStore) -> T:
+        await check_holds(store, found, url)
+        return await work(found, store)
+
+    found = with_client(bootstrap, lambda client: find_topic(client, topic))
+    return with_store(url, options, checked)
+
+
+def with_store(url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
+    """Run a coroutine function with the store."""
     import asyncio
 
-    given = parse_settings(options)
-    return asyncio.run(
-        _run(with_client(bootstrap, lambda client: find_topic(client, topic)), url, given, work)
-    )
+    return asyncio.run(_run(url, parse_settings(options), work))
 
 
-async def _run(
-    found: TopicInStore,
-    url: str,
-    options: dict[str, str],
-    work: Callable[[TopicInStore, ObjectStore], Awaitable[T]],
-) -> T:
+async def _run(url: str, options: dict[str, str], work: Callable[[ObjectStore], Awaitable[T]]) -> T:
     store = _open(url, options)
     try:
-        await _check_holds(store, found, url)
-        return await work(found, store)
+        return await work(store)
     finally:
         await store.close()
 
@@ -105,7 +107,7 @@ async def find_topic(client: Client, name: str) -> TopicInStore:
     return TopicInStore(client.metadata.cluster_id or "", name, topic.id, tuple(sorted(topic.partitions)))
 
 
-async def _check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
+async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
     """NotInStoreError if there is nothing of the topic: another bucket, most likely."""
     from barnabas.tiering.layout import topic_prefix
 
