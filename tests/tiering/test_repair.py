@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from barnabas.tiering import manifest_changes
 from barnabas.tiering.manifest import Writer
 from barnabas.tiering.manifest_file import read_manifest
-from barnabas.tiering.repair import chain, find_pins, rebuild, verify, write_rebuilt
+from barnabas.tiering.repair import chain, find_pins, manifest_object, rebuild, verify, write_rebuilt
 from barnabas.tiering.snapshots import clone_partition, create_snapshot
+from barnabas.tiering.store import StaleVersionError
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, remote_offsets
 from tests.tiering.support import FOLDER, NOW, entry
@@ -33,7 +34,7 @@ def damage(store, key, position):
 
 async def repaired(store):
     found = await rebuild(store, FOLDER, 0, NOW, await find_pins(store, FOLDER))
-    await write_rebuilt(store, FOLDER, found.manifest, NOW)
+    await write_rebuilt(store, FOLDER, found.manifest, NOW, await manifest_object(store, FOLDER))
     return found
 
 
@@ -57,6 +58,23 @@ def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_m
         assert not again.fenced
         assert manifest_in(store).tiered_end == 60
         await check_readable(store, leader.replica)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missing):
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 40)
+        sound = store.contents(FOLDER.manifest)
+        store.remove(FOLDER.manifest) if is_missing else store.set_contents(FOLDER.manifest, b"garbage")
+        seen = await manifest_object(store, FOLDER)
+        found = await rebuild(store, FOLDER, 0, NOW)
+        store.set_contents(FOLDER.manifest, sound)
+        with pytest.raises(StaleVersionError, match="look again"):
+            await write_rebuilt(store, FOLDER, found.manifest, NOW, seen)
+        assert store.contents(FOLDER.manifest) == sound
 
     run(scenario())
 

@@ -6,6 +6,7 @@ import os
 
 from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
+from barnabas.cli.tier.failures import TierError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.client.placement.planning import NoPlanError
 from barnabas.cluster.frames import DamagedMetadataError
@@ -16,6 +17,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import SecuritySettingError
+from barnabas.tiering.store import StoreError
 
 FAILED = 1
 WRONG_USE = 2
@@ -48,6 +50,7 @@ _PLAIN = (
     NoPlanError,
     DamagedMetadataError,
     PipelineError,
+    TierError,
 )
 
 
@@ -62,8 +65,7 @@ def explain(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, _PLAIN):
         return str(error), FAILED
     if isinstance(error, KafkaError):
-        advice = ADVICE.get(error.code)
-        return f"{error}\n{advice}" if advice else str(error), FAILED
+        return _explain_refusal(error), FAILED
     if isinstance(error, ClientError):
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
@@ -81,6 +83,13 @@ def _explain_no_connection(error: CannotConnectError) -> str:
         f"Is it running? `barnabas serve --data DIR --listen {error.address.split(',')[0]}` starts one.\n"
         "Somewhere else? Say where with --bootstrap-server HOST:PORT or BARNABAS_BOOTSTRAP."
     )
+
+
+def _explain_refusal(error: KafkaError) -> str:
+    if isinstance(error, StoreError):  # of an object store that the command itself has asked
+        return error.message
+    advice = ADVICE.get(error.code)
+    return f"{error}\n{advice}" if advice else str(error)
 
 
 def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:

@@ -15,6 +15,8 @@ from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
 from barnabas.cli.queue import commands as queue
 from barnabas.cli.records import consume, produce
+from barnabas.cli.tier import commands as tier
+from barnabas.cli.tier import snapshots
 
 EPILOG = (
     "First steps: `barnabas serve --data ./data`, then in another window "
@@ -47,6 +49,8 @@ app.add_typer(acls.app, name="acls")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(tier.app, name="tier")
+app.add_typer(snapshots.app, name="snapshot")
 app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(zookeeper.app, name="zookeeper")

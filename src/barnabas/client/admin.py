@@ -149,6 +149,21 @@ async def describe_configs(
     return sorted(result.configs, key=lambda config: config.name)
 
 
+async def setting_of_topics(client: Client, names: Iterable[str], setting: str) -> dict[str, str | None]:
+    """One setting of many topics, in one request. A topic that is gone meanwhile is left out."""
+    resources = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[setting])
+        for name in names
+    ]
+    response: DescribeConfigsResponse = await client.send_to_any(DescribeConfigsRequest(resources=resources))
+    found = {}
+    for result in response.results:
+        if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise_for(result.error_code, result.error_message or "")
+            found[result.resource_name] = next((each.value for each in result.configs), None)
+    return found
+
+
 async def alter_configs(
     client: Client, resource_type: int, name: str, changes: Iterable[ConfigChange]
 ) -> None:

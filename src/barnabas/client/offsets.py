@@ -21,6 +21,8 @@ from barnabas.types import TopicPartition
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4  # KIP-405: what lies before it is only in the object store
+LATEST_TIERED = -5  # KIP-1005: the last offset in the object store
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1

@@ -52,6 +52,10 @@ class BadManifestError(StoreError):
     """The manifest is damaged, or another partition's. It is never overwritten."""
 
 
+class ForeignManifestError(BadManifestError):
+    """It is sound, but another partition's, or of a later Barnabas: a repair must not touch it either."""
+
+
 class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
     """One remote segment. After an unclean election `end` may lie below the end of the object's records."""
 
@@ -245,7 +249,7 @@ def decode(data: bytes, folder: PartitionFolder) -> Manifest:
         ) from error
     theirs = manifest.cluster_id, manifest.topic_id, manifest.partition
     if theirs != (folder.cluster_id, uuid_to_text(folder.topic_id), folder.partition):
-        raise BadManifestError(
+        raise ForeignManifestError(
             f"{folder.manifest} belongs to partition {manifest.partition} of topic {manifest.topic} "
             f"(id {manifest.topic_id}) of cluster {manifest.cluster_id}: is this the right bucket and prefix?"
         )
@@ -258,7 +262,7 @@ class _Format(msgspec.Struct):
 
 def _check_format(found: int, folder: PartitionFolder) -> None:
     if found != FORMAT:
-        raise BadManifestError(
+        raise ForeignManifestError(
             f"{folder.manifest} has format {found}, and this Barnabas knows format {FORMAT}: a later one has written it"
         )
 

@@ -40,7 +40,15 @@ from barnabas.tiering.manifest_changes import new_manifest
 from barnabas.tiering.manifest_file import read_manifest, read_page
 from barnabas.tiering.segment_object import BadObjectError, find_footer, read_chunk, read_footer, read_section
 from barnabas.tiering.snapshots import SnapshotError, list_snapshots, pin_of_snapshot, read_copy
-from barnabas.tiering.store import MissingObjectError, ObjectStore, StaleVersionError, StoreError
+from barnabas.tiering.store import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectStore,
+    StaleVersionError,
+    StoreError,
+    StoreUnavailableError,
+    Versioned,
+)
 
 REPAIRER = "barnabas tier repair"
 _END = (1 << 63) - 1
@@ -136,7 +144,7 @@ def _name(entry: SegmentEntry) -> SegmentName:
 
 async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
     """Of the snapshots and clones of a partition whose manifest is lost. How far a clone reads is not known any more:
-    it keeps everything."""
+    it keeps everything. The other partitions of the topic are no clones of it, and may be damaged, too."""
     pins = []
     async for snapshot in list_snapshots(store, folder.cluster_id):
         if any(each.prefix == folder.prefix for each in snapshot.partitions):
@@ -145,24 +153,32 @@ async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
                 pins += [each for each in copy.pins if each.name == pin_of_snapshot(snapshot.name)]
     async for info in store.list(topics_prefix(folder.cluster_id)):
         other = parse_partition_prefix(info.key.removesuffix(MANIFEST))
-        if info.key.endswith(f"/{MANIFEST}") and other is not None and other != folder:
+        if info.key.endswith(f"/{MANIFEST}") and other is not None and other.topic_id != folder.topic_id:
             clone = await read_manifest(store, other)
             sources = clone.manifest.sources if clone else ()
             pins += [Pin(each.pin, 0, 0, _END, 0) for each in sources if each.prefix == folder.prefix]
     return pins
 
 
-async def write_rebuilt(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, now_ms: int) -> None:
+async def manifest_object(store: ObjectStore, folder: PartitionFolder) -> Versioned | None:
+    """The manifest's bytes, whatever they are."""
+    try:
+        return await store.get(folder.manifest)
+    except MissingObjectError:
+        return None
+
+
+async def write_rebuilt(
+    store: ObjectStore, folder: PartitionFolder, manifest: Manifest, now_ms: int, instead_of: Versioned | None
+) -> None:
     """In place of the damaged manifest, which is kept beside it. StaleVersionError if somebody has written one."""
     try:
-        damaged = await store.get(folder.manifest)
-    except MissingObjectError:
-        await store.create(folder.manifest, encode(manifest))
-        return
-    await store.put(folder.key(f"manifest.replaced-{now_ms}"), damaged.data)
-    try:
-        await store.replace(folder.manifest, encode(manifest), damaged.version)
-    except StaleVersionError as error:
+        if instead_of is None:
+            await store.create(folder.manifest, encode(manifest))
+            return
+        await store.put(folder.key(f"manifest.replaced-{now_ms}"), instead_of.data)
+        await store.replace(folder.manifest, encode(manifest), instead_of.version)
+    except (StaleVersionError, ObjectExistsError) as error:
         raise StaleVersionError(f"{folder.manifest} has changed meanwhile; look again") from error
 
 
@@ -170,11 +186,13 @@ async def write_rebuilt(store: ObjectStore, folder: PartitionFolder, manifest: M
 
 
 async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest) -> AsyncIterator[Finding]:
-    """Each listed object, read as a whole."""
+    """Each listed object, read as a whole. StoreUnavailableError if the store does not answer: that is no finding."""
     for page in manifest.pages:
         key = entry_key(folder, page)
         try:
             entries = await read_page(store, folder, page)
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
             yield Finding(key, 0, str(error))
             continue
@@ -194,6 +212,8 @@ async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: Seg
             await read_chunk(store, key, footer, number)
         for name in footer.sections:
             await read_section(store, key, footer, name)
+    except StoreUnavailableError:
+        raise
     except StoreError as error:
         return Finding(key, entry.total, str(error))
     return Finding(key, entry.total)

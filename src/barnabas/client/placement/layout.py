@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from barnabas.client import admin
@@ -76,7 +76,7 @@ async def describe_layout(client: Client) -> Layout:
             for index, partition in topic.partitions.items()
         },
         moving,
-        await _sizes(client, live),
+        await replica_sizes(client, live),
     )
 
 
@@ -90,7 +90,9 @@ async def _describe_cluster(client: Client) -> DescribeClusterResponse:
     return response
 
 
-async def _sizes(client: Client, brokers: Mapping[int, Broker]) -> dict[int, dict[TopicPartition, int]]:
+async def replica_sizes(client: Client, brokers: Iterable[int]) -> dict[int, dict[TopicPartition, int]]:
+    """Bytes on the disks of each broker that says."""
+    brokers = list(brokers)
     answers = await asyncio.gather(*(_sizes_on(client, broker) for broker in brokers))
     return {broker: sizes for broker, sizes in zip(brokers, answers, strict=True) if sizes is not None}
 
