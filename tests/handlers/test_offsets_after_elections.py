@@ -29,7 +29,8 @@ async def at_once(work: Callable[[], T]) -> T:
 
 def asked(partition: Partition, timestamp: int, version: int = 7) -> ListOffsetsPartitionResponse:  # noqa: F811
     replicas = SimpleNamespace(find=lambda topic, index: partition)
-    broker: Any = SimpleNamespace(replicas=replicas, in_thread=at_once)
+    page_cache = SimpleNamespace(has_remote=False)
+    broker: Any = SimpleNamespace(replicas=replicas, in_thread=at_once, page_cache=page_cache)
     request: Any = SimpleNamespace(version=version)
     wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     message = ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])

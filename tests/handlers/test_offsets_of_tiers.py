@@ -36,7 +36,8 @@ async def at_once(work: Callable[[], T]) -> T:
 
 
 def broker_of(partition: Partition) -> Any:  # noqa: F811
-    return SimpleNamespace(replicas=SimpleNamespace(find=lambda topic, index: partition), in_thread=at_once)
+    replicas = SimpleNamespace(find=lambda topic, index: partition)
+    return SimpleNamespace(replicas=replicas, in_thread=at_once, page_cache=SimpleNamespace(has_remote=False))
 
 
 def asked(partition: Partition, timestamp: int, replica: int = -1) -> tuple[int, int]:  # noqa: F811

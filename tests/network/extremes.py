@@ -6,13 +6,17 @@ import asyncio
 import gc
 import socket
 import struct
+import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from barnabas.broker import garbage_collector as collector
 from barnabas.handlers.table import HANDLERS
+from barnabas.network.event_loop import DirectSelector
 from barnabas.network.requests.heavy_requests import Budget
 from barnabas.network.requests.routes import Handler
 from barnabas.protocol.schema import Field, StructType
@@ -121,35 +125,61 @@ def _element(field: Field, version: int, values: dict[str, Any], known: bool) ->
     return 0
 
 
+class FullCollections:
+    """CPU seconds that each thread has spent in full collections of garbage. What they look at is what all tests
+    before have left in this process, and nobody's request."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[int, float] = defaultdict(float)
+
+    def note(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] == 2:
+            self.seconds[threading.get_ident()] += time.thread_time() * (-1 if phase == "start" else 1)
+
+
+full_collections = FullCollections()
+
+
 @contextmanager
 def sparing() -> Iterator[None]:
     """The collector as it is in a process that is a broker."""
     before = gc.get_threshold()
     collector.collect_rarely()
     collector.keep_all()
+    gc.callbacks.append(full_collections.note)
     try:
         yield
     finally:
+        gc.callbacks.remove(full_collections.note)
         gc.set_threshold(*before)
         gc.unfreeze()
 
 
 class Steps:
-    """The longest step of the loop's thread since `restart`, in seconds of its CPU."""
+    """The longest step of the loop's thread since `restart`, in seconds of its CPU, without full collections."""
 
     def __init__(self, patch: Any) -> None:
         self.longest = 0.0
         self.what = ""
-        run = asyncio.Handle._run
+        run, watch = asyncio.Handle._run, DirectSelector.watch
 
-        def timed(handle: asyncio.Handle) -> None:
-            began = time.thread_time()
-            run(handle)
-            taken = time.thread_time() - began
-            if taken > self.longest:
-                self.longest, self.what = taken, repr(handle)[:200]
+        def timed_run(handle: asyncio.Handle) -> None:
+            self._measure(lambda: run(handle), handle)
 
-        patch.setattr(asyncio.Handle, "_run", timed)
+        def timed_watch(selector: DirectSelector, file: Any, **callbacks: Callable[[], object]) -> None:
+            timed = {name: partial(self._measure, call, call) for name, call in callbacks.items()}
+            watch(selector, file, **timed)
+
+        patch.setattr(asyncio.Handle, "_run", timed_run)
+        patch.setattr(DirectSelector, "watch", timed_watch)  # it calls readers and writers without a handle
+
+    def _measure(self, call: Callable[[], object], what: object) -> None:
+        thread = threading.get_ident()
+        began = time.thread_time() - full_collections.seconds[thread]
+        call()
+        taken = time.thread_time() - full_collections.seconds[thread] - began
+        if taken > self.longest:
+            self.longest, self.what = taken, repr(what)[:200]
 
     def restart(self) -> None:
         self.longest, self.what = 0.0, ""

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -39,11 +40,16 @@ def moto_server() -> Iterator[dict[str, str]]:
         port = next(
             int(found[1]) for line in server.stderr if (found := re.search(r"127\.0\.0\.1:(\d+)", line))
         )
+        # It writes a line for every request, and would wait for ever once the pipe is full.
+        draining = threading.Thread(target=server.stderr.read, daemon=True)
+        draining.start()
         make_bucket(port, BUCKET)
         yield s3_options(port)
     finally:
         server.kill()
-        server.communicate()
+        server.wait()
+        draining.join()
+        server.stderr.close()
 
 
 def make_bucket(port: int, name: str) -> None:
