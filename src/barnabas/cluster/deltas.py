@@ -135,8 +135,15 @@ class ClientQuotasChanged(_Delta, frozen=True):
     values: dict[str, float | None]
 
 
+class ClusterRestored(_Delta, frozen=True):
+    """The first entry of a cluster that was restored from an object store."""
+
+    incarnation: int
+
+
 Delta: TypeAlias = (
     ClusterCreated
+    | ClusterRestored
     | ControllerElected
     | BrokerStored
     | BrokerRemoved
@@ -169,6 +176,8 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     """The shortest list of deltas that leads from the empty image to this one."""
     if image.cluster_id:
         yield ClusterCreated(image.cluster_id)
+    if image.incarnation:
+        yield ClusterRestored(image.incarnation)
     if image.controller_id != NO_CONTROLLER or image.controller_epoch:
         yield ControllerElected(image.controller_id, image.controller_epoch)
     yield from (FeatureFinalized(name, level) for name, level in image.features.items())
@@ -302,6 +311,10 @@ def _create_cluster(draft: _Draft, delta: ClusterCreated) -> None:
     draft.set("cluster_id", delta.cluster_id)
 
 
+def _restore_cluster(draft: _Draft, delta: ClusterRestored) -> None:
+    draft.set("incarnation", delta.incarnation)
+
+
 def _elect_controller(draft: _Draft, delta: ControllerElected) -> None:
     draft.set("controller_id", delta.controller_id)
     draft.set("controller_epoch", delta.controller_epoch)
@@ -389,6 +402,7 @@ def _change_client_quotas(draft: _Draft, delta: ClientQuotasChanged) -> None:
 
 _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
+    ClusterRestored: _restore_cluster,
     ControllerElected: _elect_controller,
     BrokerStored: _store_broker,
     BrokerRemoved: _remove_broker,

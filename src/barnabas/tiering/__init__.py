@@ -13,5 +13,6 @@ manifest_file      reading it, and replacing it by compare-and-swap
 remote_writer      the writing side of a led partition: `claim`, `sweep`, `copier` (`pacing`), `expiration`
 named_steps        the steps of copying and expiring, where tests stop a writer
 snapshots          pinned copies of manifests, and clones that read the objects of others
+restoring          what a cluster writes down of itself, and how it comes back from there
 repair             a manifest from the footers of its segments, every object against its checksums
 """
