@@ -18,6 +18,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kafka import KafkaAdminClient
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
+
 from barnabas.broker.restore.planning import read_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.testing import EmbeddedBroker
@@ -236,16 +243,15 @@ def check_restored(lost: Lost, broker: EmbeddedBroker) -> None:
 
 
 def committed_offsets(broker: EmbeddedBroker) -> dict[int, int]:
-    """As kafka-python sees them."""
-    from kafka import KafkaAdminClient
-
+    """As kafka-python sees them; it does not wait by itself until there is a coordinator."""
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    deadline = time.monotonic() + TIMEOUT
     try:
-        found = admin.list_group_offsets([GROUP]) if hasattr(admin, "list_group_offsets") else None
-        if found is None:
-            found = admin.list_consumer_group_offsets(GROUP)
-        elif GROUP in found:
-            found = found[GROUP]
-        return {place.partition: value.offset for place, value in found.items()}
+        while True:
+            try:
+                found = admin.list_group_offsets([GROUP])[GROUP]
+                return {place.partition: value.offset for place, value in found.items()}
+            except (NotCoordinatorError, CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
+                assert time.monotonic() < deadline
     finally:
         admin.close()

@@ -111,7 +111,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
             "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
     Setting(REMOTE_ORIGIN, Kind.STRING, "",
             "Where the records of a restored topic come from; `barnabas snapshot restore` and `barnabas cluster "
-            "restore` write it. The leader of an empty log looks into the object store before it takes records.", OriginText()),
+            "restore` write it. The leader of an empty log looks into the object store before it takes records.",
+            OriginText()),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",

@@ -26,7 +26,8 @@ def test_a_clone_has_the_same_records_and_outlives_its_source(cli: Cli, tiered: 
     topic = tiered.topic(partitions=2)
     cli.ok("snapshot", "create", "first", "--topics", topic, *store_of(tiered))
     clone = f"{topic}-again"
-    made = cli.ok("snapshot", "restore", "first", "--to", clone, *store_of(tiered), "-o", "json").json
+    command = ("snapshot", "restore", "first", "--to", clone, "--set", "segment.bytes=1048576")
+    made = cli.ok(*command, *store_of(tiered), "-o", "json").json
     (facts,) = made["topics"]
     assert (facts["topic"], facts["source"], facts["partitions"]) == (clone, topic, 2)
     for index in range(2):

@@ -1,9 +1,9 @@
 """The partitions of a lost cluster: looking at each, and claiming it for the restored one.
 
 `look` changes nothing. A bucket that is replicated elsewhere arrives in any order: a manifest may list objects that are
-not there yet. The first that is missing, or not whole, cuts the partition there; what was listed behind goes into quarantine
-and is deleted by command only. `take` puts the new incarnation into the manifest: whatever the old cluster sends fails
-from then on.
+not there yet. The first that is missing, or not whole, cuts the partition there; what was listed behind goes into
+quarantine and is deleted by command only. `take` puts the new incarnation into the manifest: whatever the old cluster
+sends fails from then on.
 """
 
 from __future__ import annotations
