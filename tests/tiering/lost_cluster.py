@@ -17,7 +17,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-
 from kafka import KafkaAdminClient
 from kafka.errors import (
     CoordinatorLoadInProgressError,

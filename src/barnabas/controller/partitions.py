@@ -63,7 +63,8 @@ def next_state(partition: PartitionState, step: Transition) -> PartitionState:
 
 def is_untouched(partition: PartitionState) -> bool:
     """Restored from an object store, and led by nobody since: its replicas are all alike."""
-    return partition.leader == NO_LEADER and partition.partition_epoch == 0
+    known = (*partition.isr, *partition.elr, *partition.last_known_elr)
+    return partition.leader == NO_LEADER and partition.partition_epoch == 0 and not known
 
 
 def is_unclean(before: PartitionState, after: PartitionState) -> bool:
