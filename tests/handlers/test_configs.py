@@ -11,8 +11,8 @@ from barnabas.config import definitions
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode
-from barnabas.handlers.config_resources import MOST_SETTINGS
-from barnabas.handlers.configs import (
+from barnabas.handlers.configuration.config_resources import MOST_SETTINGS
+from barnabas.handlers.configuration.configs import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,

@@ -5,14 +5,8 @@ from dataclasses import replace
 
 from barnabas.log.segments.transactions import decode_aborted
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering.claim import Claim, LogView
-from barnabas.tiering.claim import claim_manifest as claim
-from barnabas.tiering.copier import SegmentCopier
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.manifest import Manifest, Writer, entry_key
-from barnabas.tiering.pacing import Pacer
-from barnabas.tiering.repair import rebuild, verify
-from barnabas.tiering.segment_object import (
+from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
+from barnabas.tiering.objects.segment_object import (
     ABORTED,
     OpenTransaction,
     SealedSegment,
@@ -20,6 +14,12 @@ from barnabas.tiering.segment_object import (
     read_footer,
     read_section,
 )
+from barnabas.tiering.repair import rebuild, verify
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.writing.claim import Claim, LogView
+from barnabas.tiering.writing.claim import claim_manifest as claim
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.pacing import Pacer
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
 from tests.log.tiers.scene import TIERED
 from tests.tiering.support import FOLDER

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering import segment_build, segment_object
-from barnabas.tiering.segment_build import SegmentBuild
-from barnabas.tiering.segment_object import (
+from barnabas.tiering.objects import segment_build, segment_object
+from barnabas.tiering.objects.segment_build import SegmentBuild
+from barnabas.tiering.objects.segment_object import (
     ABORTED,
     OFFSET_INDEX,
     PRODUCERS,

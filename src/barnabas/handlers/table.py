@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from barnabas.handlers import (
     cluster,
-    configs,
     envelope,
     fetch,
     find_coordinator,
@@ -19,13 +18,13 @@ from barnabas.handlers import (
     offsets,
     produce,
     replication,
-    sasl,
     telemetry,
     topic_partitions,
     topics,
     versions,
 )
 from barnabas.handlers.authorization import RULES
+from barnabas.handlers.configuration import configs
 from barnabas.handlers.forwarding import by_controller
 from barnabas.handlers.groups import admin as group_admin
 from barnabas.handlers.groups import classic as groups
@@ -34,7 +33,7 @@ from barnabas.handlers.groups import offsets as group_offsets
 from barnabas.handlers.groups import share as share_groups
 from barnabas.handlers.groups import streams as streams_groups
 from barnabas.handlers.quotas import CARRIED, MUTATIONS
-from barnabas.handlers.security import acls, client_quotas, scram_credentials, tokens
+from barnabas.handlers.security import acls, client_quotas, sasl, scram_credentials, tokens
 from barnabas.handlers.share import acknowledge as share_acknowledge
 from barnabas.handlers.share import fetch as share_fetch
 from barnabas.handlers.share import offsets as share_offsets

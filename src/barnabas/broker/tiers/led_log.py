@@ -9,12 +9,12 @@ from barnabas.log.log import Log
 from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
 from barnabas.log.tiers.retention import RemoteSegment
 from barnabas.replication.partition import Partition
-from barnabas.tiering.claim import Claim, Decision, LogView
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.manifest import Manifest
+from barnabas.tiering.objects.segment_build import InThread
+from barnabas.tiering.objects.segment_object import OpenTransaction, SealedSegment
 from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.tiering.segment_build import InThread
-from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.claim import Claim, Decision, LogView
 
 
 class LedLog:

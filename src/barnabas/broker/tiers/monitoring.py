@@ -10,7 +10,7 @@ from barnabas.metrics import catalogue
 from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.replication.remote_reads import RemoteReads
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.reading.remote_log import ReadingParts
 
 

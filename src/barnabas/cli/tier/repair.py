@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.cli.tier.plans import Plan
     from barnabas.client.cluster import Client
     from barnabas.client.tiers import PartitionTiers
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
 AFTERWARDS = (

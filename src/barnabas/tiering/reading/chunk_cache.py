@@ -22,9 +22,9 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.files import File
 from barnabas.log_lines import limited_logger
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles, file_in_memory
-from barnabas.tiering.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
 
 CHUNKS_IN_MEMORY = 10
 CHECKED_AT_ONCE = 512 << 10
