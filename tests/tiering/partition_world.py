@@ -2,12 +2,13 @@
 
 from copy import copy
 
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.layout import parse_object_name
 from barnabas.tiering.objects.manifest import Kind, Writer, decode, decode_page
 from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.objects.segment_build import at_once
-from barnabas.tiering.objects.segment_object import SealedSegment, read_chunk, read_footer
+from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.copier import SegmentCopier

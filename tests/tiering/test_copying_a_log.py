@@ -4,16 +4,10 @@ import asyncio
 from dataclasses import replace
 
 from barnabas.log.segments.transactions import decode_aborted
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
-from barnabas.tiering.objects.segment_object import (
-    ABORTED,
-    OpenTransaction,
-    SealedSegment,
-    read_chunk,
-    read_footer,
-    read_section,
-)
+from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section
 from barnabas.tiering.repair import rebuild, verify
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.writing.claim import Claim, LogView
@@ -40,9 +34,7 @@ class CopiedLog:
         if chosen is None:
             return None
         assert chosen.base == start
-        found = await asyncio.to_thread(chosen.read)
-        opened = tuple(OpenTransaction(*each) for each in found.open_transactions)
-        return SealedSegment(*found[:-1], open_transactions=opened)
+        return await asyncio.to_thread(chosen.read)
 
     def note_tiered_end(self, offset: int) -> None:
         self.log.note_tiered(offset)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects import segment_build, segment_object
 from barnabas.tiering.objects.segment_build import SegmentBuild
@@ -15,7 +16,6 @@ from barnabas.tiering.objects.segment_object import (
     TRAILER_SIZE,
     BadObjectError,
     Footer,
-    OpenTransaction,
     find_footer,
     read_chunk,
     read_footer,

@@ -11,6 +11,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (
@@ -22,7 +23,6 @@ from barnabas.tiering.objects.segment_object import (
     BadObjectError,
     Chunk,
     Footer,
-    SealedSegment,
     Section,
     entry_of,
 )

@@ -14,12 +14,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 from struct import Struct
-from typing import NamedTuple
 
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import FileSlice
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
 from barnabas.tiering.objects.manifest import Epochs, SegmentEntry, epochs_within
 from barnabas.tiering.stores.store import ObjectStore, StoreError
@@ -38,30 +37,6 @@ TRAILER_SIZE = _TRAILER.size
 
 class BadObjectError(StoreError):
     """An object is truncated, damaged, or not a segment of ours. The text names its key."""
-
-
-class OpenTransaction(msgspec.Struct, frozen=True, array_like=True):
-    """A transaction whose marker lies at or above a segment's end."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    committed: bool | None  # None: not decided when the segment was copied
-
-
-class SealedSegment(NamedTuple):
-    """What a log gives to be copied: the batches of [base, end), and what is known of them."""
-
-    base: int
-    end: int
-    data: FileSlice  # whole batches
-    largest_timestamp: int
-    offset_index: bytes  # Kafka's .index, relative to `base` and to the start of `data`
-    time_index: bytes  # Kafka's .timeindex, relative to `base`
-    aborted: bytes  # Kafka's .txnindex: all aborted transactions with a part in [base, end)
-    producers: bytes  # Kafka's .snapshot at `end`
-    epochs: Epochs  # from the log start to `end`
-    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):

@@ -19,12 +19,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Protocol
 
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import add, move_to_page, needs_page
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
-from barnabas.tiering.objects.segment_object import SealedSegment, read_footer
+from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.named_steps import At, Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
