@@ -17,7 +17,7 @@ from barnabas.tiering.writing.claim import Claim, Decision, LogView
 
 
 class LedLog:
-    """See `tiering.remote_writer.LedLog`. For one leader epoch."""
+    """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
 
     def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
         self._partition = partition
