@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from barnabas.broker.broker import Broker
 from barnabas.handlers.cluster import ClusterNeeds
-from barnabas.handlers.configuration.configs import ConfigsNeeds
+from barnabas.handlers.configuration.alter_configs import ConfigsNeeds
+from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
 from barnabas.handlers.configuration.tls_configs import TlsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
 from barnabas.handlers.fetch.handler import Fetching
@@ -86,3 +87,4 @@ def check(broker: Broker) -> None:
     _36: ScramNeeds = broker
     _37: TokensNeeds = broker
     _38: TlsNeeds = broker
+    _39: DescribeConfigsNeeds = broker

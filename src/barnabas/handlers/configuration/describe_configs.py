@@ -1,9 +1,7 @@
-"""Settings of topics, brokers, loggers, groups and client metrics, while they run.
+"""Settings as they are: described, and which resources have some.
 
 - DescribeConfigs, versions 1 to 4: every setting with its value, source and synonyms. Version 3 added types and
   documentation. An empty list of keys asks for all of them, as null does.
-- AlterConfigs, versions 0 to 2: a resource has exactly these settings of its own from now on.
-- IncrementalAlterConfigs, versions 0 and 1: single settings are set, deleted, appended to, subtracted from (KIP-339).
 - ListConfigResources, versions 0 and 1: version 0 knew client metrics only (KIP-1142).
 
 Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
@@ -11,9 +9,8 @@ Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Coroutine, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
@@ -26,27 +23,16 @@ from barnabas.config.describe import (
     describe_group,
     describe_topic,
 )
-from barnabas.controller import configs as decide
-from barnabas.controller.configs import ConfigOperation, Results
-from barnabas.controller.decision import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.handlers.configuration import broker_loggers as loggers
 from barnabas.handlers.configuration.config_resources import (
-    check_number_of_settings,
-    check_resource,
     invalid_request,
     number,
     require,
-    rules,
 )
-from barnabas.handlers.configuration.tls_configs import HasTls, take_out_unusable
-from barnabas.handlers.needs import HasConfig, HasController, IsMember
+from barnabas.handlers.needs import HasConfig, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.configs import (
-    AlterConfigsAlterConfigsResource,
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
     ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -54,9 +40,6 @@ from barnabas.protocol.messages.configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
@@ -75,18 +58,15 @@ _ALIKE = frozenset({ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_
 _Wanted = dict[Resource, set[str]]
 
 
-class ConfigsNeeds(HasConfig, HasController, HasTls, IsMember, Protocol):
+class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
     """What these need of the broker."""
-
-    refused_configs: int
-    """How many changes were beyond barnabas.configs.max.resources."""
 
 
 # -- DescribeConfigs -----------------------------------------------------------------------------------
 
 
 def describe_configs(
-    broker: ConfigsNeeds, request: Request, message: DescribeConfigsRequest
+    broker: DescribeConfigsNeeds, request: Request, message: DescribeConfigsRequest
 ) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
     """Each resource is described once, however often it is named."""
     description = _Description(broker, message)
@@ -122,7 +102,7 @@ def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, Non
 class _Description:
     """Describes resources for one request. Resources with the same settings share their rows."""
 
-    def __init__(self, broker: ConfigsNeeds, message: DescribeConfigsRequest) -> None:
+    def __init__(self, broker: DescribeConfigsNeeds, message: DescribeConfigsRequest) -> None:
         self._broker = broker
         self._message = message
         self._shared: dict[tuple[int, tuple[tuple[str, str], ...]], list[DescribeConfigsResourceResult]] = {}
@@ -175,7 +155,7 @@ def _size(row: DescribeConfigsResourceResult) -> int:
     )
 
 
-def _check_described(broker: ConfigsNeeds, resource: Resource) -> None:
+def _check_described(broker: DescribeConfigsNeeds, resource: Resource) -> None:
     """Refuse to describe what is not there."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
@@ -190,7 +170,7 @@ def _check_described(broker: ConfigsNeeds, resource: Resource) -> None:
         raise invalid_request(f"Unsupported resource type: {kind}")
 
 
-def _entries(broker: ConfigsNeeds, resource: Resource, overrides: Mapping[str, str]) -> list[Entry]:
+def _entries(broker: DescribeConfigsNeeds, resource: Resource, overrides: Mapping[str, str]) -> list[Entry]:
     if resource.type == ResourceType.TOPIC:
         return describe_topic(broker.config, overrides)
     if resource.type == ResourceType.BROKER:
@@ -200,7 +180,7 @@ def _entries(broker: ConfigsNeeds, resource: Resource, overrides: Mapping[str, s
     return describe_client_metrics(overrides)
 
 
-def _broker_entries(broker: ConfigsNeeds, name: str) -> list[Entry]:
+def _broker_entries(broker: DescribeConfigsNeeds, name: str) -> list[Entry]:
     if not name:
         return describe_all_brokers(broker.config)
     if number(name, "Broker id") != broker.node_id:
@@ -224,7 +204,7 @@ def _row(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResour
     )
 
 
-def _logger_rows(broker: ConfigsNeeds, name: str) -> list[DescribeConfigsResourceResult]:
+def _logger_rows(broker: DescribeConfigsNeeds, name: str) -> list[DescribeConfigsResourceResult]:
     require(name, "Broker id must not be empty")
     if number(name, "Broker id") != broker.node_id:
         raise invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
@@ -236,128 +216,11 @@ def _logger_rows(broker: ConfigsNeeds, name: str) -> list[DescribeConfigsResourc
     ]
 
 
-# -- AlterConfigs, IncrementalAlterConfigs -------------------------------------------------------------
-
-
-async def alter_configs(
-    broker: ConfigsNeeds, request: Request, message: AlterConfigsRequest
-) -> AlterConfigsResponse:
-    def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
-        check_number_of_settings(asked.configs)
-        if resource.type == ResourceType.BROKER_LOGGER:
-            raise invalid_request(f"Unknown resource type {resource.type}")
-        check_resource(broker.node_id, broker.image.brokers, resource)
-        settings = {config.name: config.value for config in asked.configs}
-        if len(settings) != len(asked.configs):
-            raise invalid_request("Error due to duplicate config keys")
-        return settings
-
-    wanted, results = await RequestTurn().run(_prepare_all(message.resources, prepare))
-    checks = rules(broker.config, is_alone=broker.is_alone)
-    results |= await _submit(
-        broker,
-        wanted,
-        lambda image: decide.alter_configs(
-            image, wanted, checks, broker.policy, validate_only=message.validate_only
-        ),
-    )
-    return AlterConfigsResponse(responses=_responses(message.resources, results))
-
-
-async def incremental_alter_configs(
-    broker: ConfigsNeeds, request: Request, message: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    def prepare(
-        resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
-    ) -> list[ConfigOperation]:
-        check_number_of_settings(asked.configs)
-        check_resource(broker.node_id, broker.image.brokers, resource)
-        return [
-            ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
-        ]
-
-    wanted, results = await RequestTurn().run(_prepare_all(message.resources, prepare))
-    levels = {resource: wanted.pop(resource) for resource in list(wanted) if _is_logger(resource)}
-    for resource, operations in levels.items():
-        results[resource] = loggers.change(operations, message.validate_only)
-    results |= await take_out_unusable(broker, wanted)
-    checks = rules(broker.config, is_alone=broker.is_alone)
-    results |= await _submit(
-        broker,
-        wanted,
-        lambda image: decide.incremental_alter_configs(
-            image, wanted, checks, broker.policy, validate_only=message.validate_only
-        ),
-    )
-    return IncrementalAlterConfigsResponse(responses=_responses(message.resources, results))
-
-
-class _Asked(Protocol):
-    resource_type: int
-    resource_name: str
-
-
-A = TypeVar("A", bound=_Asked)
-T = TypeVar("T")
-
-
-def _prepare_all(
-    resources: Iterable[A], prepare: Callable[[Resource, A], T]
-) -> Generator[None, None, tuple[dict[Resource, T], Results]]:
-    """What to do to each resource; and the resources to which nothing can be done, with the reason. In steps: each may
-    have many settings."""
-    asked_for = [(Resource(asked.resource_type, asked.resource_name), asked) for asked in resources]
-    times = Counter(resource for resource, _ in asked_for)
-    ready: dict[Resource, T] = {}
-    refused: Results = {}
-    for resource, asked in asked_for:
-        try:
-            if times[resource] > 1:
-                raise invalid_request("Each resource must appear at most once.")
-            ready[resource] = prepare(resource, asked)
-        except KafkaError as error:
-            refused[resource] = error
-        yield
-    return ready, refused
-
-
-async def _submit(broker: ConfigsNeeds, wanted: Iterable[Resource], decision: Decision[Results]) -> Results:
-    try:
-        results: Results = await broker.controller.submit(decision)
-    except KafkaError as error:
-        return dict.fromkeys(wanted, error)
-    if any(error and error.code is ErrorCode.POLICY_VIOLATION for error in results.values()):
-        broker.refused_configs += 1
-    return results
-
-
-def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfigsResourceResponse]:
-    responses = []
-    for asked in resources:
-        error = results[Resource(asked.resource_type, asked.resource_name)]
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message or None,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
-        )
-    return responses
-
-
-# -- loggers -------------------------------------------------------------------------------------------
-
-
-def _is_logger(resource: Resource) -> bool:
-    return resource.type == ResourceType.BROKER_LOGGER
-
-
 # -- ListConfigResources -------------------------------------------------------------------------------
 
 
 def list_config_resources(
-    broker: ConfigsNeeds, request: Request, message: ListConfigResourcesRequest
+    broker: DescribeConfigsNeeds, request: Request, message: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse | Coroutine[Any, Any, ListConfigResourcesResponse]:
     if request.version == 0:
         wanted: Iterable[int] = (ResourceType.CLIENT_METRICS,)
