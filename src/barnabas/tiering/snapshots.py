@@ -4,7 +4,7 @@
                                  /<topic>.<topic id>/<partition>      the manifest as it was pinned
 
 A clone is a new partition whose manifest lists objects of another one, and pins them there. Each step can be repeated:
-a snapshot whose making was interrupted is deleted, and made anew.
+a snapshot whose making was interrupted is deleted, and made again.
 """
 
 from __future__ import annotations

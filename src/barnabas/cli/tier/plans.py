@@ -63,7 +63,7 @@ async def _problem(
     if not force:
         return None
     _check_may_be_replaced(manifest, folder)
-    return f"{folder.manifest} is sound, and made anew because of --force"
+    return f"{folder.manifest} is sound, and rebuilt because of --force"
 
 
 def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:

@@ -1,4 +1,4 @@
-"""`barnabas tier repair`: manifests that are damaged or lost, made anew from the footers of the segments."""
+"""`barnabas tier repair`: manifests that are damaged or lost, rebuilt from the footers of the segments."""
 
 from __future__ import annotations
 

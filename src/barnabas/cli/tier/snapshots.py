@@ -76,7 +76,7 @@ def list_them(
 ) -> None:
     """Show the snapshots of the cluster.
 
-    One that is not complete was interrupted: delete it, and make it anew.
+    One that is not complete was interrupted: delete it, and make it again.
 
     Example:
 

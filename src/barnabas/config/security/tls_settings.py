@@ -57,7 +57,7 @@ TLS_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.tls.auto", Kind.BOOLEAN, "false",
             "Make an authority and a certificate of this broker in the folder `tls` of the first log dir, and use them "
             "on listeners with TLS that have no ssl.keystore.location. Clients trust the file ca.pem there. The "
-            "certificate is made anew before it expires."),
+            "certificate is renewed before it expires."),
     # A handshake takes 18 KB, and a client on the other side of the world a third of a second.
     Setting("barnabas.tls.handshakes.max", Kind.INT, "1000",
             "TLS handshakes at once. Beyond that, those that have waited for their client for 2 s are closed, and "

@@ -33,7 +33,7 @@ _BY_BEGINNING = {
     "sasl.kerberos.": "it is about tickets that Java renews: the key table is read when a client logs in",
     "sasl.oauthbearer.assertion.": "brokers do not log in to each other with assertions",
     "sasl.oauthbearer.": "it is not used by what Barnabas does of OAUTHBEARER; see sasl.enabled.mechanisms",
-    "sasl.login.": "it is about logins of Java: brokers log in anew with each connection",
+    "sasl.login.": "it is about logins of Java: brokers log in again with each connection",
     "password.encoder.": "Kafka 4 does not have it either; passwords that are set at run time are not kept encrypted",
     "replication.quota.window.": _THROTTLES,
     "alter.log.dirs.replication.quota.window.": _THROTTLES,

@@ -5,7 +5,7 @@ asks the disk. Nothing above min(high watermark, last stable offset, recovery po
 be lost here, or belong to a transaction whose end is unknown.
 
 An object starts exactly where the last one ended. If an earlier leader had other boundaries, the first batches of a
-segment are left out, and the indexes are made anew for what remains.
+segment are left out, and the indexes are rebuilt for what remains.
 """
 
 from __future__ import annotations

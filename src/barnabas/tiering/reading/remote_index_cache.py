@@ -86,7 +86,7 @@ class SegmentIndexes:
 
 
 class RemoteIndexCache:
-    """One for all remote logs of a broker. A segment is read once, whoever waits for it."""
+    """One for all remote logs of a broker. A segment is read once for all that wait for it."""
 
     def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
         self._store = store

@@ -49,7 +49,7 @@ PARTS_AT_ONCE = 2
 RAISED = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 CONDITION_FAILED = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 KINDS: dict[str, Callable[..., Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
-# Whoever writes http:// there means it. Where these are not given, only https is spoken.
+# An http:// there is meant. Where these are not given, only https is spoken.
 ENDPOINTS = (
     "endpoint",
     "endpoint_url",

@@ -37,7 +37,7 @@ from barnabas.tiering.writing.named_steps import At, Step, nowhere
 
 DELETES_AT_ONCE = 16
 MOST_IN_A_ROUND = 1000
-"""Then there is a CAS, so that a restart does not begin anew."""
+"""Then there is a CAS, so that a restart does not begin again."""
 
 
 async def expire(
