@@ -1,7 +1,7 @@
 """Reading the manifest, and replacing it by compare-and-swap (CAS).
 
 A CAS without an answer may have had its effect, or may still have it. So one looks before repeating: what was wanted is
-there; or somebody else has been faster, and the change is made again from what is there; or nothing has changed, and the
+there; or another writer was faster, and the change is made again from what is there; or nothing has changed, and the
 same CAS is sent again, of which at most one succeeds. Versions are counted, so no manifest ever equals an earlier one.
 """
 

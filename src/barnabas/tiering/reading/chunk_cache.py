@@ -1,4 +1,4 @@
-"""Chunks of segment objects on this disk: downloaded once for all that wait for them, and sent from there by `sendfile`.
+"""Chunks of segment objects on this disk: downloaded once for all that wait, and sent from there by `sendfile`.
 
     load(chunk)    wait until it is here. A waiter that gives up does not end the download
     ahead(chunk)   download it when nobody waits for anything else

@@ -53,7 +53,7 @@ class Conversation(NamedTuple):
     """Must the broker close the connection? It waits for the rest of a frame that is not complete."""
 
 
-class Stranger:
+class Unauthenticated:
     def __init__(self, source: Random, generator: Generator) -> None:
         self._source = source
         self._generator = generator
