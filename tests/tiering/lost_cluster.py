@@ -27,9 +27,9 @@ from kafka.errors import (
 from barnabas.broker.restore.planning import read_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.testing import EmbeddedBroker
-from barnabas.tiering.opening import open_store
 from barnabas.tiering.restoring.state import read_group_state
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import ObjectStore, StoreError
 
 TIMEOUT = 60
 RECORDS = 2500

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from barnabas.tiering import manifest_changes
-from barnabas.tiering.manifest import BadManifestError, decode
+from barnabas.tiering.objects.manifest import BadManifestError, decode
 from barnabas.tiering.restoring.partitions import look, take
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering.layout import PartitionFolder, group_state_key, incarnation_key
+from barnabas.tiering.objects.layout import PartitionFolder, group_state_key, incarnation_key
 from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
 from barnabas.tiering.restoring.incarnation import (
     DamagedStateError,

@@ -10,7 +10,7 @@ from barnabas.cluster.frames import DamagedMetadataError, decode_entries
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.restoring import TIERED, StoredTopic, Topics, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.tiering.layout import PartitionFolder
+from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
 from barnabas.tiering.restoring.incarnation import DamagedStateError, read_incarnation
 from barnabas.tiering.restoring.partitions import Found, for_each, look
@@ -20,7 +20,7 @@ from barnabas.tiering.restoring.state import (
     read_cluster_state,
     read_group_state,
 )
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.types import Uuid
 
 PROBLEMS_SHOWN = 10

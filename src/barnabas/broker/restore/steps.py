@@ -22,12 +22,12 @@ from barnabas.broker.restore.targets import Target
 from barnabas.broker.tiers.recording import encode_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.restoring import restored_image
-from barnabas.tiering.layout import PartitionFolder, group_state_key
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
+from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.restoring.incarnation import raise_incarnation
 from barnabas.tiering.restoring.partitions import Found, for_each, look, take
 from barnabas.tiering.restoring.state import GroupState, encode_group_state, write_cluster_state
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.types import TopicPartition
 
 

@@ -23,7 +23,7 @@ from barnabas.log_lines import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.replication.manager import ReplicaManager
 from barnabas.steps import pieces
-from barnabas.tiering.layout import group_state_key
+from barnabas.tiering.objects.layout import group_state_key
 from barnabas.tiering.restoring.incarnation import begin_incarnation, read_incarnation
 from barnabas.tiering.restoring.state import (
     GroupOffset,
@@ -32,7 +32,7 @@ from barnabas.tiering.restoring.state import (
     write_cluster_state,
     write_group_state,
 )
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.types import uuid_to_text
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.restore.planning import Plan
     from barnabas.broker.restore.steps import Restored
     from barnabas.broker.restore.targets import Target
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.stores.store import ObjectStore
 
 SHOWN = 20
 

@@ -23,10 +23,10 @@ from barnabas.client.offsets import LATEST, list_offsets_once
 from barnabas.cluster.image import ResourceType
 from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.tiering.layout import PartitionFolder, parse_partition_prefix
-from barnabas.tiering.manifest import Manifest, Writer, encode
-from barnabas.tiering.manifest_changes import new_manifest
-from barnabas.tiering.manifest_file import read_manifest
+from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
+from barnabas.tiering.objects.manifest import Manifest, Writer, encode
+from barnabas.tiering.objects.manifest_changes import new_manifest
+from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.restoring.incarnation import read_incarnation
 from barnabas.tiering.snapshots import (
     BEFORE_ANY_LEADER,
@@ -36,7 +36,7 @@ from barnabas.tiering.snapshots import (
     read_copy,
     read_snapshot,
 )
-from barnabas.tiering.store import ObjectExistsError, ObjectStore
+from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore
 from barnabas.types import TopicPartition, Uuid
 
 STORE_URL = "barnabas.remote.storage.url"

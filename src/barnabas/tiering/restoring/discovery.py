@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 
-from barnabas.tiering.layout import (
+from barnabas.tiering.objects.layout import (
     PartitionFolder,
     behind,
     parse_partition_prefix,
     topic_prefix,
     topics_prefix,
 )
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.types import Uuid
 
 OF_A_CLUSTER = frozenset(("topics", "cluster", "groups", "snapshots", "incarnation"))

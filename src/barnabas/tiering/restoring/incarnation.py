@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.tiering.checked_json import DamagedError, seal, unseal
-from barnabas.tiering.layout import incarnation_key
-from barnabas.tiering.store import (
+from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import incarnation_key
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,

@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from barnabas.tiering.layout import PartitionFolder, parse_segment_name
-from barnabas.tiering.manifest import Manifest, Page, SegmentEntry, State, Writer, encode, entry_key
-from barnabas.tiering.manifest_changes import claim, cut, new_manifest
-from barnabas.tiering.manifest_file import (
+from barnabas.tiering.objects.layout import PartitionFolder, parse_segment_name
+from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, State, Writer, encode, entry_key
+from barnabas.tiering.objects.manifest_changes import claim, cut, new_manifest
+from barnabas.tiering.objects.manifest_file import (
     FencedError,
     Seen,
     change_manifest,
@@ -26,9 +26,9 @@ from barnabas.tiering.manifest_file import (
     read_page,
     read_page_at,
 )
+from barnabas.tiering.objects.segment_object import BadObjectError, read_footer
 from barnabas.tiering.repair import rebuild
-from barnabas.tiering.segment_object import BadObjectError, read_footer
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,

@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.tiering.checked_json import DamagedError, seal, unseal
-from barnabas.tiering.layout import cluster_state_prefix, group_state_key
+from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import cluster_state_prefix, group_state_key
 from barnabas.tiering.restoring.incarnation import DamagedStateError
-from barnabas.tiering.store import MissingObjectError, ObjectExistsError, ObjectStore, StaleVersionError
+from barnabas.tiering.stores.store import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectStore,
+    StaleVersionError,
+)
 
 KEPT = 3
 """Of the metadata: the one before helps if the newest is damaged."""
