@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering import manifest_changes
+from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.manifest import BadManifestError, decode
 from barnabas.tiering.restoring.partitions import look, take
 from tests.tiering.memory_store import MemoryStore
