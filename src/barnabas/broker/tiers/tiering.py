@@ -193,7 +193,7 @@ class Tiering:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
-        self._run(recording.StateRecorder(self._host, self.store).run())
+        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
