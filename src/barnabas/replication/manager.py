@@ -269,6 +269,11 @@ class ReplicaManager:
     def is_awaiting_room(self) -> bool:
         return bool(self._awaiting_room)
 
+    def settle(self, place: TopicPartition, newest_image: Callable[[], MetadataImage]) -> None:
+        """What kept a partition from leading is over: it need not wait for the clock."""
+        if place in self._unsettled:
+            finish(self._store_again(newest_image, [place], self._unsettled))
+
     def try_again(self, newest_image: Callable[[], MetadataImage]) -> Generator[None, None, bool]:
         """Open what could not be opened for want of room, and take over what could not be taken over; True when
         something is served now that was not."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.testing import EmbeddedCluster
 from tests.cli.conftest import Cli
@@ -63,10 +64,19 @@ def commit(bootstrap: str, offsets: dict[int, int]) -> None:
 
 
 def committed(bootstrap: str) -> dict[int, int]:
+    """Once there is a coordinator: librdkafka does not wait for it here."""
+    places = [TopicPartition("clicks", index) for index in range(2)]
+    deadline = time.monotonic() + TIMEOUT
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
-    found = consumer.committed([TopicPartition("clicks", index) for index in range(2)], timeout=TIMEOUT)
-    consumer.close()
-    return {each.partition: each.offset for each in found}
+    while True:
+        try:
+            found = consumer.committed(places, timeout=TIMEOUT)
+        except KafkaException as error:
+            if error.args[0].name() != "NOT_COORDINATOR" or time.monotonic() > deadline:
+                raise
+        else:
+            consumer.close()
+            return {each.partition: each.offset for each in found}
 
 
 def _ends(cluster: EmbeddedCluster, index: int) -> int:

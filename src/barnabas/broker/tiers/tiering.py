@@ -27,6 +27,7 @@ from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -75,6 +76,7 @@ class Host(recording.Host, Protocol):
     def node_id(self) -> int: ...
     @property
     def broker_epoch(self) -> int: ...
+    def follow_leadership(self) -> None: ...
     @property
     def peers(self) -> Peers: ...
     @property
@@ -168,7 +170,7 @@ class Tiering:
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
         self.moved_to_tiers = self._followers.begin_at_tiered_end
-        self._beginnings = Beginnings(host, self._bootstrap, self._group_state)
+        self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
@@ -305,6 +307,11 @@ class Tiering:
 
     async def _bootstrap(self, partition: Partition) -> Bootstrap:
         return await self._remote_of(partition).bootstrap()
+
+    def _begun(self, partition: Partition) -> None:
+        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        if partition.topic in INTERNAL_TOPICS:
+            self._host.follow_leadership()
 
     async def _group_state(self, index: int) -> GroupState | None:
         image = self._host.image
