@@ -195,6 +195,7 @@ class Broker:
             self.follower_throttles,
             self.platform.turn_limit,
             self.tiering.moved_to_tiers,
+            self.tiering.waits_for_tiers,
         )
         self.replicas.on_applied = self._partition_applied
         # Coordinators, and what watches over all of it.
@@ -254,6 +255,7 @@ class Broker:
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
+        self.tiering.applied(())
         self.failed_dirs.report()
         self._lifecycle.watch()
 

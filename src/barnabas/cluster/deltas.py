@@ -16,6 +16,7 @@ from barnabas.cluster.image import (
     BrokerState,
     MetadataImage,
     PartitionState,
+    RemoteDeletion,
     Resource,
     ResourceType,
     ScramUser,
@@ -135,6 +136,19 @@ class ClientQuotasChanged(_Delta, frozen=True):
     values: dict[str, float | None]
 
 
+class RemoteDeletionBegun(_Delta, frozen=True):
+    """Written with what causes it: the topic is deleted, or its tiering ends. Whoever is the controller deletes the
+    objects."""
+
+    deletion: RemoteDeletion
+
+
+class RemoteDeletionEnded(_Delta, frozen=True):
+    """None of its objects is left."""
+
+    topic_id: Uuid
+
+
 Delta: TypeAlias = (
     ClusterCreated
     | ControllerElected
@@ -153,6 +167,8 @@ Delta: TypeAlias = (
     | DelegationTokenStored
     | DelegationTokenRemoved
     | ClientQuotasChanged
+    | RemoteDeletionBegun
+    | RemoteDeletionEnded
 )
 
 
@@ -179,6 +195,7 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     if image.next_producer_id:
         yield ProducerIdsAllocated(image.next_producer_id)
     yield from _security_of(image)
+    yield from map(RemoteDeletionBegun, image.remote_deletions.values())
 
 
 def _security_of(image: MetadataImage) -> Iterator[Delta]:
@@ -256,6 +273,10 @@ class _Draft:
     @property
     def client_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
         return self._own("client_quotas")  # type: ignore[no-any-return]
+
+    @property
+    def remote_deletions(self) -> dict[Uuid, RemoteDeletion]:
+        return self._own("remote_deletions")  # type: ignore[no-any-return]
 
 
 def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
@@ -387,6 +408,14 @@ def _change_client_quotas(draft: _Draft, delta: ClientQuotasChanged) -> None:
         draft.client_quotas.pop(delta.entity, None)
 
 
+def _begin_remote_deletion(draft: _Draft, delta: RemoteDeletionBegun) -> None:
+    draft.remote_deletions[delta.deletion.topic_id] = delta.deletion
+
+
+def _end_remote_deletion(draft: _Draft, delta: RemoteDeletionEnded) -> None:
+    draft.remote_deletions.pop(delta.topic_id, None)
+
+
 _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
     ControllerElected: _elect_controller,
@@ -404,4 +433,6 @@ _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     DelegationTokenStored: _store_delegation_token,
     DelegationTokenRemoved: _remove_delegation_token,
     ClientQuotasChanged: _change_client_quotas,
+    RemoteDeletionBegun: _begin_remote_deletion,
+    RemoteDeletionEnded: _end_remote_deletion,
 }

@@ -7,6 +7,10 @@ counts as gone only once the controller has said so. And it moves only while the
 min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed (KIP-966). Where
 consumers see only what is flushed (`barnabas.visible`), it also stops at the flushed offset of the leader.
 
+A leader of a tiered topic that was elected uncleanly, or whose log is gone, may lack what lies in the object store. It
+is *recovering*, and serves nobody, until somebody has compared its log with that (`recover`), or an operator says that
+it need not be (`barnabas.remote.unclean.wait`).
+
 Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
 """
 
@@ -15,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from barnabas.cluster.image import PartitionState, effective_min_isr
+from barnabas.cluster.image import RECOVERING, PartitionState, effective_min_isr
 from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
@@ -45,9 +49,9 @@ _ALONE = Alone()
 class Partition(PartitionWatchers):
     __slots__ = (
         "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable", "_maximal_isr",
-        "_shows_flushed_only", "broker_id",
-        "counters", "has_enough_in_sync", "index", "is_leader", "is_only_here", "is_retired", "is_unsettled",
-        "leader_epoch", "log", "proposal", "state", "topic", "topic_id", "undone_appends",
+        "_shows_flushed_only", "broker_id", "counters", "has_enough_in_sync", "has_lost_log", "index", "is_leader",
+        "is_only_here", "is_recovering", "is_retired", "is_unsettled", "leader_epoch", "log", "proposal", "state",
+        "topic", "topic_id", "undone_appends",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +74,9 @@ class Partition(PartitionWatchers):
         self.is_leader = False
         self.is_retired = False
         self.is_unsettled = False  # a state could be taken over in part only; it will be tried again
+        self.is_recovering = False  # the controller says that it leads, and its log is not in order yet
+        self.has_lost_log = False
+        """A log that should have been here was not: an empty one has taken its place."""
         self.is_only_here = True
         """Nothing but this machine holds what is acknowledged now."""
         self.has_enough_in_sync = True
@@ -103,14 +110,20 @@ class Partition(PartitionWatchers):
         self.is_unsettled = True
         leads = state.leader == self.broker_id
         if known is None or state.leader_epoch > known.leader_epoch:
-            self._begin_epoch(state, leads)
+            self.is_recovering = leads and self._must_recover(state)
+            self.has_lost_log = self.has_lost_log and self.is_recovering
+            self._begin_epoch(state, leads and not self.is_recovering)
         else:
             self._forget_lost(set(known.isr) - set(state.isr))
         # Known only now: had the beginning of the epoch failed, it would be begun again.
         self.state = state
         self.leader_epoch = state.leader_epoch
-        self.is_leader = leads
         self.proposal = None
+        self._lead_or_follow(leads and not self.is_recovering)
+        self.is_unsettled = False
+
+    def _lead_or_follow(self, leads: bool) -> None:
+        self.is_leader = leads
         self._measure()
         if not leads:
             self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -119,7 +132,30 @@ class Partition(PartitionWatchers):
             if not self.has_enough_in_sync:
                 self._fail_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._changed(0)
-        self.is_unsettled = False
+
+    def _must_recover(self, state: PartitionState) -> bool:
+        config = self.log.config
+        return (
+            (state.leader_recovery_state == RECOVERING or self.has_lost_log)
+            and (config.remote_storage_enable or self.log.is_tiered)
+            and config.barnabas_remote_unclean_wait
+        )
+
+    def recover(self) -> None:
+        """The log is in order: from now on this replica leads. The controller hears of it with an ISR."""
+        state = self.state
+        if not self.is_recovering or state is None:
+            return
+        self._begin_epoch(state, leads=True)
+        self.is_recovering = self.has_lost_log = False
+        self._lead_or_follow(leads=True)
+        self._propose(state.isr)
+
+    def begin_again(self) -> None:
+        """The log of this leader goes on elsewhere: at the tiered end."""
+        if self.is_leader and self.state is not None:
+            self._begin_epoch(self.state, leads=True)
+            self._lead_or_follow(leads=True)
 
     def _is_news(self, state: PartitionState, known: PartitionState) -> bool:
         new, old = _version(state), _version(known)
@@ -128,7 +164,7 @@ class Partition(PartitionWatchers):
     def step_down(self) -> None:
         """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
         brokers would lead."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
@@ -182,6 +218,8 @@ class Partition(PartitionWatchers):
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
+        if self.is_recovering and self.state is not None and not self._must_recover(self.state):
+            self.recover()
         self._measure()
         if self.is_leader:
             self._commit()
@@ -196,7 +234,7 @@ class Partition(PartitionWatchers):
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self.is_retired = True
         self._fail_waiting(why)
         self._changed(0)
@@ -234,9 +272,7 @@ class Partition(PartitionWatchers):
         A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
         """
         if not self._is_writable:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}"
-            )
+            raise self._not_leading()
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
             raise self._too_few()
         result = self.log.append_as_leader(batch, self.leader_epoch, now_ms, origin, inspected)
@@ -256,6 +292,15 @@ class Partition(PartitionWatchers):
                 self._wake_replicas(size)
         return result
 
+    def _not_leading(self) -> KafkaError:
+        why = f"this broker does not lead {self.topic}-{self.index}"
+        if self.is_recovering:
+            why = (
+                f"the leader of {self.topic}-{self.index} may lack records, and waits until it has read what is in the "
+                "object store"
+            )
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+
     def _too_few(self) -> KafkaError:
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -274,6 +319,7 @@ class Partition(PartitionWatchers):
             not self.is_leader
             and not self.is_retired
             and not self.is_unsettled
+            and not self.is_recovering
             and self.state is not None
             and self.state.leader >= 0
         )

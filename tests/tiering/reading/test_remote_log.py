@@ -24,7 +24,7 @@ from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import BadObjectError, OpenTransaction
+from barnabas.tiering.segment_object import BadObjectError, OpenTransaction, SealedSegment
 from barnabas.tiering.store import MissingObjectError, StoreError, StoreUnavailableError
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
@@ -65,11 +65,13 @@ class Bench:
         if not self.manifest.entries:
             self.manifest = new_manifest(FOLDER, WRITER, bounds[0])
         for base, end in pairwise(bounds):
-            segment = sealed(base, end, **fields)
-            self.data += segment.data.read()
-            contents, entry = await build(segment)
-            self.store.set_contents(FOLDER.key(entry.key), contents)
-            self.manifest = add(self.manifest, entry)
+            await self.copy_sealed(sealed(base, end, **fields))
+
+    async def copy_sealed(self, segment: SealedSegment) -> None:
+        self.data += segment.data.read()
+        contents, entry = await build(segment)
+        self.store.set_contents(FOLDER.key(entry.key), contents)
+        self.manifest = add(self.manifest, entry)
         self.store.set_contents(FOLDER.manifest, encode(self.manifest))
 
     def key(self, number: int) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
-from barnabas.log.log import Log
+from barnabas.log.log import Log, Origin
 from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
+from barnabas.log.tiers.open_transactions import missing_markers
 from barnabas.log.tiers.retention import RemoteSegment
+from barnabas.log_lines import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.claim import Claim, Decision, LogView
 from barnabas.tiering.manifest import Manifest
@@ -15,6 +17,10 @@ from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.tiering.segment_build import InThread
 from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
 from barnabas.tiering.store import StoreError
+
+LEADER_ALONE = 1  # acks
+
+logger = safe_logger(__name__)
 
 
 class LedLog:
@@ -44,19 +50,59 @@ class LedLog:
     def note_tiered_end(self, offset: int) -> None:
         self._log.note_tiered(offset)
 
+    @property
+    def is_offline(self) -> bool:
+        return self._partition.is_recovering
+
     async def follow_claim(self, claim: Claim) -> None:
-        log, end = self._log, self._end_at_claim
+        log, partition = self._log, self._partition
+        _tell(partition, claim)
+        markers: list[bytearray] = []
         if claim.decision is Decision.START_AT:
-            found = await self._remote.bootstrap()
-            if log.log_end_offset != end or found.tiered_end != claim.start_at:
-                raise StoreError(
-                    f"{self._partition.topic_partition} has taken records while its remote part was looked at"
-                )
-            log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+            markers = await self._start_at(claim.start_at)
+        elif not log.lower_tiered(claim.file.manifest.tiered_end):
+            raise StoreError(
+                f"{partition.topic_partition}: the remote part ends at {claim.file.manifest.tiered_end}, the local one "
+                f"begins at {log.local_start_offset}: what is between is lost. kafka-delete-records up to "
+                f"{log.local_start_offset} gives it up, and copying goes on"
+            )
+        partition.recover()
+        for batch in markers:
+            partition.append(memoryview(batch), self._clock.now_ms(), LEADER_ALONE, Origin.COORDINATOR)
         start = min(claim.log_start, log.high_watermark)
         if start > log.log_start_offset:
             log.advance_log_start(start)
-            self._partition.log_start_moved()
+            partition.log_start_moved()
+
+    async def _start_at(self, tiered_end: int) -> list[bytearray]:
+        """Begin at the tiered end, with nothing of one's own. The markers that the log needs then."""
+        log, end = self._log, self._end_at_claim
+        found = await self._remote.bootstrap()
+        if log.log_end_offset != end or found.tiered_end != tiered_end:
+            raise StoreError(
+                f"{self._partition.topic_partition} has taken records while its remote part was looked at"
+            )
+        log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+        self._partition.begin_again()
+        return missing_markers(found.open_transactions, log.producers, self._clock.now_ms())
+
+
+def _tell(partition: Partition, claim: Claim) -> None:
+    place, end = partition.topic_partition, partition.log.log_end_offset
+    if claim.decision is Decision.START_AT:
+        logger.warning(
+            "%s ends at %d, below what is in the object store: it goes on at %d", place, end, claim.start_at
+        )
+    elif claim.cut_at is not None:
+        logger.error(
+            "%s has other records from offset %d on than the object store: those there are in quarantine now, "
+            "until `barnabas tier quarantine %s --delete` deletes them",
+            place,
+            claim.cut_at,
+            partition.topic,
+        )
+    elif partition.is_recovering:
+        logger.info("%s has all that is in the object store: it is online", place)
 
 
 def _as_object(copied: CopiedSegment) -> SealedSegment:
