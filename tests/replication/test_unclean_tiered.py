@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from barnabas.broker.tiers import led_log
 from barnabas.cluster.image import RECOVERED, RECOVERING
 from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions
@@ -178,8 +179,9 @@ def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put
     assert numbers(brokers, TOPIC) == kept
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed before it has written the marker"])
 def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_transaction_that_hangs(
-    brokers: Brokers, tmp_path: Path
+    brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
     create(brokers, TOPIC, replicas=1)
     (first,) = brokers.state(TOPIC).replicas
@@ -199,12 +201,24 @@ def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_tr
     for path in sorted((tmp_path / f"{first}-0").glob(f"{TOPIC}-0/*")):
         path.unlink()
     (tmp_path / f"{first}-0" / f"{TOPIC}-0").rmdir()
+    if is_killed:
+        with monkeypatch.context() as patched:
+            patched.setattr(led_log, "write_lost_markers", die)
+            brokers.start(first)
+            brokers.until(
+                lambda: log_of(brokers, first, TOPIC).log_end_offset == tiered_end, "it does not begin"
+            )
+            brokers.kill(first)
     brokers.start(first)
     brokers.until(lambda: partition_of(brokers, first).is_leader, "it does not come online")
     log = log_of(brokers, first, TOPIC)
     brokers.until(lambda: log.log_end_offset == tiered_end + 1, "no marker is written")
     brokers.until(lambda: log.last_stable_offset == tiered_end + 1, "the last stable offset is stuck")
     assert numbers(brokers, TOPIC)[:10] == list(range(10))
+
+
+def die(*_: object) -> int:
+    raise RuntimeError("killed")
 
 
 def test_the_objects_of_a_deleted_topic_go_though_leader_and_controller_die_first(

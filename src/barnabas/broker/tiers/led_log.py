@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
-from barnabas.log.log import Log, Origin
+from barnabas.log.log import Log
 from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
-from barnabas.log.tiers.open_transactions import missing_markers
+from barnabas.log.tiers.markers import lost_markers, write_lost_markers
 from barnabas.log.tiers.retention import RemoteSegment
 from barnabas.log_lines import safe_logger
 from barnabas.replication.partition import Partition
@@ -17,8 +17,6 @@ from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.tiering.segment_build import InThread
 from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
 from barnabas.tiering.store import StoreError
-
-LEADER_ALONE = 1  # acks
 
 logger = safe_logger(__name__)
 
@@ -57,25 +55,24 @@ class LedLog:
     async def follow_claim(self, claim: Claim) -> None:
         log, partition = self._log, self._partition
         _tell(partition, claim)
-        markers: list[bytearray] = []
         if claim.decision is Decision.START_AT:
-            markers = await self._start_at(claim.start_at)
+            await self._start_at(claim.start_at)
         elif not log.lower_tiered(claim.file.manifest.tiered_end):
             raise StoreError(
                 f"{partition.topic_partition}: the remote part ends at {claim.file.manifest.tiered_end}, the local one "
                 f"begins at {log.local_start_offset}: what is between is lost. kafka-delete-records up to "
                 f"{log.local_start_offset} gives it up, and copying goes on"
             )
+        if lost_markers(log):
+            await self._end_transactions()
         partition.recover()
-        for batch in markers:
-            partition.append(memoryview(batch), self._clock.now_ms(), LEADER_ALONE, Origin.COORDINATOR)
         start = min(claim.log_start, log.high_watermark)
         if start > log.log_start_offset:
             log.advance_log_start(start)
             partition.log_start_moved()
 
-    async def _start_at(self, tiered_end: int) -> list[bytearray]:
-        """Begin at the tiered end, with nothing of one's own. The markers that the log needs then."""
+    async def _start_at(self, tiered_end: int) -> None:
+        """Begin at the tiered end, with nothing of one's own."""
         log, end = self._log, self._end_at_claim
         found = await self._remote.bootstrap()
         if log.log_end_offset != end or found.tiered_end != tiered_end:
@@ -84,7 +81,16 @@ class LedLog:
             )
         log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
         self._partition.begin_again()
-        return missing_markers(found.open_transactions, log.producers, self._clock.now_ms())
+
+    async def _end_transactions(self) -> None:
+        """Those that were open at the tiered end. A broker that was killed before it had written all goes on here."""
+        found = await self._remote.bootstrap()
+        epoch, now_ms = self._partition.leader_epoch, self._clock.now_ms()
+        ended = write_lost_markers(self._log, found.open_transactions, epoch, now_ms)
+        logger.info(
+            "%s: %d transactions have lost their ends, and are ended", self._log.topic_partition, ended
+        )
+        self._partition.begin_again()
 
 
 def _tell(partition: Partition, claim: Claim) -> None:
