@@ -15,8 +15,8 @@ from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, RemoteDeletion
 from barnabas.cluster.store import StaleControllerError
 from barnabas.controller.decision import Decision
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from barnabas.tiering.manifest import encode
-from barnabas.tiering.manifest_changes import pin, unpin
+from barnabas.tiering.objects.manifest import encode
+from barnabas.tiering.objects.manifest_changes import pin, unpin
 from tests.tiering.support import FOLDER, NOW, manifest_of
 
 TOPIC_ID = FOLDER.topic_id

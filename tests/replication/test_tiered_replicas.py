@@ -16,7 +16,7 @@ from barnabas.cli.main import app
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, SUPPORTED_FEATURES, Levels
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
-from barnabas.tiering.layout import parse_segment_name
+from barnabas.tiering.objects.layout import parse_segment_name
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move

@@ -17,9 +17,9 @@ from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.replication.partition import Partition
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Manifest, decode
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, decode
+from barnabas.tiering.stores.folder_store import FolderStore
 from tests.replication.brokers import Brokers
 from tests.replication.test_moving import ask, move
 from tests.replication.test_tiered_replicas import create, log_of, numbers, produce, until_tiered

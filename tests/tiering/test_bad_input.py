@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from barnabas.tiering.claim import claim_manifest
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import ForeignManifestError, Writer, decode, encode
-from barnabas.tiering.manifest_changes import new_manifest
-from barnabas.tiering.opening import open_store
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import ForeignManifestError, Writer, decode, encode
+from barnabas.tiering.objects.manifest_changes import new_manifest
+from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.repair import verify
-from barnabas.tiering.segment_object import read_footer
-from barnabas.tiering.store import ObjectStore, StoreDeniedError
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import ObjectStore, StoreDeniedError
+from barnabas.tiering.writing.claim import claim_manifest
 from tests.tiering.partition_world import Leader, Replica, Truth
 from tests.tiering.stores import BUCKET, SECRET, moto_server
 from tests.tiering.support import FOLDER, NOW

@@ -147,7 +147,7 @@ def _check_permanent(
 
 
 def _check_remote_part(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
-    """Whoever ends the tiering of a topic says that its remote part may go."""
+    """Ending the tiering of a topic says that its remote part may go."""
     if resource.type == ResourceType.TOPIC:
         check_change(image, image.topics[resource.name], values)
 

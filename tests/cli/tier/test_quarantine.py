@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.tiering.layout import parse_partition_prefix
-from barnabas.tiering.manifest import Manifest, decode, encode
-from barnabas.tiering.manifest_changes import cut
+from barnabas.tiering.objects.layout import parse_partition_prefix
+from barnabas.tiering.objects.manifest import Manifest, decode, encode
+from barnabas.tiering.objects.manifest_changes import cut
 from tests.cli.conftest import Cli
 from tests.cli.tier.conftest import Tiered, until
 

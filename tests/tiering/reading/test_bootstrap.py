@@ -7,12 +7,12 @@ from pathlib import Path
 from barnabas.log.producer import Producer
 from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
-from barnabas.tiering.manifest import encode
-from barnabas.tiering.manifest_changes import cut
-from barnabas.tiering.segment_object import OpenTransaction
+from barnabas.tiering.objects.manifest import encode
+from barnabas.tiering.objects.manifest_changes import cut
 from tests.tiering.reading.test_remote_log import Bench, running
 from tests.tiering.support import FOLDER, NOW, sealed
 

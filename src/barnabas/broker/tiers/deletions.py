@@ -18,11 +18,11 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.remote_parts import end_deletion
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
-from barnabas.tiering.expiration import delete_partition
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.pacing import Backoff
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.writing.expiration import delete_partition
+from barnabas.tiering.writing.pacing import Backoff
 from barnabas.types import Uuid
 
 LINGER_SECONDS = 600.0

@@ -11,9 +11,9 @@ from barnabas.cli.output import count, say, show_json, show_table, size
 from barnabas.cli.tier.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
-    from barnabas.tiering.layout import PartitionFolder
-    from barnabas.tiering.manifest import Manifest
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.objects.layout import PartitionFolder
+    from barnabas.tiering.objects.manifest import Manifest
+    from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "first", "next", "size", "since", "key")
 
@@ -55,7 +55,7 @@ def quarantine(
 
 
 async def _read(found: TopicInStore, store: ObjectStore) -> list[tuple[PartitionFolder, Manifest]]:
-    from barnabas.tiering.manifest_file import read_manifest
+    from barnabas.tiering.objects.manifest_file import read_manifest
 
     seen = [(folder, await read_manifest(store, folder)) for folder in found.folders]
     return [(folder, each.manifest) for folder, each in seen if each is not None]
@@ -65,8 +65,8 @@ async def _drop(found: TopicInStore, store: ObjectStore) -> None:
     import time
     from functools import partial
 
-    from barnabas.tiering.manifest_changes import drop_quarantine
-    from barnabas.tiering.manifest_file import change_manifest, check_live
+    from barnabas.tiering.objects.manifest_changes import drop_quarantine
+    from barnabas.tiering.objects.manifest_file import change_manifest, check_live
 
     async def dropped(manifest: Manifest) -> Manifest:
         return drop_quarantine(manifest, time.time_ns() // 1_000_000)
