@@ -29,7 +29,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.builder import build_batch_at
 from barnabas.replication.partition import Partition
 from barnabas.steps import pieces
-from barnabas.tiering.reading.remote_log import Bootstrap
+from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.restoring.state import GroupOffset, GroupState
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing.pacing import Backoff
