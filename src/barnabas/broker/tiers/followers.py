@@ -66,9 +66,9 @@ class TieredFollowers:
 
     def waits_for_tiers(self, partition: Partition) -> bool:
         """Records have come for an empty log. Are they worth nothing, because it may begin behind remote segments?
-        That is asked once in a leader epoch."""
-        place = partition.topic_partition
-        is_wanted = partition.log.config.remote_storage_enable and self._from_tiered_end
+        That is asked once in a leader epoch. A compacted log is whole wherever it is."""
+        place, config = partition.topic_partition, partition.log.config
+        is_wanted = config.remote_storage_enable and not config.compacted and self._from_tiered_end
         if not is_wanted or self._asked.get(place) == partition.leader_epoch:
             return False
         self._begin(partition, self._begin_new)
