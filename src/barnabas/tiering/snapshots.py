@@ -40,6 +40,7 @@ from barnabas.tiering.objects.manifest_file import change_manifest, check_live, 
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
+    ObjectReader,
     ObjectStore,
     StoreError,
     StoreUnavailableError,
@@ -146,7 +147,7 @@ async def list_snapshots(store: ObjectStore, cluster_id: str) -> AsyncIterator[S
             yield await read_snapshot(store, cluster_id, name)
 
 
-async def read_snapshot(store: ObjectStore, cluster_id: str, name: str) -> Snapshot:
+async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> Snapshot:
     key = _index(cluster_id, name)
     try:
         return unseal((await store.get(key)).data, Snapshot)
@@ -173,7 +174,7 @@ async def delete_snapshot(
     await store.delete(_index(cluster_id, name))
 
 
-async def read_copy(store: ObjectStore, name: str, folder: PartitionFolder) -> Manifest:
+async def read_copy(store: ObjectReader, name: str, folder: PartitionFolder) -> Manifest:
     """A partition's manifest as the snapshot has it."""
     try:
         return decode((await store.get(_copy_key(folder.cluster_id, name, folder))).data, folder)

@@ -21,7 +21,7 @@ from fastcrc.crc32 import iscsi as crc32c
 from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
 from barnabas.tiering.objects.manifest import Epochs, SegmentEntry, epochs_within
-from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores.store import ObjectReader, ObjectStore, StoreError
 
 MAGIC = b"BNS1"
 CHUNK_BYTES = 4 << 20
@@ -122,7 +122,7 @@ def footer_length(end_of_object: bytes, key: str) -> int:
     return int(length)
 
 
-async def read_footer(store: ObjectStore, key: str, entry: SegmentEntry) -> Footer:
+async def read_footer(store: ObjectReader, key: str, entry: SegmentEntry) -> Footer:
     """The footer of a listed segment, checked against its entry."""
     return footer_of(await store.get_range(key, entry.footer, entry.total), key, entry)
 
@@ -165,7 +165,7 @@ def entry_of(footer: Footer, name: str, position: int, data: bytes) -> SegmentEn
     )
 
 
-async def read_section(store: ObjectStore, key: str, footer: Footer, name: str) -> bytes:
+async def read_section(store: ObjectReader, key: str, footer: Footer, name: str) -> bytes:
     place = footer.sections[name]
     if not place.length:
         return b""
@@ -181,7 +181,7 @@ def check_section(key: str, footer: Footer, name: str, data: bytes) -> None:
         raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
 
 
-async def read_chunk(store: ObjectStore, key: str, footer: Footer, number: int) -> bytes:
+async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int) -> bytes:
     data = await store.get_range(key, *footer.chunk_range(number))
     check_chunk(key, footer, number, data)
     return data

@@ -7,7 +7,7 @@ repeated one could find its own effect and tell its caller that another one has 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -124,6 +124,11 @@ class ObstoreStore:
                 if item["path"] <= after:
                     continue  # Azurite does not know where a list should begin
                 yield ObjectInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        work = obstore.list_with_delimiter_async(self._store, prefix.rstrip("/") or None)
+        found = await self._do(prefix, work)
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
 
     # -- writing --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ uses, and nobody sees them before a manifest names them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -96,6 +96,11 @@ class ObjectStore(ObjectReader, Protocol):
     def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
         """The objects whose keys begin with `prefix` (which ends with `/`, or is empty), by key; only keys above
         `after`, if that is given."""
+        ...
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        """The names between `prefix` (which ends with `/`, or is empty) and the next `/`, sorted: one request for a
+        thousand of them, however many objects lie below."""
         ...
 
     async def close(self) -> None: ...
