@@ -29,9 +29,9 @@ from barnabas.tiering.reading.bucket_topics import (
     find_topics,
     meant,
     read_partitions,
-    read_snapshot_topics,
 )
 from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
+from barnabas.tiering.snapshots import snapshot_topics
 from barnabas.types import TopicPartition, uuid_to_text
 
 LOOK_SECONDS = 10.0
@@ -110,7 +110,7 @@ class RemoteTopics:
         store, reader = self._link.store, self._link.reader
         cluster_id = await find_cluster(store, self._remote.cluster_id)
         if self._remote.snapshot is not None:
-            held = await read_snapshot_topics(reader, cluster_id, self._remote.snapshot)
+            held = await snapshot_topics(reader, cluster_id, self._remote.snapshot)
             return by_name({topic: held[topic] for topic in self._chosen(list(held))})
         topics = self._chosen(await find_topics(store, cluster_id))
         return by_name({topic: await read_partitions(store, reader, topic) for topic in topics})

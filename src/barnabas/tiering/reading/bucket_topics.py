@@ -17,7 +17,6 @@ from barnabas.tiering.objects.layout import (
 )
 from barnabas.tiering.objects.manifest import Manifest, State
 from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.snapshots import SnapshotError, SnapshotState, read_copy, read_snapshot
 from barnabas.tiering.stores.store import ObjectReader, ObjectStore, StoreError
 from barnabas.types import Uuid, uuid_to_text
 
@@ -108,22 +107,6 @@ def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFo
             known = _listed(sorted({topic.topic for topic in topics}))
             raise BucketError(f"There is no topic {name} here. There are {known or 'none'}.")
         found += some
-    return found
-
-
-async def read_snapshot_topics(
-    reader: ObjectReader, cluster_id: str, name: str
-) -> dict[TopicFolder, list[BucketPartition]]:
-    """What a snapshot has, as it was when it was made."""
-    snapshot = await read_snapshot(reader, cluster_id, name)
-    if snapshot.state is not SnapshotState.COMPLETE:
-        raise SnapshotError(f"the snapshot {name} is not complete ({snapshot.state}): it cannot be read")
-    found: dict[TopicFolder, list[BucketPartition]] = {}
-    folders = [parse_partition_prefix(partition.prefix) for partition in snapshot.partitions]
-    known = [folder for folder in folders if folder is not None]
-    copies = await asyncio.gather(*(read_copy(reader, name, folder) for folder in known))
-    for folder, manifest in zip(known, copies, strict=True):
-        found.setdefault(TopicFolder(*folder[:3]), []).append(BucketPartition(folder, manifest))
     return found
 
 
