@@ -105,8 +105,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 def fill(subject: Subject, batch: bytes) -> None:
-    subject.admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(TIMEOUT)
-    until(lambda: TOPIC in subject.admin.list_topics(timeout=TIMEOUT).topics, "the topic is there")
+    admin = subject.admin  # which must live until the answer is there
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(TIMEOUT)
+    until(lambda: admin.list_topics(TOPIC, TIMEOUT).topics[TOPIC].partitions, "the topic is there")
     send_batches("127.0.0.1", subject.port, TOPIC, [batch] * BATCHES)
 
 
