@@ -47,7 +47,7 @@ KAFKAS = {
     "log.initial.task.delay.ms": "100",
 }
 
-pytestmark = requires_java
+pytestmark = [requires_java, pytest.mark.timeout(600)]  # JVMs on a loaded machine
 
 
 class Subject(NamedTuple):

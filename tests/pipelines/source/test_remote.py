@@ -29,8 +29,12 @@ from barnabas.tiering.snapshots import create_snapshot
 from barnabas.tiering.stores.folder_store import FolderStore
 from tests.cli.tier.conftest import TIERED, until
 from tests.pipelines.source.readers import Query, Rows, batch_reader, rows_of
+from tests.pipelines.spark_jars import requires_connector
 from tests.pipelines.support import NOW, dots
+from tests.pipelines.support import read as read_with_spark
 from tests.tiering.stores import BUCKET, SECRET, moto_server
+
+pytestmark = pytest.mark.timeout(600)  # a JVM on a loaded machine
 
 TIMEOUT = 60
 RECORDS = 4000
@@ -336,6 +340,18 @@ def test_credentials_reach_tasks_and_show_nowhere() -> None:
     arrived = pickle.loads(pickle.dumps(parsed))
     assert arrived.remote == parsed.remote
     assert "hush" not in repr(parsed)
+
+
+@requires_connector
+def test_sparks_own_connector_reads_both_tiers_of_a_topic(
+    spark: SparkSession, tiers: Tiers, topic: str
+) -> None:
+    """Through the broker: it knows nothing of tiers."""
+    address = tiers.broker.bootstrap_servers
+    found = read_with_spark(spark, address, topic, source="kafka").selectExpr(
+        "count(*)", "count(DISTINCT offset)"
+    )
+    assert found.collect()[0][:] == (2 * RECORDS, RECORDS)
 
 
 def test_spark_reads_a_bucket(
