@@ -55,6 +55,6 @@ def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, 
         command, cwd=PROJECT_ROOT, input=options, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise RuntimeError(done.stderr)
+        raise RuntimeError(f"obstore ended with {done.returncode}: {done.stderr[-400:]}")
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
