@@ -18,8 +18,8 @@ from benchmarks.session import Session
 from benchmarks.subjects.clusters import Cluster, wait_for
 from benchmarks.subjects.object_store import missing
 
-# The design names 10 GB. 4 GB keep the row below three minutes, and the ratio: a hundredth of it is the tail.
-_LOG_BYTES = 4_000_000_000
+# The design names 10 GB. 2 GB keep the row below two minutes, and the ratio: a hundredth of it is the tail.
+_LOG_BYTES = 2_000_000_000
 _TAIL_SHARE = 100
 OLD, NEW = 1, 2
 MEGABYTES = Metric("mb", "MB on the new replica", digits=1)
@@ -37,7 +37,7 @@ def prepare(session: Session) -> None:
         cluster = session.cluster(key)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         settings = {**config, "segment.bytes": str(size // _TAIL_SHARE)}
-        topic = NewTopic("history", replica_assignment=[[OLD]], config=settings)
+        topic = NewTopic("history", 1, replica_assignment=[[OLD]], config=settings)
         for created in admin.create_topics([topic], request_timeout=60).values():
             created.result(60)
         wait_for(admin, "history", lambda leader, isr: leader == OLD and isr == 1)
@@ -83,7 +83,7 @@ def reassign(cluster: Cluster, replicas: Sequence[int]) -> None:
 ROWS = (
     Row(
         "tier-replica",
-        "three brokers: a new replica of a 4 GB log, all but 1 % of it in the object store; Kafka without tiers",
+        "three brokers: a new replica of a 2 GB log, all but 1 % of it in the object store; Kafka without tiers",
         (new_replica("kafka"), new_replica("barnabas-tiers")),
         (SECONDS, MEGABYTES),
         (Target("seconds", "<=", SHARE), Target("mb", "<=", SHARE)),
