@@ -66,6 +66,7 @@ class LogConfig:
     errors_deadletterqueue_group_enable: bool
     barnabas_delay_enable: bool
     barnabas_visible: str
+    barnabas_remote_origin: str
     barnabas_validate_records: str
     barnabas_validate_max_bytes: int
     barnabas_validate_max_headers: int

@@ -28,6 +28,11 @@ from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 logger = safe_logger(__name__)
 
+
+class NotYetError(Exception):
+    """Why a partition does not take over a state now. It is tried again by the clock, and nothing has failed."""
+
+
 Partitions = dict[int, Partition]
 
 
@@ -49,6 +54,8 @@ class ReplicaManager:
         self._cluster = cluster or Alone()
         self.on_applied: Callable[[Partition], None] = lambda partition: None
         """Told when a partition has taken over a state, or has left this broker (`is_retired`)."""
+        self.may_lead: Callable[[Partition, PartitionState], bool] = lambda partition, state: True
+        """Asked before a partition leads; if it may not yet, it is asked again by the clock."""
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
@@ -148,6 +155,8 @@ class ReplicaManager:
             try:
                 self._store_one(topic, place, state, config, new)
                 self._unsettled.discard(place)
+            except NotYetError:
+                self._unsettled.add(place)
             except Exception:
                 # The others must not suffer for it, and it is tried again by the clock (KAFKA-9307).
                 if place not in self._unsettled:
@@ -178,6 +187,8 @@ class ReplicaManager:
                 # Who fell behind hears of many entries at once. A state must never meet settings of another image:
                 # with a smaller minimum than the controller went by, we would commit what those who are eligible lack.
                 partition.log.update_config(config)
+            if state.leader == self._broker_id and not self.may_lead(partition, state):
+                raise NotYetError
             partition.apply(state)
         except Exception:
             partition.is_unsettled = True

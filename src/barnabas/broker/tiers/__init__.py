@@ -3,6 +3,8 @@
 tiering     all remote parts of a broker
 led_log     the log of a led partition, as its writer sees it
 followers   logs that begin at the tiered end, and how far their leaders have copied
+beginnings  logs of restored partitions, which begin with what the store remembers
+recording   what the cluster writes down of itself in the store
 settings    from Kafka's settings to values
 monitoring  what is measured
 """

@@ -12,13 +12,15 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers import recording
+from barnabas.broker.tiers.beginnings import Beginnings, awaits_store
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
-from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.files import FileSystem
@@ -37,8 +39,9 @@ from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
-from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
+from barnabas.tiering.reading.remote_log import Bootstrap, ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.expiration import delete_partition
@@ -51,13 +54,11 @@ PROBE_SECONDS = 10.0
 """How long a start waits for the store."""
 THREADS = 4
 """For what is read from and written to this disk on its way to and from the store."""
-INCARNATION = 0
-"""Of the cluster: raised by `barnabas cluster restore`."""
 
 logger = safe_logger(__name__)
 
 
-class Host(Protocol):
+class Host(recording.Host, Protocol):
     """What is needed of the broker."""
 
     @property
@@ -96,13 +97,17 @@ class Platform(Protocol):
 def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
     settings = tiering_settings(config)
     if settings is None:
-        return Untiered()
+        return Untiered(host)
     store = platform.object_store(settings.url, settings.options)
     return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
 
 
 class Untiered:
     """A broker without tiered storage."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._told: set[TopicPartition] = set()
 
     def page_cache(self, background: Background, timers: Timers) -> PageCache:
         return PageCache(background)
@@ -119,6 +124,20 @@ class Untiered:
 
     def moved_to_tiers(self, partition: Partition) -> None:
         """It waits until this broker has tiered storage."""
+
+    def may_lead(self, partition: Partition, state: PartitionState) -> bool:
+        """Not a partition that was restored and has nothing here: it would begin anew."""
+        place = partition.topic_partition
+        if not awaits_store(self._host.image, partition):
+            return True
+        if place not in self._told:
+            self._told.add(place)
+            logger.error(
+                "%s was restored from an object store, and this broker has none: it is not led. Set "
+                "remote.log.storage.system.enable and barnabas.remote.storage.url, and start the broker again.",
+                place,
+            )
+        return False
 
 
 class Tiering:
@@ -149,6 +168,8 @@ class Tiering:
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
         self.moved_to_tiers = self._followers.begin_at_tiered_end
+        self._beginnings = Beginnings(host, self._bootstrap, self._group_state)
+        self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
         self.problem = ""
@@ -172,6 +193,7 @@ class Tiering:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
+        self._run(recording.StateRecorder(self._host, self.store).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
@@ -209,6 +231,7 @@ class Tiering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._followers.stop()
+        await self._beginnings.stop()
         if self._reads is not None:
             await self._reads.close()
         for _, remote in self.remote.values():
@@ -280,6 +303,13 @@ class Tiering:
             known = self.remote[place] = log, RemoteLog(self.folder_of(partition), self._parts)
         return known[1]
 
+    async def _bootstrap(self, partition: Partition) -> Bootstrap:
+        return await self._remote_of(partition).bootstrap()
+
+    async def _group_state(self, index: int) -> GroupState | None:
+        image = self._host.image
+        return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
+
     def folder_of(self, partition: Partition) -> PartitionFolder:
         return PartitionFolder(
             self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
@@ -298,7 +328,7 @@ class Tiering:
         writer = RemoteWriter(
             self.store,
             remote.folder,
-            Writer(INCARNATION, partition.leader_epoch, name),
+            Writer(host.image.incarnation, partition.leader_epoch, name),
             LedLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,
@@ -333,7 +363,7 @@ class Tiering:
         backoff = Backoff()
         while True:
             try:
-                await delete_partition(self.store, folder, INCARNATION)
+                await delete_partition(self.store, folder, self._host.image.incarnation)
             except FencedError as error:
                 logger.warning("%s", error)
                 return

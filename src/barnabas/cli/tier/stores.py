@@ -80,11 +80,11 @@ def with_store(url: str, options: list[str] | None, work: Callable[[ObjectStore]
     """Run a coroutine function with the store."""
     import asyncio
 
-    return asyncio.run(_run(url, parse_settings(options), work))
+    return asyncio.run(using_store(url, options, work))
 
 
-async def _run(url: str, options: dict[str, str], work: Callable[[ObjectStore], Awaitable[T]]) -> T:
-    store = _open(url, options)
+async def using_store(url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
+    store = _open(url, parse_settings(options))
     try:
         return await work(store)
     finally:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from barnabas.clock import Clock
 from barnabas.files import EMPTY, File, FileSlice, Slice
 from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
+from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.searching import FoundRecord, first_in_file
 from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.log_lines import limited_logger
@@ -30,6 +31,7 @@ from barnabas.tiering.stores.store import MissingObjectError, StoreError
 
 FAILURE_SECONDS = 1.0
 MOST_FAILURES = 1_000
+NO_PRODUCERS = encode_snapshot(())
 
 logger = limited_logger(__name__)
 
@@ -223,7 +225,7 @@ class RemoteLog:
         manifest = await self.manifest.refresh()
         end = manifest.tiered_end
         if not manifest.entries and not manifest.pages:
-            return Bootstrap(manifest.log_start, end, (), b"", ())
+            return Bootstrap(manifest.log_start, end, (), NO_PRODUCERS, ())
         entry = await self.manifest.entry_at(end - 1)
         key = entry_key(self.folder, entry)
         footer = (await self._parts.indexes.load(key, entry)).footer
