@@ -23,7 +23,7 @@ from benchmarks.rows import (
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
-from benchmarks.rows.tiering import copying, replica
+from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
 
 # Memory comes last: it is the memory after everything else.
@@ -50,6 +50,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *copying.ROWS,
     *tier_latency.ROWS,
     *replica.ROWS,
+    *restore.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,
