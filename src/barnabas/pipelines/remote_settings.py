@@ -15,7 +15,7 @@ from barnabas.config.setting import ConfigError
 from barnabas.pipelines.options import STORE_PREFIX, OptionError, Options
 from barnabas.security.secret import Secret, SecuritySettingError
 from barnabas.tiering.stores.opening import URL, open_store
-from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.stores.store import BrowsableStore
 
 REMOTE, CLUSTER_ID, SNAPSHOT = "remote", "clusterId", "snapshot"
 FOR_BROKERS = (
@@ -55,7 +55,7 @@ class RemoteSettings:
         if self.snapshot is not None:
             raise OptionError("option 'snapshot' is for batch reads: nothing is ever added to a snapshot")
 
-    def open(self) -> ObjectStore:
+    def open(self) -> BrowsableStore:
         try:
             return open_store(self.url, {name: value.text for name, value in self.options})
         except ConfigError as error:

@@ -18,6 +18,7 @@ from struct import Struct
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
+from barnabas.files import Bytes
 from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
 from barnabas.tiering.objects.manifest import Epochs, SegmentEntry, epochs_within
@@ -124,7 +125,7 @@ def footer_length(end_of_object: bytes, key: str) -> int:
 
 async def read_footer(store: ObjectReader, key: str, entry: SegmentEntry) -> Footer:
     """The footer of a listed segment, checked against its entry."""
-    return footer_of(await store.get_range(key, entry.footer, entry.total), key, entry)
+    return footer_of(bytes(await store.get_range(key, entry.footer, entry.total)), key, entry)
 
 
 def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
@@ -141,11 +142,11 @@ async def find_footer(store: ObjectStore, key: str, total: int) -> tuple[Footer,
     """The footer of an object of which only the size is known, and the entry that a manifest would have."""
     if total <= TRAILER_SIZE:
         raise BadObjectError(f"{key}: {total} bytes are too few for a segment")
-    length = footer_length(await store.get_range(key, total - TRAILER_SIZE, total), key)
+    length = footer_length(bytes(await store.get_range(key, total - TRAILER_SIZE, total)), key)
     position = total - TRAILER_SIZE - length
     if position <= 0:
         raise BadObjectError(f"{key}: a footer of {length} bytes does not fit in {total}")
-    data = await store.get_range(key, position, total)
+    data = bytes(await store.get_range(key, position, total))
     footer = Footer.decode(data, key)
     return footer, entry_of(footer, key.rpartition("/")[2], position, data)
 
@@ -169,25 +170,25 @@ async def read_section(store: ObjectReader, key: str, footer: Footer, name: str)
     place = footer.sections[name]
     if not place.length:
         return b""
-    data = await store.get_range(key, place.position, place.position + place.length)
+    data = bytes(await store.get_range(key, place.position, place.position + place.length))
     check_section(key, footer, name, data)
     return data
 
 
-def check_section(key: str, footer: Footer, name: str, data: bytes) -> None:
+def check_section(key: str, footer: Footer, name: str, data: Bytes) -> None:
     """BadObjectError if these are not the bytes of the section."""
     place = footer.sections[name]
     if len(data) != place.length or (data and crc32c(data) != place.crc):
         raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
 
 
-async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int) -> bytes:
+async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int) -> Bytes:
     data = await store.get_range(key, *footer.chunk_range(number))
     check_chunk(key, footer, number, data)
     return data
 
 
-def check_chunk(key: str, footer: Footer, number: int, data: bytes) -> None:
+def check_chunk(key: str, footer: Footer, number: int, data: Bytes) -> None:
     """BadObjectError if these are not the bytes of the chunk. A few milliseconds: for a thread."""
     start, end = footer.chunk_range(number)
     if len(data) != end - start or crc32c(data) != footer.chunks[number].crc:

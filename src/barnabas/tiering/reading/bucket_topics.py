@@ -17,7 +17,7 @@ from barnabas.tiering.objects.layout import (
 )
 from barnabas.tiering.objects.manifest import Manifest, State
 from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.stores.store import ObjectReader, ObjectStore, StoreError
+from barnabas.tiering.stores.store import BrowsableStore, ObjectReader, StoreError
 from barnabas.types import Uuid, uuid_to_text
 
 TOPICS, PROBE = "topics", "probe"
@@ -47,7 +47,7 @@ class BucketPartition(NamedTuple):
     manifest: Manifest
 
 
-async def find_cluster(store: ObjectStore, wanted: str | None) -> str:
+async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
     """The cluster that is wanted, or the only one that there is."""
     names = [name for name in await store.folders("") if name != PROBE]
     inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
@@ -61,7 +61,7 @@ async def find_cluster(store: ObjectStore, wanted: str | None) -> str:
     return wanted or found[0]
 
 
-async def find_topics(store: ObjectStore, cluster_id: str) -> list[TopicFolder]:
+async def find_topics(store: BrowsableStore, cluster_id: str) -> list[TopicFolder]:
     """All that were ever copied and are not removed yet."""
     found = []
     for name in await store.folders(topics_prefix(cluster_id)):
@@ -72,7 +72,7 @@ async def find_topics(store: ObjectStore, cluster_id: str) -> list[TopicFolder]:
 
 
 async def read_partitions(
-    store: ObjectStore, reader: ObjectReader, topic: TopicFolder
+    store: BrowsableStore, reader: ObjectReader, topic: TopicFolder
 ) -> list[BucketPartition]:
     """Those that have a manifest and are not deleted, by number."""
     numbers = sorted(int(name) for name in await store.folders(topic.prefix) if name.isdigit())

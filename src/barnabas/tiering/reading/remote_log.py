@@ -235,7 +235,7 @@ class RemoteLog:
         until = place.position + place.length
         producers = await self._parts.store.get_range(key, place.position, until) if place.length else b""
         check_section(key, footer, PRODUCERS, producers)
-        return Bootstrap(manifest.log_start, end, footer.epochs, producers, footer.open_transactions)
+        return Bootstrap(manifest.log_start, end, footer.epochs, bytes(producers), footer.open_transactions)
 
     async def close(self) -> None:
         self.manifest.close()

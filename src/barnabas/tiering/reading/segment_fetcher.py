@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.client.batch_source import FetchedRange
 from barnabas.errors import KafkaError
+from barnabas.files import Bytes
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
 from barnabas.log.segments.transactions import TransactionIndexError
 from barnabas.records.columnar.plan import plan_batches
@@ -53,7 +54,7 @@ class _Segment(NamedTuple):
 class _Chunk(NamedTuple):
     segment: _Segment
     number: int
-    data: asyncio.Task[bytes]
+    data: asyncio.Task[Bytes]
 
 
 class SegmentFetcher:
@@ -97,7 +98,7 @@ class SegmentFetcher:
         return [found] if found.planned.batches else []
 
     async def close(self) -> None:
-        tasks: list[asyncio.Task[bytes] | asyncio.Task[_Segment]] = [chunk.data for chunk in self._under_way]
+        tasks: list[asyncio.Task[Bytes] | asyncio.Task[_Segment]] = [chunk.data for chunk in self._under_way]
         if self._opening is not None:
             tasks.append(self._opening)
         self._under_way.clear()
@@ -146,7 +147,7 @@ class SegmentFetcher:
         except TransactionIndexError as error:
             raise BadObjectError(f"{part.key}: an index is damaged: {error}") from error
 
-    async def _load(self, segment: _Segment, number: int) -> bytes:
+    async def _load(self, segment: _Segment, number: int) -> Bytes:
         return await _twice(lambda: read_chunk(self._store, segment.part.key, segment.footer, number))
 
     # -- what is gone -----------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ async def _twice(read: Callable[[], Awaitable[T]]) -> T:
         return await read()
 
 
-def _planned(chunk: _Chunk, data: bytes) -> FetchedRange:
+def _planned(chunk: _Chunk, data: Bytes) -> FetchedRange:
     segment, number, _ = chunk
     place, first, until = segment.part.place, segment.part.first, segment.part.until
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.files import Bytes
 from barnabas.log.segments.indexes import IndexFileError, TimeIndex
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import InvalidRecords, iterate_times
@@ -111,7 +112,7 @@ async def _first_in_segment(
     return None
 
 
-def _first_in_chunk(data: bytes, timestamp: int, log_start: int) -> int | None:
+def _first_in_chunk(data: Bytes, timestamp: int, log_start: int) -> int | None:
     """As `log.searching` does it in files: a batch that cannot be read counts as its header says."""
     view = memoryview(data)
     for start, header in iterate_headers(view):
