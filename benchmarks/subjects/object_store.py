@@ -1,5 +1,6 @@
 """An S3 on this machine: versitygw, which keeps objects as files and writes a line for each request."""
 
+import http.client
 import os
 import secrets
 import subprocess
@@ -67,8 +68,6 @@ class ObjectStore:
         return self
 
     def _answers(self) -> bool:
-        import http.client
-
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
         try:
             connection.request("GET", "/")
