@@ -1,16 +1,48 @@
-"""How fast segments are copied, and how long one waits after a failure."""
+"""How fast segments are copied and read, and how long one waits after a failure."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from barnabas.config.setting import MAX_LONG
+from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, SampledRate, Windows
 from barnabas.tiering.store import StoreDeniedError
 
 FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
 """Rights and full buckets are mended by people."""
 LONGEST_WAIT_SECONDS = 300.0
+
+
+class Traffic:
+    """How much goes to or comes from the store, and how long it was held back (Kafka's RLMQuotaMetrics)."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.rate = SampledRate(Windows())
+        self._average = RecentAverage()
+        self._maximum = RecentMaximum()
+
+    def moved(self, size: int) -> None:
+        self.rate.record(size, self._monotonic())
+
+    def held_back(self, seconds: float) -> None:
+        now = self._monotonic()
+        self._average.record(seconds * 1000, now)
+        self._maximum.record(seconds * 1000, now)
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.rate.rate(self._monotonic())
+
+    @property
+    def average_wait_ms(self) -> float:
+        return self._average.value(self._monotonic())
+
+    @property
+    def longest_wait_ms(self) -> float:
+        return self._maximum.value(self._monotonic())
 
 
 class Pacer:
@@ -21,13 +53,30 @@ class Pacer:
         self._monotonic = monotonic
         self.bytes_per_second = bytes_per_second
         self._free_at = 0.0
+        self.traffic = Traffic(monotonic)
 
     async def take(self, size: int) -> None:
         now = self._monotonic()
         start = max(self._free_at, now)
         self._free_at = start + size / self.bytes_per_second
+        self.traffic.moved(size)
         if start > now:
+            self.traffic.held_back(start - now)
             await asyncio.sleep(start - now)
+
+
+class ReadQuota:
+    """`remote.log.manager.fetch.max.bytes.per.second`: all remote reads of a broker share one. As in Kafka the rate is
+    taken over the last ten seconds, so a broker that has read nothing may read that much at once."""
+
+    def __init__(self, monotonic: Callable[[], float], bytes_per_second: float = MAX_LONG) -> None:
+        self._monotonic = monotonic
+        self.bytes_per_second = bytes_per_second
+        self.traffic = Traffic(monotonic)
+
+    def wait(self) -> float:
+        """Seconds until the next read may begin."""
+        return self.traffic.rate.wait(self.bytes_per_second, self._monotonic())
 
 
 class Backoff:

@@ -5,4 +5,5 @@ led_log     the log of a led partition, as its writer sees it
 followers   logs that begin at the tiered end, and how far their leaders have copied
 settings    from Kafka's settings to values
 monitoring  what is measured
+status      what is told to clients
 """

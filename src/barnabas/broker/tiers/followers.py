@@ -59,12 +59,14 @@ class TieredFollowers:
 
     async def _begin(self, partition: Partition) -> None:
         before = partition.leader_epoch, partition.log.log_end_offset
+        partition.counters.built_remote_aux.value += 1
         try:
             found = await self._remote_of(partition).bootstrap()
             now = partition.leader_epoch, partition.log.log_end_offset
             if now == before and not partition.is_leader and not partition.is_retired:
                 _start_at(partition, found)
         except KafkaError as error:
+            partition.counters.failed_remote_aux.value += 1
             logger.warning("%s cannot begin at its tiered end: %s", partition.topic_partition, error)
 
     # -- how far leaders have copied ------------------------------------------------------------------

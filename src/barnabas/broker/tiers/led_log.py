@@ -8,6 +8,7 @@ from barnabas.clock import Clock
 from barnabas.log.log import Log
 from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
 from barnabas.log.tiers.retention import RemoteSegment
+from barnabas.log.tiers.whole import WholePart, is_still_there, to_copy, whole_parts
 from barnabas.replication.partition import Partition
 from barnabas.tiering.claim import Claim, Decision, LogView
 from barnabas.tiering.manifest import Manifest
@@ -57,6 +58,25 @@ class LedLog:
         if start > log.log_start_offset:
             log.advance_log_start(start)
             self._partition.log_start_moved()
+
+
+class WholeLedLog(LedLog):
+    """A compacted one. See `tiering.whole_copier.WholeLog`."""
+
+    def parts(self) -> tuple[WholePart, ...]:
+        return whole_parts(self._log)
+
+    async def read(self, part: WholePart) -> SealedSegment | None:
+        chosen = to_copy(self._log, part)
+        if chosen is None:
+            return None
+        try:
+            copied = await self._in_thread(chosen.read)
+        except OSError:
+            if is_still_there(self._log, chosen):
+                raise
+            return None
+        return _as_object(copied) if is_still_there(self._log, chosen) else None
 
 
 def _as_object(copied: CopiedSegment) -> SealedSegment:

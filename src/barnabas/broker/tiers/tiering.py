@@ -13,9 +13,10 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.broker.tiers.followers import TieredFollowers
-from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
+from barnabas.broker.tiers.led_log import ManifestSegments, WholeLedLog
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.status import Problem, describe_broker, describe_partition
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
@@ -23,8 +24,10 @@ from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
+from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -35,7 +38,7 @@ from barnabas.tiering.expiration import delete_partition
 from barnabas.tiering.layout import PartitionFolder
 from barnabas.tiering.manifest import Writer
 from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.pacing import Backoff, Pacer
+from barnabas.tiering.pacing import Backoff, Pacer, ReadQuota
 from barnabas.tiering.probe import UnsoundStoreError, probe
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
@@ -84,6 +87,7 @@ class Led(NamedTuple):
     """A partition that this broker leads, with the writer of its remote part."""
 
     leader_epoch: int
+    is_whole: bool  # a compacted log
     writer: RemoteWriter
     task: asyncio.Task[None]
 
@@ -117,6 +121,12 @@ class Untiered:
 
     def applied(self, deltas: Iterable[Delta]) -> None: ...
 
+    def describe(self, log: Log) -> PartitionTier:
+        return describe_partition(log, None, Problem())
+
+    def describe_broker(self) -> BrokerTiers:
+        return BrokerTiers()
+
     def moved_to_tiers(self, partition: Partition) -> None:
         """It waits until this broker has tiered storage."""
 
@@ -139,6 +149,9 @@ class Tiering:
             threads,
             limit=settings.cache_bytes,
             most_downloads=settings.reader_threads,
+            quota=ReadQuota(
+                host.clock.monotonic, host.config["remote.log.manager.fetch.max.bytes.per.second"]
+            ),
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
@@ -150,13 +163,19 @@ class Tiering:
         self._followers = TieredFollowers(host, self._remote_of)
         self.moved_to_tiers = self._followers.begin_at_tiered_end
         self._is_sound = False
-        TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
-        self.problem = ""
-        """Why nothing is copied, for `barnabas tier status`."""
+        self.problem = Problem()
+        TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[LedPart]:
         for place, led in self.led.items():
-            yield LedPart(place.topic, self.remote[place][0], led.writer.manifest)
+            yield LedPart(place.topic, self.remote[place][0], led.writer)
+
+    def describe(self, log: Log) -> PartitionTier:
+        led = self.led.get(log.topic_partition)
+        return describe_partition(log, led.writer if led is not None else None, self.problem)
+
+    def describe_broker(self) -> BrokerTiers:
+        return describe_broker(self._parts, self._pacer, self.problem)
 
     def page_cache(self, background: Background, timers: Timers) -> PageCache:
         self._reads = RemoteReads(background, self, timers, lambda: remote_limits(self._host.config))
@@ -165,6 +184,7 @@ class Tiering:
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
         self.chunks.most_downloads = config["remote.log.reader.threads"]
+        self.chunks.quota.bytes_per_second = config["remote.log.manager.fetch.max.bytes.per.second"]
 
     # -- start and stop -----------------------------------------------------------------------------
 
@@ -178,8 +198,8 @@ class Tiering:
         except UnsoundStoreError:
             raise
         except (StoreError, TimeoutError) as error:
-            self.problem = str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s"
-            logger.warning("nothing is copied until the object store answers: %s", self.problem)
+            self._note_problem(str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s")
+            logger.warning("nothing is copied until the object store answers: %s", self.problem.text)
             self._run(self._probe_until_it_answers())
         else:
             self._is_sound = True
@@ -187,19 +207,23 @@ class Tiering:
     async def _probe_until_it_answers(self) -> None:
         backoff = Backoff()
         while not self._is_sound:
-            await asyncio.sleep(backoff.after(StoreError(self.problem)))
+            await asyncio.sleep(backoff.after(StoreError(self.problem.text)))
             try:
                 await probe(self.store)
             except UnsoundStoreError as error:
-                self.problem = error.message
+                self._note_problem(error.message)
                 logger.error("%s", error)
                 return
             except StoreError as error:
-                self.problem = error.message
+                self._note_problem(error.message)
             else:
-                self._is_sound, self.problem = True, ""
+                self._is_sound = True
+                self.problem.is_over()
         for partition in list(self._host.replicas):
             self.follow(partition)
+
+    def _note_problem(self, text: str) -> None:
+        self.problem.say(text, self._host.clock.now_ms())
 
     async def stop(self) -> None:
         """Copying ends wherever it is; the next leader goes on."""
@@ -250,7 +274,7 @@ class Tiering:
             return
         remote = self._remote_of(partition)
         led = self.led.get(place)
-        if led is not None and partition.is_leader and led.leader_epoch == partition.leader_epoch:
+        if led is not None and partition.is_leader and _is_the_same(led, partition):
             led.writer.wake()
             return
         self._stop_writing(place)
@@ -295,20 +319,24 @@ class Tiering:
     def _start_writing(self, partition: Partition, remote: RemoteLog) -> None:
         host, log = self._host, partition.log
         name = f"broker {host.node_id} of epoch {host.broker_epoch}"
+        led_log = WholeLedLog(partition, remote, host.clock, self._threads.call)
+        is_whole = stays_whole(log)
         writer = RemoteWriter(
             self.store,
             remote.folder,
             Writer(INCARNATION, partition.leader_epoch, name),
-            LedLog(partition, remote, host.clock, self._threads.call),
+            led_log,
             lambda: writer_settings(host.config, log.config),
             self._pacer,
             self._threads.call,
             host.clock,
             counters=partition.counters,
+            whole=led_log if is_whole else None,
         )
         task = asyncio.create_task(self._write(writer, partition))
-        self.led[partition.topic_partition] = Led(partition.leader_epoch, writer, task)
-        log.use_remote(ManifestSegments(lambda: writer.manifest))
+        self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
+        if not is_whole:
+            log.use_remote(ManifestSegments(lambda: writer.manifest))
 
     async def _write(self, writer: RemoteWriter, partition: Partition) -> None:
         try:
@@ -341,3 +369,8 @@ class Tiering:
                 await asyncio.sleep(backoff.after(error))
             else:
                 return
+
+
+def _is_the_same(led: Led, partition: Partition) -> bool:
+    """Does its writer still do the right thing?"""
+    return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)
