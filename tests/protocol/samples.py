@@ -34,7 +34,7 @@ _RANDOM_VALUES: dict[str, Callable[[random.Random], Any]] = {
 
 
 def sample(cls: type[S], version: int, source: random.Random) -> S:
-    """A struct whose fields of this version, those of Kafka, are random, often null or default where that is allowed."""
+    """A struct whose fields of this version (those of Kafka) are random, often null or default where that may be."""
     present = [field for field in cls.FIELDS if field.present_in(version) and not is_own(field)]
     return cls(**{field.name: _sample_field(field, version, source) for field in present})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.log.log import Log
 from barnabas.log.tiers.copying import replica_bytes, uncopied_sizes
+from barnabas.log.tiers.whole import stays_whole
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.tiering.manifest import Manifest
 from barnabas.tiering.pacing import Pacer
@@ -31,6 +32,7 @@ def describe_partition(log: Log, writer: RemoteWriter | None, problem: Problem) 
     described = PartitionTier(replica_bytes=replica_bytes(log))
     if not log.config.remote_storage_enable and writer is None:
         return described
+    described.whole = stays_whole(log)
     pending = pending_sizes(log, writer)
     described.pending_bytes, described.pending_segments = sum(pending), len(pending)
     described.error, described.error_since_ms = problem.text, problem.since_ms

@@ -16,6 +16,8 @@ class PartitionTier(Struct):
 
     state: str = string()
     """Of its writer: claiming, working, waiting, paused or fenced; empty if nothing is copied."""
+    whole: bool = boolean()
+    """A compacted one, of which nothing leaves the disk."""
     tiered_end: int = int64(default=-1)
     remote_bytes: int = int64(default=-1)
     remote_segments: int = int32(default=-1)
