@@ -75,6 +75,18 @@ async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
     return [name for name in wanted if found.get(name) == "true"]
 
 
+async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str]:
+    """The same for those who may describe topics and not their settings: by what leaders tell."""
+    places = [
+        TopicPartition(topic.name, index)
+        for topic in topics
+        for index, partition in topic.partitions.items()
+        if partition.leader >= 0
+    ]
+    told = await ask_leaders(client, places)
+    return sorted({place.topic for place, tier in told.items() if tier.pending_bytes >= 0})
+
+
 async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[PartitionTiers]:
     """Several requests, so a topic that is written to is seen at several moments."""
     partitions = {

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.config.setting import MAX_LONG
-from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, SampledRate, Windows
+from barnabas.security.quotas.rates import (
+    RecentAverage,
+    RecentMaximum,
+    SampledRate,
+    TokenBucket,
+    Windows,
+)
 from barnabas.tiering.store import StoreDeniedError
 
 FIRST_WAIT_SECONDS = 1.0
@@ -66,17 +72,23 @@ class Pacer:
 
 
 class ReadQuota:
-    """`remote.log.manager.fetch.max.bytes.per.second`: all remote reads of a broker share one. As in Kafka the rate is
-    taken over the last ten seconds, so a broker that has read nothing may read that much at once."""
+    """`remote.log.manager.fetch.max.bytes.per.second`: all remote reads of a broker share one. A second's worth may be
+    read at once; then reads wait until what was read too much is made up for."""
 
     def __init__(self, monotonic: Callable[[], float], bytes_per_second: float = MAX_LONG) -> None:
         self._monotonic = monotonic
+        self._bucket = TokenBucket(Windows(number=1))
         self.bytes_per_second = bytes_per_second
         self.traffic = Traffic(monotonic)
 
     def wait(self) -> float:
         """Seconds until the next read may begin."""
-        return self.traffic.rate.wait(self.bytes_per_second, self._monotonic())
+        left = self._bucket.refill(self.bytes_per_second, self._monotonic())
+        return max(-left / self.bytes_per_second, 0.0)
+
+    def take(self, size: int) -> None:
+        self._bucket.take(size)
+        self.traffic.moved(size)
 
 
 class Backoff:

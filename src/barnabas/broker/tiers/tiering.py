@@ -183,7 +183,9 @@ class Tiering:
 
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
-        self.chunks.most_downloads = config["remote.log.reader.threads"]
+        if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
+            self.chunks.most_downloads = most
+            self.reader.allow(most)
         self.chunks.quota.bytes_per_second = config["remote.log.manager.fetch.max.bytes.per.second"]
 
     # -- start and stop -----------------------------------------------------------------------------

@@ -188,7 +188,7 @@ class ChunkCache:
                     return  # the next end of a download, or the next reader, comes here again
                 self._memory_reserved += chunk.size
             self.running += 1
-            self.quota.traffic.moved(chunk.size)
+            self.quota.take(chunk.size)
             download = queue.pop(chunk)
             download.task = asyncio.create_task(self._run(download, removed))
 
