@@ -15,10 +15,10 @@ from barnabas.config.tiering_checks import NOT_COMPACTED, NOT_COMPACTED_LATER
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
 from barnabas.testing import EmbeddedBroker
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Manifest, decode, entry_key
-from barnabas.tiering.segment_object import read_chunk, read_footer
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
+from barnabas.tiering.objects.segment_object import read_chunk, read_footer
+from barnabas.tiering.stores.folder_store import FolderStore
 from tests.broker.test_tiers import TIMEOUT, until
 
 SETTINGS = {

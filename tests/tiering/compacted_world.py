@@ -4,17 +4,17 @@ from barnabas.log.tiers.whole import WholePart
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
-from barnabas.tiering.claim import LogView, claim_manifest
-from barnabas.tiering.expiration import expire
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.named_steps import nowhere
-from barnabas.tiering.pacing import Pacer
-from barnabas.tiering.segment_build import at_once
-from barnabas.tiering.segment_object import read_chunk, read_footer
-from barnabas.tiering.store import MissingObjectError, StoreUnavailableError
-from barnabas.tiering.sweep import sweep
-from barnabas.tiering.whole_copier import WholeLogCopier
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.objects.segment_object import read_chunk, read_footer
+from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.named_steps import nowhere
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.sweep import sweep
+from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import PATIENCE, entries_in, manifest_in
 from tests.tiering.support import FOLDER, NOW, sealed

@@ -6,12 +6,12 @@ from dataclasses import replace
 from barnabas.broker.tiers.led_log import WholeLedLog
 from barnabas.clock import SystemClock
 from barnabas.log.tiers.whole import is_still_there, stays_whole, to_copy, whole_parts
-from barnabas.tiering.claim import LogView, claim_manifest
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.pacing import Pacer
+from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.repair import verify
-from barnabas.tiering.whole_copier import WholeLogCopier
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.log.compaction.support import COMPACTED, clean, put
 from tests.log.support import NOW, end_transaction, marker, new_log, produced
 from tests.log.support import append as append_batch

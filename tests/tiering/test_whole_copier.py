@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.manifest import BadManifestError
-from barnabas.tiering.manifest_changes import ImpossibleChangeError
-from barnabas.tiering.named_steps import Step
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.manifest import BadManifestError
+from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
+from barnabas.tiering.writing.named_steps import Step
 from tests.tiering.compacted_world import Leader, Replica, check_state
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Died, dying_at, manifest_in, unlisted

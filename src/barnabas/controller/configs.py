@@ -155,7 +155,7 @@ def _check_permanent(
 def _check_remote_part(
     image: MetadataImage, resource: Resource, values: Mapping[str, str], rules: ConfigRules
 ) -> None:
-    """Whoever ends the tiering of a topic says that its remote part may go."""
+    """Ending the tiering of a topic says that its remote part may go."""
     if resource.type != ResourceType.TOPIC:
         return
     before = image.configs.get(resource, {})

@@ -14,11 +14,11 @@ from fastcrc.crc32 import iscsi as crc32c
 from barnabas.files import FileSlice, FileSystem, LocalFileSystem
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.pacing import ReadQuota
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache, RemoteChunk
 from barnabas.tiering.reading.chunk_files import ChunkFiles
-from barnabas.tiering.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.store import StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import StoreError, StoreUnavailableError
+from barnabas.tiering.stores.traffic import ReadQuota
 
 SIZE = 1000
 

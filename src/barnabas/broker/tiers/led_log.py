@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
 from barnabas.log.log import Log
-from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
 from barnabas.log.tiers.retention import RemoteSegment
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.log.tiers.whole import WholePart, is_still_there, to_copy, whole_parts
 from barnabas.replication.partition import Partition
-from barnabas.tiering.claim import Claim, Decision, LogView
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.manifest import Manifest
+from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.tiering.segment_build import InThread
-from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.claim import Claim, Decision, LogView
 
 
 class LedLog:
-    """See `tiering.remote_writer.LedLog`. For one leader epoch."""
+    """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
 
     def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
         self._partition = partition
@@ -40,7 +39,7 @@ class LedLog:
         if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
             return None  # the high watermark of a new leader is still below what was copied
         copied = await self._in_thread(chosen.read)
-        return _as_object(copied) if chosen.generation == log.generation else None
+        return copied if chosen.generation == log.generation else None
 
     def note_tiered_end(self, offset: int) -> None:
         self._log.note_tiered(offset)
@@ -61,7 +60,7 @@ class LedLog:
 
 
 class WholeLedLog(LedLog):
-    """A compacted one. See `tiering.whole_copier.WholeLog`."""
+    """A compacted one. See `tiering.writing.whole_copier.WholeLog`."""
 
     def parts(self) -> tuple[WholePart, ...]:
         return whole_parts(self._log)
@@ -76,12 +75,7 @@ class WholeLedLog(LedLog):
             if is_still_there(self._log, chosen):
                 raise
             return None
-        return _as_object(copied) if is_still_there(self._log, chosen) else None
-
-
-def _as_object(copied: CopiedSegment) -> SealedSegment:
-    opened = tuple(OpenTransaction(*each) for each in copied.open_transactions)
-    return SealedSegment(*copied[:-1], open_transactions=opened)
+        return copied if is_still_there(self._log, chosen) else None
 
 
 class ManifestSegments:

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from barnabas.broker.tiers.status import count_segments, pending_sizes
 from barnabas.log.log import Log
-from barnabas.metrics import catalogue
+from barnabas.metrics import tiering_catalogue
 from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Histogram, Registry, Sample
 from barnabas.metrics.requests import QUANTILES
 from barnabas.replication.remote_reads import RemoteReads
-from barnabas.tiering.pacing import Pacer, Traffic
 from barnabas.tiering.reading.remote_log import ReadingParts
-from barnabas.tiering.remote_writer import RemoteWriter, WriterState
+from barnabas.tiering.stores.traffic import Traffic
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterState
 
 
 class LedPart(NamedTuple):
@@ -40,21 +41,22 @@ class TieringMetrics:
         self._cache(parts)
         self._traffic(parts.chunks.quota.traffic, pacer.traffic)
         registry.computed(
-            catalogue.REMOTE_FETCHES_EXPIRED, _single(lambda: _of(reads(), lambda found: found.expired))
+            tiering_catalogue.REMOTE_FETCHES_EXPIRED,
+            _single(lambda: _of(reads(), lambda found: found.expired)),
         )
         registry.computed(
-            catalogue.REMOTE_SEARCHES_EXPIRED,
+            tiering_catalogue.REMOTE_SEARCHES_EXPIRED,
             _single(lambda: _of(reads(), lambda found: found.expired_searches)),
         )
 
     def _topics(self) -> None:
-        self._by_topic(catalogue.REMOTE_COPY_LAG_BYTES, lambda part: sum(_pending(part)))
-        self._by_topic(catalogue.REMOTE_COPY_LAG_SEGMENTS, lambda part: len(_pending(part)))
-        self._by_topic(catalogue.REMOTE_DELETE_LAG_BYTES, lambda part: sum(_garbage(part)))
-        self._by_topic(catalogue.REMOTE_DELETE_LAG_SEGMENTS, lambda part: len(_garbage(part)))
-        self._by_topic(catalogue.REMOTE_LOG_SIZE, _remote_size)
-        self._by_topic(catalogue.REMOTE_SEGMENTS, lambda part: count_segments(part.writer.manifest))
-        self._registry.computed(catalogue.REMOTE_TASKS_IDLE, _single(self._idle_writers))
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_BYTES, lambda part: sum(_pending(part)))
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_SEGMENTS, lambda part: len(_pending(part)))
+        self._by_topic(tiering_catalogue.REMOTE_DELETE_LAG_BYTES, lambda part: sum(_garbage(part)))
+        self._by_topic(tiering_catalogue.REMOTE_DELETE_LAG_SEGMENTS, lambda part: len(_garbage(part)))
+        self._by_topic(tiering_catalogue.REMOTE_LOG_SIZE, _remote_size)
+        self._by_topic(tiering_catalogue.REMOTE_SEGMENTS, lambda part: count_segments(part.writer.manifest))
+        self._registry.computed(tiering_catalogue.REMOTE_TASKS_IDLE, _single(self._idle_writers))
 
     def _idle_writers(self) -> float:
         states = [part.writer.state for part in self._led()]
@@ -63,34 +65,35 @@ class TieringMetrics:
     def _cache(self, parts: ReadingParts) -> None:
         registry, cache, store = self._registry, parts.chunks, parts.store
         registry.computed(
-            catalogue.REMOTE_CACHE_BYTES,
+            tiering_catalogue.REMOTE_CACHE_BYTES,
             lambda: _by("where", {"disk": cache.used, "memory": cache.memory_used}),
         )
         registry.computed(
-            catalogue.REMOTE_CACHE_READS, lambda: _by("outcome", {"hit": cache.hits, "miss": cache.misses})
+            tiering_catalogue.REMOTE_CACHE_READS,
+            lambda: _by("outcome", {"hit": cache.hits, "miss": cache.misses}),
         )
         registry.computed(
-            catalogue.REMOTE_STORE_READS,
+            tiering_catalogue.REMOTE_STORE_READS,
             lambda: _by("outcome", {"all": store.requests, "failed": store.failures}),
         )
         for metric, read in {
-            catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
-            catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
-            catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
-            catalogue.REMOTE_READER_IDLE: lambda: 1 - cache.running / cache.most_downloads,
-            catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
+            tiering_catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
+            tiering_catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
+            tiering_catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
+            tiering_catalogue.REMOTE_READER_IDLE: lambda: 1 - cache.running / cache.most_downloads,
+            tiering_catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
         }.items():
             registry.computed(metric, _single(read))
-        registry.computed(catalogue.REMOTE_READER_TIMES, lambda: _times(cache.times))
+        registry.computed(tiering_catalogue.REMOTE_READER_TIMES, lambda: _times(cache.times))
 
     def _traffic(self, reading: Traffic, copying: Traffic) -> None:
         for metric, read in {
-            catalogue.REMOTE_FETCH_BYTE_RATE: lambda: reading.bytes_per_second,
-            catalogue.REMOTE_COPY_BYTE_RATE: lambda: copying.bytes_per_second,
-            catalogue.REMOTE_FETCH_THROTTLE_AVG: lambda: reading.average_wait_ms,
-            catalogue.REMOTE_FETCH_THROTTLE_MAX: lambda: reading.longest_wait_ms,
-            catalogue.REMOTE_COPY_THROTTLE_AVG: lambda: copying.average_wait_ms,
-            catalogue.REMOTE_COPY_THROTTLE_MAX: lambda: copying.longest_wait_ms,
+            tiering_catalogue.REMOTE_FETCH_BYTE_RATE: lambda: reading.bytes_per_second,
+            tiering_catalogue.REMOTE_COPY_BYTE_RATE: lambda: copying.bytes_per_second,
+            tiering_catalogue.REMOTE_FETCH_THROTTLE_AVG: lambda: reading.average_wait_ms,
+            tiering_catalogue.REMOTE_FETCH_THROTTLE_MAX: lambda: reading.longest_wait_ms,
+            tiering_catalogue.REMOTE_COPY_THROTTLE_AVG: lambda: copying.average_wait_ms,
+            tiering_catalogue.REMOTE_COPY_THROTTLE_MAX: lambda: copying.longest_wait_ms,
         }.items():
             self._registry.computed(metric, _single(read))
 

@@ -6,10 +6,10 @@ from barnabas.log.log import Log
 from barnabas.log.tiers.copying import replica_bytes, uncopied_sizes
 from barnabas.log.tiers.whole import stays_whole
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.tiering.manifest import Manifest
-from barnabas.tiering.pacing import Pacer
+from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.reading.remote_log import ReadingParts
-from barnabas.tiering.remote_writer import RemoteWriter
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter
 
 
 class Problem:
