@@ -46,7 +46,7 @@ S3MOCK_VERSION    := 4.8.0
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
-PROGRAMS := kcat slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
+PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
 
 KERBEROS_STAMP := $(VENV)/.kerberos

@@ -21,8 +21,11 @@ ONLY_IMPORTED_BY = {
     "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
-    "gzip": ("barnabas.records.compression",),
-    "zlib": ("barnabas.records.compression",),
+    "gzip": (
+        "barnabas.records.compression",
+        "barnabas.ingest.files.contents",
+    ),  # files that logrotate compresses
+    "zlib": ("barnabas.records.compression", "barnabas.ingest.files.contents"),
 }
 
 SERVER = ("barnabas.broker", "barnabas.handlers", "barnabas.network")

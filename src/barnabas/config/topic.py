@@ -66,6 +66,7 @@ class LogConfig:
     errors_deadletterqueue_group_enable: bool
     barnabas_delay_enable: bool
     barnabas_remote_compacted: str
+    barnabas_remote_unclean_wait: bool
     barnabas_visible: str
     barnabas_validate_records: str
     barnabas_validate_max_bytes: int

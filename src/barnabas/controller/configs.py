@@ -10,12 +10,9 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
-from barnabas.config.tiering_checks import (
-    NOT_COMPACTED_LATER,
-    NOT_WITHOUT_DELETING,
-    is_disabled_without_deleting,
-)
+from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
 from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.remote_parts import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -120,7 +117,7 @@ def _change(
             results[resource] = error
         else:
             results[resource] = None
-            deltas += _difference(image, resource, values)
+            deltas += [*_difference(image, resource, values), *_remote_deletion(image, resource, values)]
             room -= is_invented
     if validate_only:
         return [], results
@@ -158,11 +155,15 @@ def _check_remote_part(
     """Ending the tiering of a topic says that its remote part may go."""
     if resource.type != ResourceType.TOPIC:
         return
-    before = image.configs.get(resource, {})
-    if is_disabled_without_deleting(before, values):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)
-    if rules.becomes_compacted(before, values):
+    check_change(image, image.topics[resource.name], values)
+    if rules.becomes_compacted(image.configs.get(resource, {}), values):
         raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_COMPACTED_LATER)
+
+
+def _remote_deletion(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:
+    if resource.type != ResourceType.TOPIC:
+        return []
+    return deletion_by_settings(image, image.topics[resource.name], values)
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:

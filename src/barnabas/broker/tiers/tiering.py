@@ -12,16 +12,19 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
-from barnabas.broker.tiers.led_log import ManifestSegments, WholeLedLog
+from barnabas.broker.tiers.led_log import LedLog, ManifestSegments, WholeLedLog
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
 from barnabas.broker.tiers.status import Problem, describe_broker, describe_partition
+from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log.tiers.whole import stays_whole
@@ -36,7 +39,6 @@ from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
-from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
@@ -45,7 +47,6 @@ from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
-from barnabas.tiering.writing.expiration import delete_partition
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
@@ -68,6 +69,8 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
     @property
     def files(self) -> FileSystem: ...
     @property
@@ -106,32 +109,6 @@ def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tierin
     return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
 
 
-class Untiered:
-    """A broker without tiered storage."""
-
-    def page_cache(self, background: Background, timers: Timers) -> PageCache:
-        return PageCache(background)
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def use_config(self, config: BrokerConfig) -> None: ...
-
-    def follow(self, partition: Partition) -> None: ...
-
-    def applied(self, deltas: Iterable[Delta]) -> None: ...
-
-    def describe(self, log: Log) -> PartitionTier:
-        return describe_partition(log, None, Problem())
-
-    def describe_broker(self) -> BrokerTiers:
-        return BrokerTiers()
-
-    def moved_to_tiers(self, partition: Partition) -> None:
-        """It waits until this broker has tiered storage."""
-
-
 class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
 
@@ -160,9 +137,12 @@ class Tiering:
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
-        self.moved_to_tiers = self._followers.begin_at_tiered_end
+        self._deletions = RemoteDeletions(host, store, lambda: INCARNATION, self._writers_ended)
+        self.moved_to_tiers = self._followers.moved_to_tiers
+        self.waits_for_tiers = self._followers.waits_for_tiers
         self._is_sound = False
         self.problem = Problem()
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
@@ -222,6 +202,7 @@ class Tiering:
             else:
                 self._is_sound = True
                 self.problem.is_over()
+        self._deletions.follow()
         for partition in list(self._host.replicas):
             self.follow(partition)
 
@@ -231,6 +212,7 @@ class Tiering:
     async def stop(self) -> None:
         """Copying ends wherever it is; the next leader goes on."""
         led, self.led = self.led, {}
+        await self._deletions.stop()
         tasks = [each.task for each in led.values()] + list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -269,25 +251,29 @@ class Tiering:
     def follow(self, partition: Partition) -> None:
         """A partition has taken over a state, has new settings, or has left this broker."""
         place, log = partition.topic_partition, partition.log
-        if partition.is_retired or not (log.config.remote_storage_enable or log.is_tiered):
-            had_led = self._stop_writing(place)
+        if partition.is_retired or not log.config.remote_storage_enable:
+            self._stop_writing(place)
             self._forget(place)
-            if had_led is not None and self._is_deleted(partition):
-                self._run(self._delete_objects(self.folder_of(partition), had_led.task))
+            end_tiering(partition)
             return
         remote = self._remote_of(partition)
         led = self.led.get(place)
-        if led is not None and partition.is_leader and _is_the_same(led, partition):
+        leads = partition.is_leader or partition.is_recovering
+        if led is not None and leads and _is_the_same(led, partition):
             led.writer.wake()
             return
         self._stop_writing(place)
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
-        if partition.is_leader and self._is_sound:
+        if partition.is_recovering:
+            tell_recovering(partition)
+        if leads and self._is_sound:
             self._start_writing(partition, remote)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
+        if self._is_sound:
+            self._deletions.follow()
         for delta in deltas:
             if isinstance(delta, ConfigsChanged):
                 for partition in list(self._host.replicas):
@@ -322,19 +308,19 @@ class Tiering:
     def _start_writing(self, partition: Partition, remote: RemoteLog) -> None:
         host, log = self._host, partition.log
         name = f"broker {host.node_id} of epoch {host.broker_epoch}"
-        led_log = WholeLedLog(partition, remote, host.clock, self._threads.call)
         is_whole = stays_whole(log)
+        whole = WholeLedLog(partition, remote, host.clock, self._threads.call) if is_whole else None
         writer = RemoteWriter(
             self.store,
             remote.folder,
             Writer(INCARNATION, partition.leader_epoch, name),
-            led_log,
+            whole or LedLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,
             self._threads.call,
             host.clock,
             counters=partition.counters,
-            whole=led_log if is_whole else None,
+            whole=whole,
         )
         task = asyncio.create_task(self._write(writer, partition))
         self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
@@ -347,31 +333,16 @@ class Tiering:
         except Exception:
             logger.exception("the remote part of %s is not written any more", partition.topic_partition)
 
-    def _stop_writing(self, place: TopicPartition) -> Led | None:
+    def _stop_writing(self, place: TopicPartition) -> None:
         led = self.led.pop(place, None)
         if led is not None:
             led.task.cancel()
-        return led
+            self._ending.add(led.task)
+            led.task.add_done_callback(self._ending.discard)
 
-    # -- deleted topics -----------------------------------------------------------------------------
-
-    def _is_deleted(self, partition: Partition) -> bool:
-        return partition.is_retired and self._host.image.topic_by_id(partition.topic_id) is None
-
-    async def _delete_objects(self, folder: PartitionFolder, writing: asyncio.Task[None]) -> None:
-        """The leader does it, when its writer has ended. Nobody waits for that but the store's bill."""
-        await asyncio.gather(writing, return_exceptions=True)
-        backoff = Backoff()
-        while True:
-            try:
-                await delete_partition(self.store, folder, INCARNATION)
-            except FencedError as error:
-                logger.warning("%s", error)
-                return
-            except StoreError as error:
-                await asyncio.sleep(backoff.after(error))
-            else:
-                return
+    async def _writers_ended(self) -> None:
+        """Those that were told to: what they were sending is with the store, or never will be."""
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
 
 def _is_the_same(led: Led, partition: Partition) -> bool:

@@ -43,7 +43,7 @@ class ImpossibleChangeError(ValueError):
     """The change does not fit this manifest: a mistake of the caller, who writes nothing then."""
 
 
-def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int) -> Manifest:
+def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms: int = 0) -> Manifest:
     return Manifest(
         cluster_id=folder.cluster_id,
         topic=folder.topic,
@@ -54,6 +54,7 @@ def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int) -> Man
         writer=writer.name,
         log_start=log_start,
         sweep=log_start,
+        swept_ms=now_ms,
     )
 
 
@@ -201,6 +202,11 @@ def forget_source(manifest: Manifest, source: Source) -> Manifest:
 def note_sweep(manifest: Manifest, offset: int) -> Manifest:
     """There is nothing unlisted below `offset`."""
     return manifest if offset <= manifest.sweep else _changed(manifest, sweep=offset)
+
+
+def note_full_sweep(manifest: Manifest, now_ms: int) -> Manifest:
+    """All objects were listed."""
+    return manifest if now_ms <= manifest.swept_ms else _changed(manifest, swept_ms=now_ms)
 
 
 def mark_deleted(manifest: Manifest) -> Manifest:
