@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.config.tiering_checks import NOT_COMPACTED, NOT_COMPACTED_LATER
+from barnabas.log import names
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
 from barnabas.testing import EmbeddedBroker
@@ -20,6 +22,7 @@ from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.folder_store import FolderStore
 from tests.broker.test_tiers import TIMEOUT, until
+from tests.clients.test_compaction import read
 
 SETTINGS = {
     "remote.log.storage.system.enable": "true",
@@ -80,6 +83,8 @@ class Copy:
             for number in range(len(footer.chunks)):
                 chunk = await read_chunk(store, key, footer, number)
                 for position, header in iterate_headers(chunk):
+                    if header.is_control:
+                        continue
                     for record in iterate_records(chunk[position : position + header.size], header):
                         state[record.key] = record.value
         await store.close()
@@ -134,6 +139,52 @@ def test_the_store_follows_each_compaction_and_the_log_stays_here(
     until(lambda: copy.tiered_end == end, "the next life goes on")
     assert copy.state() == {**wanted, b"new": b"value"}
     assert copy.objects() & before, "what has not changed is not copied again"
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_lost_log_is_rebuilt_from_its_copy_before_it_is_led(
+    broker: EmbeddedBroker, tmp_path: Path, interrupted: bool
+) -> None:
+    topic = broker.create_topic(configs=COPIED)
+    copy = Copy(broker, tmp_path / "bucket", topic)
+    send(broker, topic, [(f"{number % 50}", f"{number} " + "x" * 200) for number in range(500)])
+    abort(broker, topic)
+    end = roll(broker, topic)
+    until(lambda: copy.tiered_end == end, "the copy is complete")
+    state = copy.state()
+    broker.stop()
+    folder = broker.data_dir / f"{topic}-0"
+    if interrupted:  # a rebuilding that was killed: records, and the file that says that they are not all
+        (folder / names.REBUILDING).touch()
+    else:
+        shutil.rmtree(folder)
+    broker.start()
+    log = broker.broker.replicas.by_name[topic][0].log
+    until(
+        lambda: log.log_end_offset >= end and not (folder / names.REBUILDING).exists(),
+        "it has its records again",
+    )
+    assert last_values(broker, topic) == {key: value for key, value in state.items() if key != b"aborted"}
+    send(broker, topic, [("new", "value")])
+    end = roll(broker, topic)
+    until(lambda: copy.tiered_end == end, "copying goes on")
+    assert copy.state()[b"new"] == b"value"
+
+
+def abort(broker: EmbeddedBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    producer.produce(topic, key="aborted", value="never", partition=0)
+    producer.flush(TIMEOUT)
+    producer.abort_transaction(TIMEOUT)
+
+
+def last_values(broker: EmbeddedBroker, topic: str) -> dict[bytes, bytes]:
+    values = {}
+    for record in read(broker, topic):
+        values[record.key()] = record.value()
+    return values
 
 
 def test_a_broker_may_allow_copies_for_all_topics_and_internal_ones_stay_here(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ from contextlib import suppress
 import pytest
 
 from barnabas.tiering.objects import manifest_changes
-from barnabas.tiering.objects.manifest import BadManifestError
+from barnabas.tiering.objects.manifest import BadManifestError, Writer
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
+from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.named_steps import Step
 from tests.tiering.compacted_world import Leader, Replica, check_state
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Died, dying_at, manifest_in, unlisted
-from tests.tiering.support import FOLDER
+from tests.tiering.support import FOLDER, NOW
 from tests.tiering.test_exactly_once import Gate, once
 
 
@@ -222,6 +223,21 @@ def test_an_empty_log_does_not_take_the_place_of_its_copy():
         await first.work(first.append(20), first.copy)
         with pytest.raises(BadManifestError, match="the log is empty"):
             await Leader(store, Replica(5), 2).claim()
+        await check_state(store)
+
+    run(scenario())
+
+
+def test_a_lost_log_is_told_to_take_over_the_copy():
+    async def scenario():
+        store = MemoryStore()
+        first = Leader(store, Replica(5), 1)
+        await first.work(first.append(20), first.copy)
+        for end in (0, 7):  # 7: a rebuilding that was interrupted
+            view = LogView(0, 0, end, (), is_lost=True)
+            claim = await claim_manifest(store, FOLDER, Writer(0, 2 + end, "x"), view, NOW, whole=True)
+            assert (claim.decision, claim.start_at, claim.cut_at) == (Decision.START_AT, 20, None)
+            assert not claim.file.manifest.quarantine
         await check_state(store)
 
     run(scenario())

@@ -16,7 +16,8 @@ an unclean one it may be behind, or have gone on otherwise:
 
 A compacted log stays where it is as a whole, and the copier replaces all that is listed by it. Which epochs its records
 have depends on what compaction has left, so they are not compared. Only if it ends below T the manifest is cut there;
-and if it is empty, it is lost: the claim is refused, so that the copy is not.
+and if it is lost, it is rebuilt from the copy (START_AT). An empty log that others write to already is refused, so
+that the copy is not replaced by it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class LogView(NamedTuple):
     local_start: int
     end: int
     epochs: Epochs  # from the log start on
+    is_lost: bool = False  # a compacted one that has to be rebuilt, and that nobody writes to
 
 
 class Decision(Enum):
@@ -99,7 +101,7 @@ async def claim_manifest(
 
     seen = await read_manifest(store, folder) or await _create(store, folder, writer, log, now_ms)
     seen = await change_manifest(store, folder, claimed, check, seen)
-    is_behind = log.end < seen.manifest.tiered_end
+    is_behind = log.end < seen.manifest.tiered_end or (log.is_lost and seen.manifest.tiered_end > 0)
     decision = Decision.START_AT if is_behind else Decision.KEEP
     return Claim(ManifestFile(store, folder, writer, seen), decision, seen.manifest.tiered_end, cut_at)
 
@@ -136,12 +138,13 @@ def _check_fence(manifest: Manifest, writer: Writer, folder: PartitionFolder) ->
 
 def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int | None:
     """Where a compacted log ends that lacks something; None if it has all that is listed."""
-    if log.end >= manifest.tiered_end:
+    if log.end >= manifest.tiered_end or log.is_lost:
         return None
     if log.end <= manifest.log_start:
         raise BadManifestError(
             f"{folder.manifest} lists records up to offset {manifest.tiered_end}, and the log is empty: nothing is "
-            f"written for this partition, so that they are not replaced. `barnabas cluster restore` brings them back."
+            f"written for this partition, so that they are not replaced. Stop the broker and remove the folder of the "
+            f"partition: then they are brought back."
         )
     return log.end
 

@@ -184,12 +184,12 @@ class RemoteWriter:
             )
             await self._log.follow_claim(claim)
             self._file = claim.file
-            self._copier = self._copier_of(claim.file, view)
+            self._copier = self._copier_of(claim.file, max(view.end, claim.file.manifest.tiered_end))
             self._copier.note_tiered_end()
         await sweep(self._store, self._file, everywhere=self._whole is not None)
         self._looked_at = self._clock.monotonic()
 
-    def _copier_of(self, file: ManifestFile, view: LogView) -> SegmentCopier | WholeLogCopier:
+    def _copier_of(self, file: ManifestFile, log_end: int) -> SegmentCopier | WholeLogCopier:
         if self._whole is None:
             return SegmentCopier(self._store, file, self._log, self._pacer, self._in_thread, at=self._at)
         return WholeLogCopier(
@@ -199,7 +199,7 @@ class RemoteWriter:
             self._pacer,
             self._in_thread,
             self._clock.now_ms,
-            view.end,
+            log_end,
             at=self._at,
         )
 
