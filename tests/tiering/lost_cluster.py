@@ -27,6 +27,8 @@ from kafka.errors import (
 from barnabas.broker.restore.planning import read_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.testing import EmbeddedBroker
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.restoring.state import read_group_state
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import ObjectStore, StoreError
@@ -42,6 +44,14 @@ TIERED = {
     "retention.ms": "-1",
     "file.delete.delay.ms": "0",
 }
+
+COPIED = {
+    "cleanup.policy": "compact",
+    "remote.storage.enable": "true",
+    "barnabas.remote.compacted": "copy",
+    "internal.segment.bytes": "100000",
+}
+ACCOUNTS, KEYS = 1000, 20
 
 
 @dataclass
@@ -104,10 +114,14 @@ def until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def produce(broker: EmbeddedBroker, topic: str, numbers: range, partition: int = 0, size: int = 1000) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
+def produce(
+    broker: EmbeddedBroker, topic: str, numbers: range, partition: int = 0, keys: int | None = None
+) -> None:
+    """A number in each record; the remainder of it by `keys` is its key."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "batch.size": 50_000})
     for number in numbers:
-        producer.produce(topic, f"{number} ".encode() + bytes(size), partition=partition)
+        key = None if keys is None else f"{number % keys}"
+        producer.produce(topic, f"{number} ".encode() + bytes(1000), key, partition=partition)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
 
@@ -143,10 +157,13 @@ def lose_cluster(store: Store, folder: Path) -> Lost:
         broker.create_topic("clicks", partitions=PARTITIONS, configs=TIERED)
         broker.create_topic("payments", configs=TIERED)
         broker.create_topic("state", configs={"cleanup.policy": "compact"})
+        broker.create_topic("accounts", configs=COPIED)
         for index in range(PARTITIONS):
             produce(broker, "clicks", range(RECORDS), index)
         kept = _pay(broker)
         produce(broker, "state", range(10))
+        produce(broker, "accounts", range(ACCOUNTS), keys=KEYS)
+        until(lambda: _copied(store, broker) > 100, "the compacted topic is copied")
         _administer(broker)
         committed = _commit(broker)
         places = [*(("clicks", index) for index in range(PARTITIONS)), ("payments", 0)]
@@ -203,6 +220,14 @@ def _commit(broker: EmbeddedBroker) -> dict[int, int]:
     return wanted
 
 
+def _copied(store: Store, broker: EmbeddedBroker) -> int:
+    """The end of the copy of `accounts`."""
+    image = broker.broker.image
+    folder = PartitionFolder(image.cluster_id, "accounts", image.topics["accounts"].topic_id, 0)
+    seen = store.run(lambda opened: read_manifest(opened, folder))
+    return seen.manifest.tiered_end if seen is not None else 0
+
+
 def _tiered_end(broker: EmbeddedBroker, topic: str, index: int) -> int:
     """Once all sealed segments have left the disk."""
     folder = broker.data_dir / f"{topic}-{index}"
@@ -239,6 +264,16 @@ def check_restored(lost: Lost, broker: EmbeddedBroker) -> None:
         produce(broker, "clicks", range(end, end + 500), index)
         assert read(broker, "clicks", index) == [(offset, offset) for offset in range(end + 500)]
     assert [number for _, number in read(broker, "payments", isolation_level="read_committed")] == lost.kept
+    check_accounts(broker)
+
+
+def check_accounts(broker: EmbeddedBroker) -> None:
+    """Of each key the last value that was copied, with its offset."""
+    found = read(broker, "accounts")
+    end = found[-1][0] + 1
+    assert end > 100
+    newest = {number % KEYS: (offset, number) for offset, number in found}
+    assert newest == {number % KEYS: (number, number) for number in range(end)}
 
 
 def committed_offsets(broker: EmbeddedBroker) -> dict[int, int]:

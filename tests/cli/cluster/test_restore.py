@@ -45,7 +45,7 @@ def test_topics_records_and_offsets_come_back(cli: Cli, store: Store, lost: Lost
     planned = cli.ok(*command, "--dry-run", "-o", "json").json
     assert (planned["restored"], planned["topics"], planned["empty"]) == (
         False,
-        ["clicks", "payments"],
+        ["accounts", "clicks", "payments"],
         ["state"],
     )
     assert planned["cluster_id"] == lost.image.cluster_id

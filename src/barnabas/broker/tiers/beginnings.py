@@ -1,6 +1,7 @@
 """Restored partitions (`barnabas.remote.origin`): an empty log of theirs begins with what the object store remembers.
 
     a tiered topic         empty, at the tiered end; then the markers of transactions that were open there
+    a compacted one        with all its records: its leader has lost its log, and takes it back (`led_log`)
     __consumer_offsets     with the offsets that the cluster had written down
 
 Until then the partition is not led: a record at offset 0 would be another history. So the leader asks `may_lead` before
@@ -24,6 +25,7 @@ from barnabas.log import names
 from barnabas.log.failures import LogDirError
 from barnabas.log.log import Log, Origin
 from barnabas.log.tiers.markers import lost_markers, write_lost_markers
+from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.builder import build_batch_at
@@ -82,7 +84,7 @@ class Beginnings:
         self._begun = begun
         self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
         self._empty: dict[TopicPartition, Log] = {}
-        """The store remembers nothing of these: they are new."""
+        """Looked for in the store, and empty all the same: there is nothing of them, or their leaders take it back."""
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
         place, log = partition.topic_partition, partition.log
@@ -125,6 +127,9 @@ class Beginnings:
             raise StoreError(
                 f"its records have leader epoch {found.epochs[-1][0]}, and leader epoch {state.leader_epoch} has begun"
             )
+        if stays_whole(log):
+            partition.has_lost_log = True  # it gets all of its records back before it leads
+            return
         if log.log_end_offset == 0 and found.tiered_end:
             log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
         ended = write_lost_markers(
