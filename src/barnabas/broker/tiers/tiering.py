@@ -12,11 +12,14 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers import recording
+from barnabas.broker.tiers.beginnings import Beginnings
 from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
@@ -27,6 +30,7 @@ from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -35,11 +39,13 @@ from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.pacing import Backoff, Pacer
@@ -51,13 +57,11 @@ PROBE_SECONDS = 10.0
 """How long a start waits for the store."""
 THREADS = 4
 """For what is read from and written to this disk on its way to and from the store."""
-INCARNATION = 0
-"""Of the cluster: raised by `barnabas cluster restore`."""
 
 logger = safe_logger(__name__)
 
 
-class Host(Protocol):
+class Host(recording.Host, Protocol):
     """What is needed of the broker."""
 
     @property
@@ -76,6 +80,7 @@ class Host(Protocol):
     def node_id(self) -> int: ...
     @property
     def broker_epoch(self) -> int: ...
+    def follow_leadership(self) -> None: ...
     @property
     def peers(self) -> Peers: ...
     @property
@@ -98,56 +103,9 @@ class Platform(Protocol):
 def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
     settings = tiering_settings(config)
     if settings is None:
-        return Untiered()
+        return Untiered(host)
     store = platform.object_store(settings.url, settings.options)
     return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
-
-
-def tell_recovering(partition: Partition) -> None:
-    logger.error(
-        "%s %s: it is offline until its leader, this broker, has read what is in the object store. "
-        "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it take records without",
-        partition.topic_partition,
-        "has lost its log" if partition.has_lost_log else "was elected uncleanly",
-        partition.topic,
-    )
-
-
-def end_tiering(partition: Partition) -> None:
-    """Once a topic is tiered no longer, its logs start on their disks; the controller has the objects deleted."""
-    log = partition.log
-    if log.is_tiered and not log.config.remote_storage_enable and not partition.is_retired:
-        logger.info(
-            "%s is no longer tiered: it starts at %d", partition.topic_partition, log.local_start_offset
-        )
-        log.end_tiering()
-        partition.log_start_moved()
-
-
-class Untiered:
-    """A broker without tiered storage."""
-
-    def page_cache(self, background: Background, timers: Timers) -> PageCache:
-        return PageCache(background)
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def use_config(self, config: BrokerConfig) -> None: ...
-
-    def follow(self, partition: Partition) -> None:
-        end_tiering(partition)
-        if partition.is_recovering:
-            tell_recovering(partition)
-
-    def applied(self, deltas: Iterable[Delta]) -> None: ...
-
-    def moved_to_tiers(self, partition: Partition) -> None:
-        """It waits until this broker has tiered storage."""
-
-    def waits_for_tiers(self, partition: Partition) -> bool:
-        return False
 
 
 class Tiering:
@@ -178,9 +136,11 @@ class Tiering:
         self._ending: set[asyncio.Task[None]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
-        self._deletions = RemoteDeletions(host, store, lambda: INCARNATION, self._writers_ended)
+        self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
         self.moved_to_tiers = self._followers.moved_to_tiers
         self.waits_for_tiers = self._followers.waits_for_tiers
+        self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
+        self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
         self.problem = ""
@@ -204,6 +164,7 @@ class Tiering:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
+        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
@@ -243,6 +204,7 @@ class Tiering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._followers.stop()
+        await self._beginnings.stop()
         if self._reads is not None:
             await self._reads.close()
         for _, remote in self.remote.values():
@@ -318,6 +280,18 @@ class Tiering:
             known = self.remote[place] = log, RemoteLog(self.folder_of(partition), self._parts)
         return known[1]
 
+    async def _bootstrap(self, partition: Partition) -> Bootstrap:
+        return await self._remote_of(partition).bootstrap()
+
+    def _begun(self, partition: Partition) -> None:
+        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        if partition.topic in INTERNAL_TOPICS:
+            self._host.follow_leadership()
+
+    async def _group_state(self, index: int) -> GroupState | None:
+        image = self._host.image
+        return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
+
     def folder_of(self, partition: Partition) -> PartitionFolder:
         return PartitionFolder(
             self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
@@ -336,7 +310,7 @@ class Tiering:
         writer = RemoteWriter(
             self.store,
             remote.folder,
-            Writer(INCARNATION, partition.leader_epoch, name),
+            Writer(host.image.incarnation, partition.leader_epoch, name),
             LedLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,
