@@ -1,4 +1,4 @@
-"""The jobs of `benchmarks.clients.queues.jobs` in RabbitMQ, with pika: a durable queue, publisher confirms, manual acks.
+"""The jobs of `queues.jobs` in RabbitMQ, with pika: a durable queue, publisher confirms, manual acks.
 
 pika's asynchronous connection is used, the fastest that it has: its blocking one confirms one message at a time.
 An acknowledgement has no answer in AMQP; a job counts as soon as pika has taken it.

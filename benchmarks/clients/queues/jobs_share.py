@@ -1,4 +1,4 @@
-"""The jobs of `benchmarks.clients.queues.jobs` in a share group, with confluent-kafka: acks=all, explicit acknowledgements."""
+"""The jobs of `queues.jobs` in a share group, with confluent-kafka: acks=all, explicit acknowledgements."""
 
 import time
 from multiprocessing.connection import Connection
