@@ -192,6 +192,7 @@ class BrokerParts:
             self.tiering.waits_for_tiers,
         )
         self.replicas.on_applied = self._partition_applied
+        self.replicas.may_lead = self.tiering.may_lead
         # Coordinators, and what watches over all of it.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)

@@ -48,6 +48,9 @@ TIERING_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.remote.roll.ms", Kind.LONG, _HOUR,
             "The age at which the active segment of a tiered topic is sealed, so that it is copied: what lies in the "
             "object store is at most about this old.", AtLeast(1000)),
+    Setting("barnabas.remote.state.interval.ms", Kind.LONG, "60000",
+            "How often metadata and committed offsets are written to the object store, where they have changed, for "
+            "`barnabas cluster restore`.", AtLeast(100)),
 )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class LogConfig:
     barnabas_remote_compacted: str
     barnabas_remote_unclean_wait: bool
     barnabas_visible: str
+    barnabas_remote_origin: str
     barnabas_validate_records: str
     barnabas_validate_max_bytes: int
     barnabas_validate_max_headers: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.config.checks import AtLeast, Between, BetweenOr, ListOf, OneOf, ReplicaList
+from barnabas.config.remote_origin import REMOTE_ORIGIN, OriginText
 from barnabas.config.setting import MAX_LONG, Kind, Setting
 
 COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -113,6 +114,10 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.visible", Kind.STRING, "committed",
             "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
             "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
+    Setting(REMOTE_ORIGIN, Kind.STRING, "",
+            "Where the records of a restored topic come from; `barnabas snapshot restore` and `barnabas cluster "
+            "restore` write it. The leader of an empty log looks into the object store before it takes records.",
+            OriginText()),
     Setting("barnabas.remote.unclean.wait", Kind.BOOLEAN, "true",
             "Whether a leader of a tiered topic that was elected uncleanly stays offline until it has read what is in "
             "the object store. false lets it take records at once: what they contradict there goes into quarantine."),

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers import recording
+from barnabas.broker.tiers.beginnings import Beginnings
 from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments, WholeLedLog
@@ -30,6 +32,7 @@ from barnabas.log.log import Log
 from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
@@ -39,11 +42,13 @@ from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
@@ -56,13 +61,11 @@ PROBE_SECONDS = 10.0
 """How long a start waits for the store."""
 THREADS = 4
 """For what is read from and written to this disk on its way to and from the store."""
-INCARNATION = 0
-"""Of the cluster: raised by `barnabas cluster restore`."""
 
 logger = safe_logger(__name__)
 
 
-class Host(Protocol):
+class Host(recording.Host, Protocol):
     """What is needed of the broker."""
 
     @property
@@ -81,6 +84,7 @@ class Host(Protocol):
     def node_id(self) -> int: ...
     @property
     def broker_epoch(self) -> int: ...
+    def follow_leadership(self) -> None: ...
     @property
     def peers(self) -> Peers: ...
     @property
@@ -104,7 +108,7 @@ class Platform(Protocol):
 def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
     settings = tiering_settings(config)
     if settings is None:
-        return Untiered()
+        return Untiered(host)
     store = platform.object_store(settings.url, settings.options)
     return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
 
@@ -140,9 +144,11 @@ class Tiering:
         self._ending: set[asyncio.Task[None]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
-        self._deletions = RemoteDeletions(host, store, lambda: INCARNATION, self._writers_ended)
+        self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
         self.moved_to_tiers = self._followers.moved_to_tiers
         self.waits_for_tiers = self._followers.waits_for_tiers
+        self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
+        self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         self.problem = Problem()
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
@@ -175,6 +181,7 @@ class Tiering:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
+        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
@@ -218,6 +225,7 @@ class Tiering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._followers.stop()
+        await self._beginnings.stop()
         if self._reads is not None:
             await self._reads.close()
         for _, remote in self.remote.values():
@@ -293,6 +301,18 @@ class Tiering:
             known = self.remote[place] = log, RemoteLog(self.folder_of(partition), self._parts)
         return known[1]
 
+    async def _bootstrap(self, partition: Partition) -> Bootstrap:
+        return await self._remote_of(partition).bootstrap()
+
+    def _begun(self, partition: Partition) -> None:
+        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        if partition.topic in INTERNAL_TOPICS:
+            self._host.follow_leadership()
+
+    async def _group_state(self, index: int) -> GroupState | None:
+        image = self._host.image
+        return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
+
     def folder_of(self, partition: Partition) -> PartitionFolder:
         return PartitionFolder(
             self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
@@ -313,7 +333,7 @@ class Tiering:
         writer = RemoteWriter(
             self.store,
             remote.folder,
-            Writer(INCARNATION, partition.leader_epoch, name),
+            Writer(host.image.incarnation, partition.leader_epoch, name),
             whole or LedLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,

@@ -147,7 +147,7 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
     return _changed(
         manifest,
         pages=tuple(each for each in manifest.pages if each.end <= limit),
-        entries=tuple(_shortened(entry, limit) for entry in entries if entry.base < limit),
+        entries=tuple(shortened(entry, limit) for entry in entries if entry.base < limit),
         quarantine=manifest.quarantine + _removed(manifest, gone, now_ms),
         garbage=manifest.garbage + _removed(manifest, lists, now_ms),
     )
@@ -289,7 +289,7 @@ def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[
     return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
 
 
-def _shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
+def shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
     if entry.end <= end:
         return entry
     return replace(entry, end=end, epochs=epochs_within(entry.epochs, entry.base, end))

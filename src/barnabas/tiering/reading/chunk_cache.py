@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import File
+from barnabas.files import Bytes, File
 from barnabas.log_lines import limited_logger
 from barnabas.metrics.registry import Histogram
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
@@ -36,7 +36,7 @@ CHECKED_AT_ONCE = 512 << 10
 logger = limited_logger(__name__)
 T = TypeVar("T")
 
-GetRange = Callable[[str, int, int], Awaitable[bytes]]
+GetRange = Callable[[str, int, int], Awaitable[Bytes]]
 
 
 class Threads(Protocol):
@@ -234,7 +234,7 @@ class ChunkCache:
         if kept is None:
             self._note_read(chunk)
 
-    async def _store(self, chunk: RemoteChunk, data: bytes, *, on_disk: bool) -> File:
+    async def _store(self, chunk: RemoteChunk, data: Bytes, *, on_disk: bool) -> File:
         if on_disk and (file := await self._write(chunk, data)) is not None:
             return file
         if on_disk and not self._has_memory_for(chunk.size):
@@ -245,7 +245,7 @@ class ChunkCache:
         self._note_here(chunk, kept)
         return file
 
-    async def _write(self, chunk: RemoteChunk, data: bytes) -> File | None:
+    async def _write(self, chunk: RemoteChunk, data: Bytes) -> File | None:
         """None if the disk is full. A function of its own: an error may live for a while, and refers to its frame."""
         path = self._files.new_path()
         try:
@@ -309,7 +309,7 @@ class ChunkCache:
             self._unread_bytes -= chunk.size
 
 
-def _check(chunk: RemoteChunk, data: bytes) -> None:
+def _check(chunk: RemoteChunk, data: Bytes) -> None:
     """In a thread, in pieces: the loop goes on in between."""
     view, checksum = memoryview(data), None
     for start in range(0, len(data), CHECKED_AT_ONCE):

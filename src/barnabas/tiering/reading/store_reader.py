@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from barnabas.clock import Clock
+from barnabas.files import Bytes
 from barnabas.log_lines import limited_logger
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
@@ -59,7 +60,7 @@ class StoreReader:
         """A whole small object."""
         return await self._patiently(lambda: self._store.get(key), key)
 
-    async def get_range(self, key: str, start: int, end: int) -> bytes:
+    async def get_range(self, key: str, start: int, end: int) -> Bytes:
         """The bytes [start, end) of an object."""
         return await self._patiently(lambda: self._store.get_range(key, start, end), key)
 

@@ -2,13 +2,11 @@
 
 import pytest
 
-from barnabas.client.metadata import Topic
 from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.source.offset_resolver import matching
-from barnabas.types import ZERO_UUID
+from barnabas.pipelines.source.topics import matching
 
-NAMES = ("__consumer_offsets", "__barnabas_sinks", "__mine", "old-orders", "orders")
-TOPICS = {name: Topic(name, ZERO_UUID, name == "__consumer_offsets", {}) for name in NAMES}
+NAMES = ["__consumer_offsets", "__barnabas_sinks", "__mine", "old-orders", "orders"]
+INTERNAL = {"__consumer_offsets"}
 
 
 @pytest.mark.parametrize(
@@ -22,9 +20,9 @@ TOPICS = {name: Topic(name, ZERO_UUID, name == "__consumer_offsets", {}) for nam
     ],
 )
 def test_a_pattern_is_found_in_names_of_topics_that_people_mean(pattern: str, meant: list[str]) -> None:
-    assert list(matching(TOPICS, pattern)) == meant
+    assert matching(NAMES, INTERNAL, pattern) == meant
 
 
 def test_what_is_no_pattern_is_said() -> None:
     with pytest.raises(OptionError, match=r"'subscribePattern': .* is no regular expression"):
-        matching(TOPICS, "(")
+        matching(NAMES, INTERNAL, "(")
