@@ -21,7 +21,10 @@ ONLY_IMPORTED_BY = {
     "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
-    "gzip": ("barnabas.records.compression", "barnabas.ingest.files.contents"),  # files that logrotate compresses
+    "gzip": (
+        "barnabas.records.compression",
+        "barnabas.ingest.files.contents",
+    ),  # files that logrotate compresses
     "zlib": ("barnabas.records.compression", "barnabas.ingest.files.contents"),
 }
 

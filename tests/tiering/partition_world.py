@@ -58,6 +58,8 @@ class Replica:
         self.local_start = 0
         self.tiered_end = 0
 
+    is_offline = False
+
     def view(self) -> LogView:
         return LogView(self.truth.start, self.local_start, self.truth.end, tuple(self.truth.epochs))
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,10 +31,16 @@ MakeStore = Callable[[], BrowsableStore]
 
 
 @contextmanager
-def moto_server() -> Iterator[dict[str, str]]:
+def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
     """The options of an S3 of our own, in which there is a bucket."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    server = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
     try:
         assert server.stderr is not None
         port = next(

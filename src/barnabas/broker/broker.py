@@ -68,6 +68,7 @@ class Broker(BrokerParts):
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
+        self.tiering.applied(())
         self.failed_dirs.report()
         self._lifecycle.watch()
 

@@ -187,6 +187,7 @@ class BrokerParts:
             self.follower_throttles,
             self.platform.turn_limit,
             self.tiering.moved_to_tiers,
+            self.tiering.waits_for_tiers,
         )
         self.replicas.on_applied = self._partition_applied
         self.replicas.may_lead = self.tiering.may_lead

@@ -17,6 +17,7 @@ from barnabas.cluster.image import (
     BrokerState,
     MetadataImage,
     PartitionState,
+    RemoteDeletion,
     Resource,
     ResourceType,
     ScramUser,
@@ -142,6 +143,19 @@ class ClusterRestored(_Delta, frozen=True):
     incarnation: int
 
 
+class RemoteDeletionBegun(_Delta, frozen=True):
+    """Written with what causes it: the topic is deleted, or its tiering ends. Whoever is the controller deletes the
+    objects."""
+
+    deletion: RemoteDeletion
+
+
+class RemoteDeletionEnded(_Delta, frozen=True):
+    """None of its objects is left."""
+
+    topic_id: Uuid
+
+
 Delta: TypeAlias = (
     ClusterCreated
     | ClusterRestored
@@ -161,6 +175,8 @@ Delta: TypeAlias = (
     | DelegationTokenStored
     | DelegationTokenRemoved
     | ClientQuotasChanged
+    | RemoteDeletionBegun
+    | RemoteDeletionEnded
 )
 
 
@@ -189,6 +205,7 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     if image.next_producer_id:
         yield ProducerIdsAllocated(image.next_producer_id)
     yield from _security_of(image)
+    yield from map(RemoteDeletionBegun, image.remote_deletions.values())
 
 
 def _security_of(image: MetadataImage) -> Iterator[Delta]:
@@ -337,6 +354,14 @@ def _change_client_quotas(draft: Draft, delta: ClientQuotasChanged) -> None:
         draft.client_quotas.pop(delta.entity, None)
 
 
+def _begin_remote_deletion(draft: Draft, delta: RemoteDeletionBegun) -> None:
+    draft.remote_deletions[delta.deletion.topic_id] = delta.deletion
+
+
+def _end_remote_deletion(draft: Draft, delta: RemoteDeletionEnded) -> None:
+    draft.remote_deletions.pop(delta.topic_id, None)
+
+
 _APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
     ClusterRestored: _restore_cluster,
@@ -355,4 +380,6 @@ _APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     DelegationTokenStored: _store_delegation_token,
     DelegationTokenRemoved: _remove_delegation_token,
     ClientQuotasChanged: _change_client_quotas,
+    RemoteDeletionBegun: _begin_remote_deletion,
+    RemoteDeletionEnded: _end_remote_deletion,
 }

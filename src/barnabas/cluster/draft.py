@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.cluster.image import BrokerState, MetadataImage, Resource, ScramUser, TopicState
+from barnabas.cluster.image import BrokerState, MetadataImage, RemoteDeletion, Resource, ScramUser, TopicState
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import DelegationToken, ScramCredential
 from barnabas.security.quota_entities import QuotaEntity
@@ -76,3 +76,7 @@ class Draft:
     @property
     def client_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
         return self._own("client_quotas")  # type: ignore[no-any-return]
+
+    @property
+    def remote_deletions(self) -> dict[Uuid, RemoteDeletion]:
+        return self._own("remote_deletions")  # type: ignore[no-any-return]

@@ -113,6 +113,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
             "Where the records of a restored topic come from; `barnabas snapshot restore` and `barnabas cluster "
             "restore` write it. The leader of an empty log looks into the object store before it takes records.",
             OriginText()),
+    Setting("barnabas.remote.unclean.wait", Kind.BOOLEAN, "true",
+            "Whether a leader of a tiered topic that was elected uncleanly stays offline until it has read what is in "
+            "the object store. false lets it take records at once: what they contradict there goes into quarantine."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",

@@ -221,6 +221,11 @@ class DurableLog(LocalLog):
         if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
             self._on_flush_wanted()
 
+    def lower_tiered(self, end: int) -> bool:
+        """Remote segments from `end` on were lost. False if this disk does not hold what comes next, either."""
+        self.offsets.lower_tiered_end(end)
+        return self.offsets.tiered_end <= end
+
     def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
         """The next sealed segment from the tiered end on, to be read in a thread."""
         return next_to_copy(self, now_ms)

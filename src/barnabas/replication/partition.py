@@ -4,6 +4,10 @@ Theory of operation. The controller decides leader, leader epoch and ISR; `apply
 than what is known. While leading, an append moves the log end; the high watermark follows the slowest member of the ISR
 (`in_sync_replicas`).
 
+A leader of a tiered topic that was elected uncleanly, or whose log is gone, may lack what lies in the object store. It
+is *recovering*, and serves nobody, until somebody has compared its log with that (`recover`), or an operator says that
+it need not be (`barnabas.remote.unclean.wait`).
+
 Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
 """
 
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.cluster.image import PartitionState
+from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
@@ -32,7 +36,8 @@ _ALONE = Alone()
 
 class Partition(InSyncReplicas):
     __slots__ = (
-        "counters", "index", "is_retired", "is_unsettled", "leader_epoch", "topic", "topic_id", "undone_appends",
+        "counters", "has_lost_log", "index", "is_recovering", "is_retired", "is_unsettled", "leader_epoch", "topic",
+        "topic_id", "undone_appends",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +57,9 @@ class Partition(InSyncReplicas):
         self.counters = counters
         self.is_retired = False
         self.is_unsettled = False  # a state could be taken over in part only; it will be tried again
+        self.is_recovering = False  # the controller says that it leads, and its log is not in order yet
+        self.has_lost_log = False
+        """A log that should have been here was not: an empty one has taken its place."""
         self.leader_epoch = NO_EPOCH  # that of the state: every fetch asks for it
         self.undone_appends = 0
         """How often pending appends have failed: what was read of them in memory is void."""
@@ -72,14 +80,20 @@ class Partition(InSyncReplicas):
         self.is_unsettled = True
         leads = state.leader == self.broker_id
         if known is None or state.leader_epoch > known.leader_epoch:
-            self._begin_epoch(state, leads)
+            self.is_recovering = leads and self._must_recover(state)
+            self.has_lost_log = self.has_lost_log and self.is_recovering
+            self._begin_epoch(state, leads and not self.is_recovering)
         else:
             self._forget_lost(set(known.isr) - set(state.isr))
         # Known only now: had the beginning of the epoch failed, it would be begun again.
         self.state = state
         self.leader_epoch = state.leader_epoch
-        self.is_leader = leads
         self.proposal = None
+        self._lead_or_follow(leads and not self.is_recovering)
+        self.is_unsettled = False
+
+    def _lead_or_follow(self, leads: bool) -> None:
+        self.is_leader = leads
         self._measure()
         if not leads:
             self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -88,7 +102,30 @@ class Partition(InSyncReplicas):
             if not self.has_enough_in_sync:
                 self._fail_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._changed(0)
-        self.is_unsettled = False
+
+    def _must_recover(self, state: PartitionState) -> bool:
+        config = self.log.config
+        return (
+            (state.leader_recovery_state == RECOVERING or self.has_lost_log)
+            and (config.remote_storage_enable or self.log.is_tiered)
+            and config.barnabas_remote_unclean_wait
+        )
+
+    def recover(self) -> None:
+        """The log is in order: from now on this replica leads. The controller hears of it with an ISR."""
+        state = self.state
+        if not self.is_recovering or state is None:
+            return
+        self._begin_epoch(state, leads=True)
+        self.is_recovering = self.has_lost_log = False
+        self._lead_or_follow(leads=True)
+        self._propose(state.isr)
+
+    def begin_again(self) -> None:
+        """The log of this leader goes on elsewhere: at the tiered end."""
+        if self.is_leader and self.state is not None:
+            self._begin_epoch(self.state, leads=True)
+            self._lead_or_follow(leads=True)
 
     def _is_news(self, state: PartitionState, known: PartitionState) -> bool:
         new, old = _version(state), _version(known)
@@ -97,7 +134,7 @@ class Partition(InSyncReplicas):
     def step_down(self) -> None:
         """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
         brokers would lead."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
@@ -121,6 +158,8 @@ class Partition(InSyncReplicas):
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
+        if self.is_recovering and self.state is not None and not self._must_recover(self.state):
+            self.recover()
         self._measure()
         if self.is_leader:
             self._commit()
@@ -135,7 +174,7 @@ class Partition(InSyncReplicas):
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self.is_retired = True
         self._fail_waiting(why)
         self._changed(0)
@@ -167,9 +206,7 @@ class Partition(InSyncReplicas):
         A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
         """
         if not self._is_writable:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}"
-            )
+            raise self._not_leading()
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
             raise self._too_few()
         result = self.log.append_as_leader(batch, self.leader_epoch, now_ms, origin, inspected)
@@ -188,6 +225,15 @@ class Partition(InSyncReplicas):
             if self._replica_watchers:
                 self._wake_replicas(size)
         return result
+
+    def _not_leading(self) -> KafkaError:
+        why = f"this broker does not lead {self.topic}-{self.index}"
+        if self.is_recovering:
+            why = (
+                f"the leader of {self.topic}-{self.index} may lack records, and waits until it has read what is in the "
+                "object store"
+            )
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
 
     def _too_few(self) -> KafkaError:
         return KafkaError(
@@ -213,6 +259,7 @@ class Partition(InSyncReplicas):
             not self.is_leader
             and not self.is_retired
             and not self.is_unsettled
+            and not self.is_recovering
             and self.state is not None
             and self.state.leader >= 0
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.testing import EmbeddedCluster
 from tests.cli.conftest import Cli
-from tests.tiering.lost_cluster import TIERED, Store, produce, read, until
+from tests.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read, until
 from tests.zookeeper import require_zookeeper
 
 RECORDS = 2500
@@ -22,10 +25,12 @@ def test_brokers_with_empty_folders_serve_what_was_copied(tmp_path: Path) -> Non
         first = cluster.running[0]
         for index in range(2):
             produce(first, "clicks", range(RECORDS), index)
+        commit(cluster.bootstrap_servers, {0: 700, 1: RECORDS})
         before = first.broker.image
         until(lambda: all(_ends(cluster, index) for index in range(2)), "segments leave the disks")
         ends = {index: _ends(cluster, index) for index in range(2)}
         until(lambda: _is_written(store, before.cluster_id, before.offset), "metadata are written down")
+        until(lambda: list(tmp_path.glob("bucket/*/groups/*")), "offsets are written down")
         for node_id in list(cluster.brokers):
             cluster.kill(node_id)
         for broker in cluster.brokers.values():
@@ -33,12 +38,14 @@ def test_brokers_with_empty_folders_serve_what_was_copied(tmp_path: Path) -> Non
         path = f"{cluster.zookeeper.address}/restored"
         cli = Cli("127.0.0.1:1")
         command = ("cluster", "restore", store.url, "--zookeeper", path, "--yes", "-o", "json")
-        assert cli.ok(*command).json["incarnation"] == 1
+        done = cli.ok(*command).json
+        assert (done["incarnation"], done["offsets"]) == (1, 2)
         again = cli(*command)
         assert (again.code, "holds cluster" in again.err) == (1, True)
         for broker in cluster.brokers.values():
             broker.settings["zookeeper.connect"] = path
             broker.start()
+        assert committed(cluster.bootstrap_servers) == {0: 700, 1: min(RECORDS, ends[1])}
         for index, end in ends.items():
             leader = _leader(cluster, index)
             assert read(leader, "clicks", index) == [(offset, offset) for offset in range(end)]
@@ -47,6 +54,29 @@ def test_brokers_with_empty_folders_serve_what_was_copied(tmp_path: Path) -> Non
         until(
             lambda: all(_in_sync(cluster, index) for index in range(2)), "replicas follow from the tiered end"
         )
+
+
+def commit(bootstrap: str, offsets: dict[int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
+    places = [TopicPartition("clicks", index, offset) for index, offset in offsets.items()]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def committed(bootstrap: str) -> dict[int, int]:
+    """Once there is a coordinator: librdkafka does not wait for it here."""
+    places = [TopicPartition("clicks", index) for index in range(2)]
+    deadline = time.monotonic() + TIMEOUT
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
+    while True:
+        try:
+            found = consumer.committed(places, timeout=TIMEOUT)
+        except KafkaException as error:
+            if error.args[0].name() != "NOT_COORDINATOR" or time.monotonic() > deadline:
+                raise
+        else:
+            consumer.close()
+            return {each.partition: each.offset for each in found}
 
 
 def _ends(cluster: EmbeddedCluster, index: int) -> int:

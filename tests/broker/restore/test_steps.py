@@ -176,3 +176,30 @@ def test_a_bucket_of_several_clusters_wants_a_name(store: Store, tmp_path: Path)
     (tmp_path / "bucket" / "another-cluster" / "incarnation").write_bytes(b"x")
     with pytest.raises(RestoreRefusedError, match=r"several clusters(?s:.*)another-cluster"):
         restore(store, tmp_path / "new")
+
+
+def test_a_cluster_that_was_thought_lost_writes_nothing_any_more(store: Store, tmp_path: Path) -> None:
+    """Its bucket was restored elsewhere while it was cut off."""
+    restore(store, tmp_path / "old")
+    with EmbeddedBroker(store.settings, data_dir=tmp_path / "old") as old:
+        before = read(old, "clicks")
+        done = restore(store, tmp_path / "new")
+        until(lambda: _manifest(store, done.incarnation), "it is claimed")
+        produce(old, "clicks", range(3000))
+        led = old.broker.tiering.led  # type: ignore[union-attr]
+        until(
+            lambda: all(each.writer.state == "fenced" for each in led.values() if each.writer.error), "fenced"
+        )
+        until(lambda: any(each.writer.state == "fenced" for each in led.values()), "its writers are fenced")
+        with EmbeddedBroker(store.settings, data_dir=tmp_path / "new") as new:
+            assert read(new, "clicks") == before
+            produce(new, "clicks", range(100))
+            assert len(read(new, "clicks")) == len(before) + 100
+    written = sorted(path.name for path in (tmp_path / "bucket").glob("*/cluster/*"))
+    assert written[-1].startswith(f"{done.incarnation:010}-")
+
+
+def _manifest(store: Store, incarnation: int) -> bool:
+    folder = Path(store.url.removeprefix("file://"))
+    text = f'"incarnation":{incarnation}'.encode()
+    return all(text in path.read_bytes() for path in folder.glob("*/topics/*/*/manifest"))

@@ -68,3 +68,54 @@ def test_topics_records_and_offsets_come_back(cli: Cli, store: Store, lost: Lost
         assert committed_offsets(broker) == bounded
         broker.restart()
         assert committed_offsets(broker) == bounded
+
+
+def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "photo.jpg").write_bytes(b"not ours")
+    (tmp_path / "several").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "several" / name).mkdir()
+        (tmp_path / "several" / name / "incarnation").write_bytes(b"x")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    new = ("--data", str(tmp_path / "new"), "--yes")
+    refusals = {
+        "holds nothing of Barnabas": (f"file://{tmp_path}/empty", *new),
+        "is this the right bucket": (f"file://{tmp_path}/foreign", *new),
+        "several clusters; say which with --cluster-id:\n  one\n  two": (f"file://{tmp_path}/several", *new),
+        "holds nothing of cluster three": (f"file://{tmp_path}/several", *new, "--cluster-id", "three"),
+        "no metadata: it has written none down yet": (
+            f"file://{tmp_path}/several",
+            *new,
+            "--cluster-id",
+            "one",
+        ),
+        "is not empty, and is left as it is": (
+            f"file://{tmp_path}/several",
+            "--data",
+            str(tmp_path / "full"),
+        ),
+    }
+    for said, arguments in refusals.items():
+        ended = cli("cluster", "restore", *arguments)
+        assert (ended.code, said in ended.err) == (1, True), ended
+    assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["notes.txt"]
+    assert not (tmp_path / "new").exists()
+    gone = cli("cluster", "restore", f"file://{tmp_path}/gone", *new)
+    assert (gone.code, "URL: the folder" in gone.err, "is not there" in gone.err) == (2, True, True), gone
+    for wrong in (
+        ("history", *new),
+        (f"file://{tmp_path}/empty",),
+        (f"file://{tmp_path}/empty", *new, "-z", "h:1"),
+    ):
+        assert cli("cluster", "restore", *wrong).code == 2
+
+
+def test_a_bucket_that_is_missing_is_said(cli: Cli, store: Store, tmp_path: Path) -> None:
+    if not store.options:
+        pytest.skip("a folder has no buckets")
+    new = ("--data", str(tmp_path / "new"), "--yes")
+    missing = cli("cluster", "restore", "s3://no-such-bucket", *new, *store.arguments)
+    assert (missing.code, "There is no bucket" in missing.err) == (1, True), missing

@@ -13,7 +13,7 @@ from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode
 from barnabas.files import FileSlice, LocalFileSystem
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
-from barnabas.log.tiers.sealed_segment import OpenTransaction
+from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.threads import ThreadBackground
@@ -66,11 +66,13 @@ class Bench:
         if not self.manifest.entries:
             self.manifest = new_manifest(FOLDER, WRITER, bounds[0])
         for base, end in pairwise(bounds):
-            segment = sealed(base, end, **fields)
-            self.data += segment.data.read()
-            contents, entry = await build(segment)
-            self.store.set_contents(FOLDER.key(entry.key), contents)
-            self.manifest = add(self.manifest, entry)
+            await self.copy_sealed(sealed(base, end, **fields))
+
+    async def copy_sealed(self, segment: SealedSegment) -> None:
+        self.data += segment.data.read()
+        contents, entry = await build(segment)
+        self.store.set_contents(FOLDER.key(entry.key), contents)
+        self.manifest = add(self.manifest, entry)
         self.store.set_contents(FOLDER.manifest, encode(self.manifest))
 
     def key(self, number: int) -> str:

@@ -29,7 +29,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.builder import build_batch_at
 from barnabas.replication.partition import Partition
 from barnabas.steps import pieces
-from barnabas.tiering.reading.remote_log import Bootstrap
+from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.restoring.state import GroupOffset, GroupState
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing.pacing import Backoff
@@ -74,10 +74,12 @@ class Beginnings:
         host: Host,
         bootstrap: Callable[[Partition], Awaitable[Bootstrap]],
         group_state: Callable[[int], Awaitable[GroupState | None]],
+        begun: Callable[[Partition], None],
     ) -> None:
         self._host = host
         self._bootstrap = bootstrap
         self._group_state = group_state
+        self._begun = begun
         self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
         self._empty: dict[TopicPartition, Log] = {}
         """The store remembers nothing of these: they are new."""
@@ -107,6 +109,7 @@ class Beginnings:
             else:
                 if awaits_store(self._host.image, partition):
                     self._empty[partition.topic_partition] = partition.log
+                self._begun(partition)
                 return
 
     def _is_ours(self, partition: Partition, state: PartitionState) -> bool:

@@ -67,9 +67,10 @@ _NOTHING = _Written(-1, -1, None)
 class StateRecorder:
     """`run` is its task."""
 
-    def __init__(self, host: Host, store: ObjectStore) -> None:
+    def __init__(self, host: Host, store: ObjectStore, may_write: Callable[[], bool]) -> None:
         self._host = host
         self._store = store
+        self._may_write = may_write
         self._has_begun = False
         self._image: tuple[int, int] | None = None  # what was written last: incarnation and offset
         self._groups: dict[int, _Written] = {}  # by partition
@@ -79,7 +80,7 @@ class StateRecorder:
         while True:
             await asyncio.sleep(self._host.config["barnabas.remote.state.interval.ms"] / 1000)
             image = self._host.controller.image
-            if not image.cluster_id:
+            if not image.cluster_id or not self._may_write():
                 continue
             try:
                 if await self._is_over(image):

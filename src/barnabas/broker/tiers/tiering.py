@@ -13,20 +13,24 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.broker.tiers import recording
-from barnabas.broker.tiers.beginnings import Beginnings, awaits_store
+from barnabas.broker.tiers.beginnings import Beginnings
+from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
-from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -35,16 +39,15 @@ from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
-from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
-from barnabas.tiering.reading.remote_log import Bootstrap, ReadingParts, RemoteLog
+from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.tiering.writing.expiration import delete_partition
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
@@ -66,6 +69,8 @@ class Host(recording.Host, Protocol):
     @property
     def config(self) -> BrokerConfig: ...
     @property
+    def controller(self) -> Controller: ...
+    @property
     def files(self) -> FileSystem: ...
     @property
     def image(self) -> MetadataImage: ...
@@ -75,6 +80,7 @@ class Host(recording.Host, Protocol):
     def node_id(self) -> int: ...
     @property
     def broker_epoch(self) -> int: ...
+    def follow_leadership(self) -> None: ...
     @property
     def peers(self) -> Peers: ...
     @property
@@ -102,44 +108,6 @@ def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tierin
     return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
 
 
-class Untiered:
-    """A broker without tiered storage."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._told: set[TopicPartition] = set()
-
-    def page_cache(self, background: Background, timers: Timers) -> PageCache:
-        return PageCache(background)
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def use_config(self, config: BrokerConfig) -> None: ...
-
-    def follow(self, partition: Partition) -> None: ...
-
-    def applied(self, deltas: Iterable[Delta]) -> None: ...
-
-    def moved_to_tiers(self, partition: Partition) -> None:
-        """It waits until this broker has tiered storage."""
-
-    def may_lead(self, partition: Partition, state: PartitionState) -> bool:
-        """Not a partition that was restored and has nothing here: it would begin anew."""
-        place = partition.topic_partition
-        if not awaits_store(self._host.image, partition):
-            return True
-        if place not in self._told:
-            self._told.add(place)
-            logger.error(
-                "%s was restored from an object store, and this broker has none: it is not led. Set "
-                "remote.log.storage.system.enable and barnabas.remote.storage.url, and start the broker again.",
-                place,
-            )
-        return False
-
-
 class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
 
@@ -165,10 +133,13 @@ class Tiering:
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
-        self.moved_to_tiers = self._followers.begin_at_tiered_end
-        self._beginnings = Beginnings(host, self._bootstrap, self._group_state)
+        self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
+        self.moved_to_tiers = self._followers.moved_to_tiers
+        self.waits_for_tiers = self._followers.waits_for_tiers
+        self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
@@ -193,7 +164,7 @@ class Tiering:
         """UnsoundStoreError if the store must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
-        self._run(recording.StateRecorder(self._host, self.store).run())
+        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store)
@@ -220,12 +191,14 @@ class Tiering:
                 self.problem = error.message
             else:
                 self._is_sound, self.problem = True, ""
+        self._deletions.follow()
         for partition in list(self._host.replicas):
             self.follow(partition)
 
     async def stop(self) -> None:
         """Copying ends wherever it is; the next leader goes on."""
         led, self.led = self.led, {}
+        await self._deletions.stop()
         tasks = [each.task for each in led.values()] + list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -265,25 +238,29 @@ class Tiering:
     def follow(self, partition: Partition) -> None:
         """A partition has taken over a state, has new settings, or has left this broker."""
         place, log = partition.topic_partition, partition.log
-        if partition.is_retired or not (log.config.remote_storage_enable or log.is_tiered):
-            had_led = self._stop_writing(place)
+        if partition.is_retired or not log.config.remote_storage_enable:
+            self._stop_writing(place)
             self._forget(place)
-            if had_led is not None and self._is_deleted(partition):
-                self._run(self._delete_objects(self.folder_of(partition), had_led.task))
+            end_tiering(partition)
             return
         remote = self._remote_of(partition)
         led = self.led.get(place)
-        if led is not None and partition.is_leader and led.leader_epoch == partition.leader_epoch:
+        leads = partition.is_leader or partition.is_recovering
+        if led is not None and leads and led.leader_epoch == partition.leader_epoch:
             led.writer.wake()
             return
         self._stop_writing(place)
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
-        if partition.is_leader and self._is_sound:
+        if partition.is_recovering:
+            tell_recovering(partition)
+        if leads and self._is_sound:
             self._start_writing(partition, remote)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
+        if self._is_sound:
+            self._deletions.follow()
         for delta in deltas:
             if isinstance(delta, ConfigsChanged):
                 for partition in list(self._host.replicas):
@@ -305,6 +282,11 @@ class Tiering:
 
     async def _bootstrap(self, partition: Partition) -> Bootstrap:
         return await self._remote_of(partition).bootstrap()
+
+    def _begun(self, partition: Partition) -> None:
+        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        if partition.topic in INTERNAL_TOPICS:
+            self._host.follow_leadership()
 
     async def _group_state(self, index: int) -> GroupState | None:
         image = self._host.image
@@ -346,28 +328,13 @@ class Tiering:
         except Exception:
             logger.exception("the remote part of %s is not written any more", partition.topic_partition)
 
-    def _stop_writing(self, place: TopicPartition) -> Led | None:
+    def _stop_writing(self, place: TopicPartition) -> None:
         led = self.led.pop(place, None)
         if led is not None:
             led.task.cancel()
-        return led
+            self._ending.add(led.task)
+            led.task.add_done_callback(self._ending.discard)
 
-    # -- deleted topics -----------------------------------------------------------------------------
-
-    def _is_deleted(self, partition: Partition) -> bool:
-        return partition.is_retired and self._host.image.topic_by_id(partition.topic_id) is None
-
-    async def _delete_objects(self, folder: PartitionFolder, writing: asyncio.Task[None]) -> None:
-        """The leader does it, when its writer has ended. Nobody waits for that but the store's bill."""
-        await asyncio.gather(writing, return_exceptions=True)
-        backoff = Backoff()
-        while True:
-            try:
-                await delete_partition(self.store, folder, self._host.image.incarnation)
-            except FencedError as error:
-                logger.warning("%s", error)
-                return
-            except StoreError as error:
-                await asyncio.sleep(backoff.after(error))
-            else:
-                return
+    async def _writers_ended(self) -> None:
+        """Those that were told to: what they were sending is with the store, or never will be."""
+        await asyncio.gather(*self._ending, return_exceptions=True)

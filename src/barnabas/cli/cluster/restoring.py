@@ -81,7 +81,7 @@ def restore(
       barnabas cluster restore s3://history/production --zookeeper zk1:2181,zk2:2181/restored --brokers 1,2,3
     """
     target = _target(data, zookeeper, node_id, brokers, parse_settings(settings))
-    plan = with_store(url, option, lambda store: _plan(store, url, cluster_id, target))
+    plan = with_store(url, option, lambda store: _plan(store, url, cluster_id, target), "URL")
     facts = plan_facts(plan)
     if dry_run:
         _show(output, facts, {})
@@ -90,7 +90,7 @@ def restore(
     if not yes:
         _describe(facts)
     confirm(f"Restore cluster {plan.cluster_id}, and fence the one that was?", yes)
-    done = with_store(url, option, lambda store: _carry_out(store, plan, target))
+    done = with_store(url, option, lambda store: _carry_out(store, plan, target), "URL")
     _show(output, facts, {"incarnation": done.incarnation, "offsets": done.offsets})
     if output is OutputFormat.TABLE:
         place = f"--data {data}" if data is not None else f"--zookeeper {zookeeper} --node-id N --data DIR"

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
-AFTERWARDS = (
-    "The leaders take the new manifests over when they try again, within five minutes. A leader that had used the "
-    "former one stops copying: start its broker again."
-)
+AFTERWARDS = "The leaders take the new manifests over by themselves, within ten minutes."
 
 
 def repair(

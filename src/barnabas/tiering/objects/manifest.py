@@ -12,6 +12,7 @@ which are pure functions, and `manifest_file` reads and replaces the object.
     pins             snapshots and clones that read the entries of an earlier version
     sources          manifests of other topics whose objects a clone reads
     sweep            objects below this offset that nobody lists were removed by an earlier sweep
+    swept_ms         when all objects were last listed, and compared with what is named here
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[Pin, ...] = ()
     sources: tuple[Source, ...] = ()
     sweep: int = 0
+    swept_ms: int = 0
     pages: tuple[Page, ...] = ()
 
     @property

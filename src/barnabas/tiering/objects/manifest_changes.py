@@ -43,7 +43,7 @@ class ImpossibleChangeError(ValueError):
     """The change does not fit this manifest: a mistake of the caller, who writes nothing then."""
 
 
-def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int) -> Manifest:
+def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms: int = 0) -> Manifest:
     return Manifest(
         cluster_id=folder.cluster_id,
         topic=folder.topic,
@@ -54,6 +54,7 @@ def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int) -> Man
         writer=writer.name,
         log_start=log_start,
         sweep=log_start,
+        swept_ms=now_ms,
     )
 
 
@@ -128,7 +129,7 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
     return _changed(
         manifest,
         pages=tuple(each for each in manifest.pages if each.end <= limit),
-        entries=tuple(_shortened(entry, limit) for entry in entries if entry.base < limit),
+        entries=tuple(shortened(entry, limit) for entry in entries if entry.base < limit),
         quarantine=manifest.quarantine + _removed(manifest, gone, now_ms),
         garbage=manifest.garbage + _removed(manifest, lists, now_ms),
     )
@@ -183,6 +184,11 @@ def forget_source(manifest: Manifest, source: Source) -> Manifest:
 def note_sweep(manifest: Manifest, offset: int) -> Manifest:
     """There is nothing unlisted below `offset`."""
     return manifest if offset <= manifest.sweep else _changed(manifest, sweep=offset)
+
+
+def note_full_sweep(manifest: Manifest, now_ms: int) -> Manifest:
+    """All objects were listed."""
+    return manifest if now_ms <= manifest.swept_ms else _changed(manifest, swept_ms=now_ms)
 
 
 def mark_deleted(manifest: Manifest) -> Manifest:
@@ -265,7 +271,7 @@ def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[
     return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
 
 
-def _shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
+def shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
     if entry.end <= end:
         return entry
     return replace(entry, end=end, epochs=epochs_within(entry.epochs, entry.base, end))

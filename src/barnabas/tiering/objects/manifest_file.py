@@ -45,6 +45,10 @@ class FencedError(StoreError):
     """Another writer has claimed the manifest, or the topic is deleted: this one stops for good."""
 
 
+class ReplacedError(FencedError):
+    """The manifest was made anew, by a repair: the leader may claim it again."""
+
+
 class Seen(NamedTuple):
     """A manifest as it was read or written."""
 
@@ -130,16 +134,26 @@ class ManifestFile:
         self._seen, self.manifest = seen._replace(data=b""), seen.manifest  # the bytes may be 250 KB
         return seen.manifest
 
+    async def look(self) -> None:
+        """Has somebody changed it: a snapshot, a repair? FencedError as for a change."""
+        seen = await read_manifest(self._store, self.folder)
+        if seen is None:
+            raise FencedError(f"{self.folder.manifest} is gone: the topic is deleted")
+        self._check(seen.manifest)
+        self._seen = seen._replace(data=b"")
+
     def _check(self, manifest: Manifest) -> None:
         self.manifest = manifest
         check_writer(manifest, self.writer, self.folder)
 
 
 def check_writer(manifest: Manifest, writer: Writer, folder: PartitionFolder) -> None:
-    """FencedError if another one has claimed the manifest, or if it is deleted."""
+    """FencedError if another one has claimed the manifest, or if it is deleted; ReplacedError if it has an earlier
+    writer than this one."""
     check_live(manifest, folder)
     if (manifest.incarnation, manifest.leader_epoch, manifest.writer) != writer:
-        raise FencedError(
+        is_older = manifest.fence < (writer.incarnation, writer.leader_epoch)
+        raise (ReplacedError if is_older else FencedError)(
             f"{folder.manifest} is written by {manifest.writer} in leader epoch {manifest.leader_epoch} "
             f"(incarnation {manifest.incarnation}), no longer in epoch {writer.leader_epoch}"
         )

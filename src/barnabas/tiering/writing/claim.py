@@ -86,14 +86,16 @@ async def claim_manifest(
         check_live(manifest, folder)
         _check_fence(manifest, writer, folder)
 
-    seen = await read_manifest(store, folder) or await _create(store, folder, writer, log)
+    seen = await read_manifest(store, folder) or await _create(store, folder, writer, log, now_ms)
     seen = await change_manifest(store, folder, claimed, check, seen)
     is_behind = log.end < seen.manifest.tiered_end
     decision = Decision.START_AT if is_behind else Decision.KEEP
     return Claim(ManifestFile(store, folder, writer, seen), decision, seen.manifest.tiered_end, cut_at)
 
 
-async def _create(store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView) -> Seen:
+async def _create(
+    store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView, now_ms: int
+) -> Seen:
     """What is there then; somebody else may be faster."""
     if log.local_start > log.start:
         raise BadManifestError(
@@ -101,7 +103,7 @@ async def _create(store: ObjectStore, folder: PartitionFolder, writer: Writer, l
             f"in the store: is this the right bucket? `barnabas tier repair {folder.topic}` makes a new manifest "
             f"from the segments."
         )
-    manifest = new_manifest(folder, writer, log.start)
+    manifest = new_manifest(folder, writer, log.start, now_ms)
     data = encode(manifest)
     try:
         return Seen(manifest, data, await store.create(folder.manifest, data))

@@ -18,7 +18,7 @@ from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, Writer
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
-from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
+from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile, ReplacedError
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
@@ -26,9 +26,12 @@ from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.named_steps import At, nowhere
 from barnabas.tiering.writing.pacing import Backoff, Pacer
-from barnabas.tiering.writing.sweep import sweep, sweep_all
+from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 
-FULL_SWEEP_SECONDS = 24 * 3600.0
+LOOK_SECONDS = 600.0
+"""How often a writer looks at the manifest that it has claimed: others may have changed it."""
+LONGEST_WAIT_OFFLINE = 10.0
+"""Seconds between two attempts to claim, while clients wait for that."""
 
 logger = limited_logger(__name__)
 
@@ -36,10 +39,15 @@ logger = limited_logger(__name__)
 class LedLog(LocalSegments, Protocol):
     """The log of a partition that this broker leads."""
 
+    @property
+    def is_offline(self) -> bool:
+        """Does it wait for the claim, serving nobody?"""
+        ...
+
     def view(self) -> LogView: ...
 
     async def follow_claim(self, claim: Claim) -> None:
-        """Take the manifest's log start, and go on at the tiered end if the claim says so."""
+        """Take the manifest's log start, go on at the tiered end if the claim says so, and serve clients."""
         ...
 
 
@@ -89,7 +97,7 @@ class RemoteWriter:
         self._news = asyncio.Event()
         self._file: ManifestFile | None = None
         self._copier: SegmentCopier | None = None
-        self._swept_at = 0.0
+        self._looked_at = 0.0
         self.state = WriterState.CLAIMING
         self.error: str | None = None
         self.copied_segments = 0
@@ -107,13 +115,22 @@ class RemoteWriter:
     async def run(self) -> None:
         """Returns when another writer has claimed the manifest."""
         try:
+            while True:
+                await self._run_until_replaced()
+        except FencedError as fenced:
+            self.state, self.error = WriterState.FENCED, str(fenced)
+            logger.info("%s", fenced)
+
+    async def _run_until_replaced(self) -> None:
+        try:
             await self._insist(self._begin)
             while True:
                 await self._insist(self._round)
                 await self._wait()
-        except FencedError as fenced:
-            self.state, self.error = WriterState.FENCED, str(fenced)
-            logger.info("%s", fenced)
+        except ReplacedError as replaced:
+            logger.warning("%s: claimed again", replaced)
+            self._file = self._copier = None
+            self.state = WriterState.CLAIMING
 
     async def _insist(self, action: Callable[[], Awaitable[None]]) -> None:
         """Repeat it until it succeeds, with longer and longer pauses."""
@@ -125,6 +142,8 @@ class RemoteWriter:
             except (StoreError, OSError, ImpossibleChangeError) as error:
                 self.state, self.error = WriterState.PAUSED, str(error)
                 seconds = self._backoff.after(error)
+                if self._log.is_offline:
+                    seconds = min(seconds, LONGEST_WAIT_OFFLINE)
                 logger.warning("%s: %s; again in %g s", self._folder.prefix, error, seconds)
                 await asyncio.sleep(seconds)
             else:
@@ -143,17 +162,23 @@ class RemoteWriter:
             )
             self._copier.note_tiered_end()
         await sweep(self._store, self._file)
-        self._swept_at = self._clock.monotonic()
+        self._looked_at = self._clock.monotonic()
 
     async def _round(self) -> None:
         self.state = WriterState.WORKING
         self._news.clear()
+        await self._look()
         await self._expire()
         while self._settings().copies and await self._copy():
             await self._expire()
-        if self._clock.monotonic() - self._swept_at >= FULL_SWEEP_SECONDS and self._file is not None:
+        if self._file is not None and is_full_sweep_due(self._file.manifest, self._clock.now_ms()):
             await sweep_all(self._store, self._file, self._clock.now_ms())
-            self._swept_at = self._clock.monotonic()
+
+    async def _look(self) -> None:
+        now = self._clock.monotonic()
+        if self._file is not None and now - self._looked_at >= LOOK_SECONDS:
+            await self._file.look()
+            self._looked_at = now
 
     async def _copy(self) -> bool:
         try:

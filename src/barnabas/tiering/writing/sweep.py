@@ -14,12 +14,13 @@ from collections.abc import AsyncIterator
 
 from barnabas.tiering.objects.layout import PAGE_SUFFIX, SegmentName, first_name_from, parse_object_name
 from barnabas.tiering.objects.manifest import Kind, Manifest, decode_page, is_foreign
-from barnabas.tiering.objects.manifest_changes import note_sweep
+from barnabas.tiering.objects.manifest_changes import note_full_sweep, note_sweep
 from barnabas.tiering.objects.manifest_file import ManifestFile
 from barnabas.tiering.stores.store import ObjectInfo, ObjectStore
 from barnabas.tiering.writing.expiration import delete_all
 
 FULL_SWEEP_AGE_MS = 24 * 3600 * 1000
+FULL_SWEEP_INTERVAL_MS = 24 * 3600 * 1000
 
 
 async def sweep(store: ObjectStore, file: ManifestFile) -> list[str]:
@@ -35,6 +36,11 @@ async def sweep(store: ObjectStore, file: ManifestFile) -> list[str]:
     return orphans
 
 
+def is_full_sweep_due(manifest: Manifest, now_ms: int) -> bool:
+    """Once a day, whoever led in between: the manifest says when it was."""
+    return manifest.swept_ms + FULL_SWEEP_INTERVAL_MS <= now_ms
+
+
 async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list[str]:
     """Once a day: whatever is not named, and older than a day."""
     orphans = [
@@ -43,6 +49,11 @@ async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list
         if info.modified_ms + FULL_SWEEP_AGE_MS <= now_ms
     ]
     await delete_all(store, orphans)
+
+    async def noted(current: Manifest) -> Manifest:
+        return note_full_sweep(current, now_ms)
+
+    await file.change(noted)
     return orphans
 
 
