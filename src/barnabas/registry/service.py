@@ -165,10 +165,10 @@ class SchemaService:
         found = _with_text(submitted, schema, versions)
         if found is not None or schema.type is not SchemaType.PROTOBUF:
             return found
-        wanted = submitted.parsed.normalized()
+        wanted = submitted.parsed.identity
         for version in reversed(versions):
             alike = replace(version.schema, text="") == replace(schema, text="")
-            if alike and (await self.parsed(version)).normalized() == wanted:
+            if alike and (await self.parsed(version)).identity == wanted:
                 return version
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas.registry.errors import invalid_schema
 from barnabas.registry.formats.parsing import ParsedSchema
 from barnabas.registry.model import Level, SchemaType
 
@@ -14,7 +15,10 @@ def find_problems(level: Level, kind: SchemaType, new: ParsedSchema, older: Sequ
     """`older` from the oldest to the newest. The newest one that does not fit says why, as with Confluent."""
     compared = older if level.is_transitive else older[-1:]
     for old_kind, old in reversed(compared):
-        found = _between(level, kind, new, old_kind, old)
+        try:
+            found = _between(level, kind, new, old_kind, old)
+        except RecursionError:
+            raise invalid_schema("it is nested too deeply to be compared") from None
         if found:
             return [*found, f"{{oldSchema: '{old.text}'}}", f"{{compatibility: '{level}'}}"]
     return []

@@ -34,6 +34,10 @@ class AvroSchema:
     document: Any
     dependencies: tuple[Any, ...] = ()  # documents, each after those that it needs
 
+    @property
+    def identity(self) -> str:
+        return self.text
+
     def normalized(self) -> str:
         """Properties that nobody defined in alphabetical order; the rest has its order already."""
         return compact(_sorted(self.document))

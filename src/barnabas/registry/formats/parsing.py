@@ -20,6 +20,11 @@ class ParsedSchema(Protocol):
         """As it is registered."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """Texts with the same identity are the same schema."""
+        ...
+
     def normalized(self) -> str:
         """One text for all that differ in nothing that matters."""
         ...
