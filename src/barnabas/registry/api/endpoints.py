@@ -16,6 +16,12 @@ async def root(request: Request) -> Answer:
     return {}
 
 
+async def leader_available(request: Request) -> Answer:
+    """Karapace's question for health checks: could a change be written now?"""
+    leadership = request.service.store.leadership
+    return {"master_available": leadership is not None and leadership.leader is not None}
+
+
 # Subjects.
 
 

@@ -42,6 +42,7 @@ class Route:
 
 ROUTES = [
     Route("GET", "/", endpoints.root, On.NOTHING),
+    Route("GET", "/master_available", endpoints.leader_available, On.NOTHING),
     Route("GET", "/subjects", endpoints.list_subjects, On.SHOWN),
     Route("GET", "/subjects/{subject}/versions", endpoints.list_versions, On.TOPIC),
     Route("GET", "/subjects/{subject}/metadata", endpoints.get_by_metadata, On.TOPIC),
