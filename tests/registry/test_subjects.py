@@ -92,11 +92,12 @@ def test_deleting_is_soft_first_and_permanent_second(rest: Rest) -> None:
     assert rest.get(f"/schemas/ids/{number}").code == 40403
 
 
-def test_an_id_that_was_deleted_for_good_is_not_given_again(rest: Rest) -> None:
+def test_an_id_that_was_deleted_for_good_is_not_given_to_another_schema(rest: Rest) -> None:
     number = rest.register("reused", record(NUMBER, name="Reused")).body["id"]
     rest.delete("/subjects/reused")
     rest.delete("/subjects/reused?permanent=true")
     assert rest.register("reused", record(NUMBER, name="ReusedAgain")).body["id"] > number
+    assert rest.register("reused-2", record(NUMBER, name="Reused")).body["id"] == number
 
 
 def test_one_version_is_deleted_softly_and_comes_back_with_its_id(rest: Rest) -> None:

@@ -161,9 +161,9 @@ class SchemaService:
     async def _same(
         self, submitted: Submitted, schema: SchemaText, versions: list[Version]
     ) -> Version | None:
-        """A version with this schema. Protobuf texts may differ and mean the same: then descriptors are compared."""
+        """A version with this schema. Texts may differ and mean the same; Avro's have one form already."""
         found = _with_text(submitted, schema, versions)
-        if found is not None or schema.type is not SchemaType.PROTOBUF:
+        if found is not None or schema.type is SchemaType.AVRO:
             return found
         wanted = submitted.parsed.identity
         for version in reversed(versions):

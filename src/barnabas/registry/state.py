@@ -71,7 +71,11 @@ class State:
         return self._contexts[context].schemas.get(schema_id) if context in self._contexts else None
 
     def id_of(self, context: str, schema: SchemaText) -> int | None:
-        return self._contexts[context].ids.get(schema) if context in self._contexts else None
+        """The id that a schema has, or had before it was deleted for good: records with it may still be around."""
+        found = self._contexts[context].ids.get(schema) if context in self._contexts else None
+        if found is None or self._contexts[context].schemas.get(found, schema) != schema:
+            return None
+        return found
 
     def next_id(self, context: str) -> int:
         return self.highest_id(context) + 1
@@ -206,13 +210,10 @@ class State:
             _discard(self._referrers, target, place)
 
     def _drop_unused(self, old: Version) -> None:
-        """An id that no version has any more; `highest` sees to it that it is not given again."""
+        """An id that no version has any more; `highest` sees to it that no other schema gets it."""
         context = self._context(context_of(old.subject))
-        if old.id in context.places:
-            return
-        for schema in (old.schema, context.schemas.pop(old.id, None)):
-            if schema is not None and context.ids.get(schema) == old.id:
-                del context.ids[schema]
+        if old.id not in context.places:
+            context.schemas.pop(old.id, None)
 
     def _config(self, key: Key, document: Json | None) -> None:
         _set(self._configs, _scope(key), document)

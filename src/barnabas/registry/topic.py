@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
+from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
@@ -12,7 +13,7 @@ REPLICAS = 3  # if there are so many brokers
 PLACE = TopicPartition(TOPIC, 0)
 
 
-class UnsuitableTopicError(Exception):
+class UnsuitableTopicError(ConfigError):
     """The registry does not start on such a topic; the text names the repair."""
 
 

@@ -14,6 +14,7 @@ from barnabas.broker.security.first_users import Serving, add_user
 from barnabas.broker.security.tls import authority_of
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.listeners import ListenerSpec
+from barnabas.config.setting import ConfigError
 from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from barnabas.security.acls import AclBinding
 
@@ -27,7 +28,7 @@ class Broker(Serving, Protocol):
     def config(self) -> BrokerConfig: ...
 
 
-class NoLoginError(ValueError):
+class NoLoginError(ConfigError):
     """The broker cannot log its companion in; the text says what to do."""
 
 

@@ -117,6 +117,8 @@ async def get_by_id(request: Request) -> Answer:
     answer = await _shown(request, version)
     for name in ("subject", "version", "id", "deleted"):
         answer.pop(name, None)
+    if request.flag("includeSubjects"):  # Karapace's
+        answer["subjects"] = await get_subjects_of_id(request)
     if request.flag("fetchMaxId"):
         answer["maxId"] = request.state.highest_id(context_of(version.subject))
     return answer
@@ -158,6 +160,12 @@ async def check_all(request: Request) -> Answer:
 
 
 async def check_version(request: Request) -> Answer:
+    """Nothing is compatible with a version that is not there; with the latest of none, everything."""
+    number = subjects.parse_version(request.path["version"])
+    if not request.state.live(request.subject):
+        if number is not None:
+            raise errors.version_not_found(number)
+        return await _check(request, [])
     version = subjects.find_version(request.state, request.subject, request.path["version"])
     return await _check(request, [version])
 

@@ -15,16 +15,12 @@ from barnabas.registry.formats.documents import SchemaSyntaxError, compact, read
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OWN = {
-    "record": ("type", "name", "namespace", "doc", "fields", "aliases"),
-    "error": ("type", "name", "namespace", "doc", "fields", "aliases"),
-    "enum": ("type", "name", "namespace", "doc", "symbols", "default", "aliases"),
-    "fixed": ("type", "name", "namespace", "doc", "size", "aliases"),
-    "array": ("type", "items"),
-    "map": ("type", "values"),
-}
+# Properties that Avro defines for some type: as in Java's library, no type keeps them as properties of the user.
+_DEFINED = frozenset(
+    {"type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases"}
+)
+_NAMED = frozenset({"record", "error", "enum", "fixed"})
 _OF_A_FIELD = ("name", "type", "doc", "default", "order", "aliases")
-_DEFINED = frozenset(_OF_A_FIELD).union(*_OWN.values())
 _ORDERS = ("ascending", "descending", "ignore")
 
 
@@ -80,7 +76,7 @@ class _Writer:
         if isinstance(kind, dict | list):  # {"type": {"type": "array", ...}}
             return self.write(kind, space, f"{where}.type")
         if kind in PRIMITIVES:
-            rest = {name: value for name, value in node.items() if name != "type"}
+            rest = {name: value for name, value in node.items() if name not in _DEFINED}
             return {"type": kind} | rest if rest else kind
         if not isinstance(kind, str):
             raise SchemaSyntaxError(where, 'there is no "type"')
@@ -209,7 +205,7 @@ class _Writer:
             return isinstance(value, dict) and all(
                 self._fits(one, kind["values"], space) for one in value.values()
             )
-        if name in _OWN:
+        if name in _NAMED:
             return _FITS_NAMED[name](value)
         full = name if "." in name or not space else f"{space}.{name}"
         named = self.names.get(full) or self.names.get(name)
@@ -279,7 +275,8 @@ def _relative(full: str, space: str | None) -> str:
 
 def _rest(node: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
     """Properties that Avro does not define, then the aliases: Java's order."""
-    rest = {key: value for key, value in node.items() if key not in _OWN[kind]}
+    own = _DEFINED | {"default"} if kind == "enum" else _DEFINED
+    rest = {key: value for key, value in node.items() if key not in own}
     if node.get("aliases") and "name" in node:
         rest["aliases"] = _texts(node["aliases"], f"{where}.aliases")
     return rest
@@ -312,7 +309,7 @@ def _sorted(node: Any) -> Any:
         return [_sorted(one) for one in node]
     if not isinstance(node, dict):
         return node
-    known = [key for key in node if key in _DEFINED]
+    known = [key for key in node if key in _DEFINED or key in _OF_A_FIELD]
     others = sorted(key for key in node if key not in known)
     inner = ("type", "items", "values", "fields")
     return {key: _sorted(node[key]) if key in inner else node[key] for key in [*known, *others]}

@@ -48,7 +48,8 @@ class JsonSchema:
 
     @property
     def identity(self) -> str:
-        return self.text
+        """The order of keys does not matter."""
+        return self.normalized()
 
     def normalized(self) -> str:
         return compact(self.root, sort_keys=True)
