@@ -42,7 +42,8 @@ def through_a_topic(broker: EmbeddedBroker, encode: Callable[[Any], bytes], valu
     try:
         consumer.subscribe([topic])
         record = consumer.poll(60)
-        assert record is not None and record.error() is None
+        assert record is not None
+        assert record.error() is None
         return topic, record.value()
     finally:
         consumer.close()

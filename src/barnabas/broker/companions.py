@@ -56,15 +56,18 @@ class Companion:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
     async def _keep_running(self) -> None:
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
-        while not self._stopping:
+        while not self._is_stopping():
             began = loop.time()
             self._process = await asyncio.to_thread(self._spawn)
             code = await asyncio.to_thread(self._process.wait)
-            if self._stopping:
-                return
             _hang_up(self._process)
+            if self._is_stopping():
+                return
             pause = FIRST_PAUSE if loop.time() - began > LONG_ENOUGH else min(pause * 2, LONGEST_PAUSE)
             logger.error("the %s ended with %d; it is started again in %g s", self.name, code, pause)
             await asyncio.sleep(pause)

@@ -157,6 +157,9 @@ class SchemaClient:
             self._cache[schema_id] = found
         return found
 
+    def cached(self, schema_id: int) -> Schema | None:
+        return self._cache.get(schema_id)
+
     def latest(self, subject: str) -> SubjectVersion:
         return self.version(subject, "latest")
 
@@ -235,8 +238,9 @@ class AsyncSchemaClient:
         self.client = SchemaClient(url, **options)
 
     async def schema(self, schema_id: int) -> Schema:
-        found = self.client._cache.get(schema_id)
-        return found or await asyncio.to_thread(self.client.schema, schema_id)
+        if (found := self.client.cached(schema_id)) is not None:
+            return found
+        return await asyncio.to_thread(self.client.schema, schema_id)
 
     async def latest(self, subject: str) -> SubjectVersion:
         return await asyncio.to_thread(self.client.latest, subject)

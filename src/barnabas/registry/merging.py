@@ -15,8 +15,8 @@ _RULES = ("migrationRules", "domainRules", "encodingRules")
 def with_defaults(state: State, subject: str, schema: SchemaText, live: list[Version]) -> SchemaText:
     """What the schema says wins over the version before it, that over the default; an override wins over all."""
     before = live[-1].schema if live else None
-    metadata = _first(_read(schema.metadata), before and _read(before.metadata))
-    rules = _first(_read(schema.rule_set), before and _read(before.rule_set))
+    metadata = _read(schema.metadata or (before.metadata if before else ""))
+    rules = _read(schema.rule_set or (before.rule_set if before else ""))
     metadata = _merge(state.setting(subject, "defaultMetadata"), metadata)
     metadata = _merge(metadata, state.setting(subject, "overrideMetadata"))
     rules = _merge_rules(state.setting(subject, "defaultRuleSet"), rules)
@@ -32,10 +32,6 @@ def properties(schema: SchemaText) -> Json:
 def _read(text: str) -> Json | None:
     found: Json | None = json.loads(text) if text else None
     return found
-
-
-def _first(*candidates: Json | None) -> Json | None:
-    return next((one for one in candidates if one is not None), None)
 
 
 def _merge(under: Json | None, over: Json | None) -> Json | None:

@@ -1,7 +1,7 @@
 """Values as serializers write them, to and from plain Python: for the command line, one record at a time.
 
-Avro by fastavro, Protobuf by descriptors that the registry gives, JSON Schema as JSON (what does not fit is the consumer's
-to find). Bytes inside a value are written as text, a byte as a letter (Latin-1), as Avro's own JSON does.
+Avro by fastavro, Protobuf by descriptors that the registry gives, JSON Schema as JSON (what does not fit is the
+consumer's to find). Bytes inside a value are written as text, a byte as a letter (Latin-1), as Avro's own JSON does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from barnabas.client.schemas import (
     quoted,
     split_message_index,
 )
+from barnabas.registry.formats.well_known import well_known_files
 
 KEPT = 1_000  # schemas that are ready for use
 _MAIN = "_.proto"
@@ -176,14 +177,11 @@ class _Messages:
         return file
 
     def _add_well_known(self, name: str) -> None:
-        import importlib
-
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-        if not name.startswith("google/protobuf/"):
+        if name not in well_known_files():
             return
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-        file = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        file = FileDescriptorProto.FromString(well_known_files()[name])
         for other in file.dependency:
             self._add_well_known(other)
         self._pool.Add(file)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 logger = safe_logger(__name__)
 
-DEFAULT_PORT = 8081
+DEFAULT_LISTEN = Address("127.0.0.1", 8081)
 KEEP_ALIVE = 75  # seconds; clients ask now and then, and a new connection takes longer than an answer
 BACKLOG = 128
-_WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
+_WILDCARDS = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RegistrySettings:
 
     bootstrap: str
     security: Security = PLAINTEXT
-    listen: Address = Address("127.0.0.1", DEFAULT_PORT)
+    listen: Address = DEFAULT_LISTEN
     advertised: Address | None = None
     topic: str = TOPIC
     group: str = GROUP
@@ -116,8 +116,8 @@ class RegistryServer:
     def _warn_if_exposed(self) -> None:
         if self.access.is_open and not is_loopback(self.settings.listen.host):
             logger.warning(
-                "the schema registry on %s can be reached from other machines and asks nobody for a name: everybody who "
-                "reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers authenticate (SASL)",
+                "the schema registry on %s can be reached from other machines and asks nobody for a name: everybody "
+                "who reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers ask (SASL)",
                 self.settings.listen,
             )
 

@@ -219,7 +219,7 @@ class State:
         _set(self._configs, _scope(key), document)
 
     def _mode(self, key: Key, document: Json | None) -> None:
-        name = (document or {}).get("mode")
+        name = str((document or {}).get("mode"))
         _set(self._modes, _scope(key), Mode(name) if name in Mode.__members__ else None)
 
     def _delete_subject(self, key: Key, document: Json | None) -> None:

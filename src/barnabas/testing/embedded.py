@@ -52,9 +52,9 @@ class EmbeddedBroker:
     """Ready when the constructor's `with` block begins. Several may run in one process.
 
     `settings` are Kafka's server settings. `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL: certificates are
-    made, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir` the records live in a temporary folder that
-    `stop` removes. A child process that was forked does not share the broker: it neither keeps its sockets open nor
-    stops it.
+    made, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir` the
+    records live in a temporary folder that `stop` removes. A child process that was forked does not share the broker:
+    it neither keeps its sockets open nor stops it.
     """
 
     def __init__(

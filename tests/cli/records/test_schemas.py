@@ -11,7 +11,10 @@ from barnabas.client.schemas import Schema, SchemaClient
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 
-AVRO = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},{"name":"note","type":["null","string"]}]}'
+AVRO = (
+    '{"type":"record","name":"Order","fields":['
+    '{"name":"id","type":"long"},{"name":"note","type":["null","string"]}]}'
+)
 JSON = '{"type":"object","properties":{"id":{"type":"integer"},"note":{"type":"string"}}}'
 PROTOBUF = """
 syntax = "proto3";

@@ -66,8 +66,8 @@ async def _sasl(broker: Broker, listener: ListenerSpec, name: str) -> dict[str, 
     mechanism = next((one for one in _SCRAM if one in offered), None)
     if mechanism is None:
         raise NoLoginError(
-            f"the listener {listener.name} offers no SCRAM, so the broker cannot make a login for the registry: say how "
-            "it connects with --registry-config FILE"
+            f"the listener {listener.name} offers no SCRAM, so the broker cannot make a login for the registry: "
+            "say how it connects with --registry-config FILE"
         )
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
     await add_user(broker, name, password)

@@ -46,8 +46,7 @@ class RegistryApp:
             status, body = error.status, _error_body(error)
         except Exception:
             logger.exception("a request could not be answered")
-            error = RegistryError(500, 50001, "Internal error: the registry's log says more")
-            status, body = 500, _error_body(error)
+            status, body = 500, _error_body(errors.store_error("the registry's log says more"))
         await _send(send, status, body, kind)
 
     async def _answer(self, scope: Scope, headers: dict[str, str], receive: Receive) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Every endpoint: its path, who answers, and the right that it needs. This table is the documentation of rights, too."""
+"""Every endpoint: its path, who answers, and the right that it needs. The documentation shows this table."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
     """Why the reader cannot read all that the writer writes; nothing if it can."""
     from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 
-    found = ReaderWriterCompatibilityChecker().get_compatibility(_schema(reader), _schema(writer))
+    checker: Any = ReaderWriterCompatibilityChecker  # it has no types
+    found = checker().get_compatibility(_schema(reader), _schema(writer))
     if found.compatibility is SchemaCompatibilityType.compatible:
         return []
     kinds = [getattr(kind, "value", str(kind)) for kind in found.incompatibilities]
@@ -34,7 +35,7 @@ def _schema(schema: AvroSchema) -> Any:
 
 
 def _plain(node: Any) -> Any:
-    """Without logical types: they say nothing about what can be read, and the package warns of those it does not know."""
+    """Without logical types: they change nothing in what can be read, and `avro` warns of those it does not know."""
     if isinstance(node, list):
         return [_plain(one) for one in node]
     if not isinstance(node, dict):

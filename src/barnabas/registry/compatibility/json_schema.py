@@ -62,7 +62,7 @@ class _Comparison:
         self._derived: dict[Hashable, Node] = {}
 
     def between(self, reader: Any, writer: Any, where: str) -> Problems:
-        """What the writer's node accepts and the reader's does not. Recursive schemas: what is asked already is right."""
+        """What the writer's node accepts and the reader's does not. In a circle, what is asked already is right."""
         reader, writer = _node(self.reader.resolved(reader)), _node(self.writer.resolved(writer))
         pair = (id(reader), id(writer))
         if pair not in self._known:
@@ -86,7 +86,7 @@ class _Comparison:
     def _compare(self, reader: Node, writer: Node, where: str) -> Problems:
         reader = self._derive((id(reader), ""), lambda node=reader: _bare(node))  # type: ignore[misc]
         writer = self._derive((id(writer), ""), lambda node=writer: _bare(node))  # type: ignore[misc]
-        if not reader or reader == writer and not _has_ref(reader) or _is_false(writer):
+        if not reader or (reader == writer and not _has_ref(reader)) or _is_false(writer):
             return []
         if _is_false(reader):
             return [problem("TYPE_NARROWED", where, "reader accepts nothing")]

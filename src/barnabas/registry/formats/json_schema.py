@@ -217,6 +217,14 @@ def _check(node: Any, where: str) -> None:
     if not isinstance(node, dict):
         raise SchemaSyntaxError(where, f"a schema is an object or a boolean, not {compact(node)[:100]}")
     _check_type(node, where)
+    _check_lists(node, where)
+    for word in ("pattern", "$ref", "$schema", "title", "description", "format"):
+        if word in node and not isinstance(node[word], str):
+            raise SchemaSyntaxError(f"{where}.{word}", "this must be a text")
+    _check_numbers(node, where)
+
+
+def _check_lists(node: Node, where: str) -> None:
     for word in _NAMED:
         if word in node and not isinstance(node[word], dict):
             raise SchemaSyntaxError(f"{where}.{word}", "this must be an object")
@@ -227,10 +235,6 @@ def _check(node: Any, where: str) -> None:
         raise SchemaSyntaxError(f"{where}.required", "this must be a list of names")
     if "enum" in node and not isinstance(node["enum"], list):
         raise SchemaSyntaxError(f"{where}.enum", "this must be a list of values")
-    for word in ("pattern", "$ref", "$schema", "title", "description", "format"):
-        if word in node and not isinstance(node[word], str):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a text")
-    _check_numbers(node, where)
 
 
 def _check_type(node: Node, where: str) -> None:

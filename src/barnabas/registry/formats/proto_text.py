@@ -144,7 +144,7 @@ class _Writer:
 
 
 def _type(field: Any) -> str:
-    return field.type_name if field.type_name else _TYPES[field.type]
+    return field.type_name or _TYPES[field.type]
 
 
 def _field_options(field: Any) -> str:

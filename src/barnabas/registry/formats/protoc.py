@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import shutil
@@ -16,28 +15,12 @@ from typing import Any
 
 from barnabas.registry.errors import store_error
 from barnabas.registry.formats.documents import SchemaSyntaxError
+from barnabas.registry.formats.well_known import well_known_files
 
 SECONDS = 5
 MEGABYTES = 512
 MAIN = "_.proto"
 LONGEST_ERROR = 2_000
-WELL_KNOWN = tuple(
-    f"google/protobuf/{name}.proto"
-    for name in (
-        *(
-            "any",
-            "api",
-            "descriptor",
-            "duration",
-            "empty",
-            "field_mask",
-            "source_context",
-            "struct",
-            "timestamp",
-        ),
-        *("type", "wrappers"),
-    )
-)
 _LIMITED = f'ulimit -v {MEGABYTES * 1024} 2>/dev/null; ulimit -t {SECONDS}; exec "$0" "$@"'
 _PLACE = re.compile(r"_\.proto:(\d+):(\d+): (.*)")
 
@@ -56,7 +39,7 @@ def compile_proto(text: str, dependencies: Mapping[str, str]) -> Any:
         _run(folder)
         found = FileDescriptorSet.FromString((folder / "out").read_bytes())
     for file in found.file:
-        if file.name != MAIN and file.name not in dependencies and file.name not in WELL_KNOWN:
+        if file.name != MAIN and file.name not in dependencies and file.name not in well_known_files():
             raise SchemaSyntaxError("import", f"{file.name} is not among the references")
     return found
 
@@ -122,8 +105,7 @@ def _well_known() -> bytes:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     found = FileDescriptorSet()
-    for name in WELL_KNOWN:
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-        found.file.add().ParseFromString(module.DESCRIPTOR.serialized_pb)
+    for serialized_file in well_known_files().values():
+        found.file.add().ParseFromString(serialized_file)
     serialized: bytes = found.SerializeToString()
     return serialized

@@ -1,0 +1,29 @@
+"""Protobuf's well-known types, from the installed library: files that every schema may import."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+@lru_cache(1)
+def well_known_files() -> dict[str, bytes]:
+    """Serialized descriptors by the name of their file."""
+    from google.protobuf import (
+        any_pb2,
+        api_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        source_context_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        type_pb2,
+        wrappers_pb2,
+    )
+
+    modules = (
+        *(any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2),
+        *(struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2),
+    )
+    return {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
