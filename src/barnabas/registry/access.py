@@ -82,12 +82,12 @@ class KafkaUser:
         return [subject for subject in subjects if topic_of(subject) in allowed]
 
     async def _allowed(self, operation: Operation, topics: set[str]) -> set[str]:
-        unknown = {topic for topic in topics if self._remembered(operation, topic) is None}
-        if unknown:
-            allowed = await allowed_topics(self.client, operation, unknown)
-            for topic in unknown:
-                self._remember(operation, topic, topic in allowed)
-        return {topic for topic in topics if self._remembered(operation, topic)}
+        known = {topic: self._remembered(operation, topic) for topic in topics}
+        unknown = {topic for topic, allowed in known.items() if allowed is None}
+        fresh = await allowed_topics(self.client, operation, unknown)
+        for topic in unknown:
+            self._remember(operation, topic, topic in fresh)
+        return fresh | {topic for topic, allowed in known.items() if allowed}
 
     def _remembered(self, operation: Operation, topic: str | None) -> bool | None:
         moment, allowed = self._known.get((operation, topic), (0.0, False))

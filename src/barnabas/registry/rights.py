@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client.cluster import Client
 from barnabas.client.fetching import NO_SESSION, NO_SESSION_EPOCH
 from barnabas.errors import ErrorCode
-from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -30,7 +29,7 @@ from barnabas.protocol.messages.topics import (
 from barnabas.protocol.schema import Message
 from barnabas.security.authorizer import Operation
 
-TOPIC = 2  # resource type of the configuration APIs
+TOPIC, BROKER = 2, 4  # resource types of the configuration APIs
 LAST_BY_NAME = {FetchRequest: 12, ProduceRequest: 12}  # versions that say the name of a topic, not its id
 TIMEOUT_MS = 5_000
 
@@ -38,12 +37,15 @@ _DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUT
 
 
 async def may_do_with_cluster(client: Client, operation: Operation) -> bool:
-    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    response: DescribeClusterResponse = await client.send_to_any(request)
-    if response.error_code in _DENIED:
-        return False
-    raise_for(response.error_code, response.error_message or "")
-    return _has(response.cluster_authorized_operations, operation)
+    """DESCRIBE_CONFIGS or ALTER_CONFIGS: asked of the defaults of all brokers, with a request that changes nothing."""
+    if operation is Operation.ALTER_CONFIGS:
+        alter = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="", configs=[])
+        message: Message = IncrementalAlterConfigsRequest(resources=[alter], validate_only=True)
+    else:
+        read = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=[])
+        message = DescribeConfigsRequest(resources=[read])
+    response = await client.send_to_any(message)
+    return not any(code in _DENIED for _, code in _codes(response))
 
 
 async def allowed_topics(client: Client, operation: Operation, topics: Iterable[str]) -> set[str]:

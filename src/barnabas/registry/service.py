@@ -81,7 +81,7 @@ class SchemaService:
             raise errors.not_permitted(f"{where} is not in import mode")
         found = await self.problems(subject, submitted, self._compared(subject, schema, live), None)
         if found:
-            raise errors.incompatible(subject, found)
+            raise errors.incompatible(subject, [*found, f"{{compatibility: '{state.level(subject)}'}}"])
         deleted = [one for one in state.versions(subject).values() if one.deleted]
         before = await self._same(submitted, schema, deleted)
         if before is not None:

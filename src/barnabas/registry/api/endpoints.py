@@ -208,7 +208,7 @@ async def _check(request: Request, older: list[Version]) -> Json:
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
     found = await request.service.problems(request.subject, submitted, older, None)
     answer: Json = {"is_compatible": not found}
-    if request.flag("verbose"):
+    if found or request.flag("verbose"):
         answer["messages"] = found
     return answer
 
@@ -225,13 +225,12 @@ async def _users(request: Request) -> list[Version]:
     """Versions with the id that the visitor may read; 40403 if there is no such id."""
     number = _id(request)
     found = request.state.users_of(request.context_of_query(), number)
-    wanted = [one for one in found if request.shown(one)]
     if not found:
         raise errors.schema_not_found(number)
-    readable = set(await request.visitor.readable([one.subject for one in wanted]))
-    if wanted and not readable:
+    readable = set(await request.visitor.readable([one.subject for one in found]))
+    if not readable:
         raise errors.forbidden("READ", f"the subjects of schema {number}")
-    return [one for one in wanted if one.subject in readable]
+    return [one for one in found if request.shown(one) and one.subject in readable]
 
 
 async def _with_id(request: Request) -> Version:

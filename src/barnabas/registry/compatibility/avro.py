@@ -15,13 +15,7 @@ def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
     found = checker().get_compatibility(_schema(reader), _schema(writer))
     if found.compatibility is SchemaCompatibilityType.compatible:
         return []
-    kinds = [getattr(kind, "value", str(kind)) for kind in found.incompatibilities]
-    places = sorted(found.locations) or ["/"]
-    texts = sorted(found.messages) or ["the schemas do not match"]
-    return [
-        f"{{errorType:'{', '.join(kinds) or 'TYPE_MISMATCH'}', description:'{text}', at:'{', '.join(places)}'}}"
-        for text in texts
-    ]
+    return sorted(found.messages) or ["the schemas do not match"]
 
 
 def _schema(schema: AvroSchema) -> Any:

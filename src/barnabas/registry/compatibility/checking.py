@@ -20,7 +20,7 @@ def find_problems(level: Level, kind: SchemaType, new: ParsedSchema, older: Sequ
         except RecursionError:
             raise invalid_schema("it is nested too deeply to be compared") from None
         if found:
-            return [*found, f"{{oldSchema: '{old.text}'}}", f"{{compatibility: '{level}'}}"]
+            return found
     return []
 
 

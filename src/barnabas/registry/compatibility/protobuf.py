@@ -41,10 +41,13 @@ class _Types:
     def __init__(self, schema: ProtobufSchema) -> None:
         self.file = schema.file
         self.messages: dict[str, Any] = {}
+        self.imported: set[str] = set()
         for file in schema.files.file:
-            prefix = f".{file.package}" if file.package else ""
+            prefix, before = f".{file.package}" if file.package else "", set(self.messages)
             for message in file.message_type:
                 self._add(message, prefix)
+            if file.name != self.file.name:
+                self.imported |= self.messages.keys() - before
 
     def _add(self, message: Any, prefix: str) -> None:
         name = f"{prefix}.{message.name}"
@@ -152,8 +155,8 @@ class _Comparison:
     def _named(self, mine: str, other: str, where: str) -> None:
         if self.reader.local(mine) != self.writer.local(other):
             self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {mine}")
-        elif (mine, other) not in self._compared:
-            self._compared.add((mine, other))
+        elif mine in self.reader.imported and (mine, other) not in self._compared:
+            self._compared.add((mine, other))  # those of this file are compared anyway
             inside, before = self.reader.messages.get(mine), self.writer.messages.get(other)
             if inside is not None and before is not None:
                 self._message(inside, before, where)
