@@ -219,11 +219,7 @@ class SchemaClient:
             self._connection = kind(host, self._parts.port, timeout=self._timeout)
         self._connection.request(method, path, data, self._headers)
         response = self._connection.getresponse()
-        body = response.read(LARGEST_ANSWER + 1)
-        if len(body) > LARGEST_ANSWER:
-            self._drop()
-            raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
-        return response.status, body
+        return response.status, whole_body(response)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -250,6 +246,17 @@ class AsyncSchemaClient:
 
     async def close(self) -> None:
         await asyncio.to_thread(self.client.close)
+
+
+def whole_body(response: http.client.HTTPResponse) -> bytes:
+    """HTTPException for a body that is too large, or cut off: the other side may have been killed in the middle."""
+    length = response.length
+    body = response.read(LARGEST_ANSWER + 1)
+    if len(body) > LARGEST_ANSWER:
+        raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
+    if length is not None and len(body) < length:
+        raise http.client.IncompleteRead(body, length - len(body))
+    return body
 
 
 def quoted(subject: str) -> str:

@@ -39,7 +39,9 @@ _DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUT
 async def may_do_with_cluster(client: Client, operation: Operation) -> bool:
     """DESCRIBE_CONFIGS or ALTER_CONFIGS: asked of the defaults of all brokers, with a request that changes nothing."""
     if operation is Operation.ALTER_CONFIGS:
-        alter = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="", configs=[])
+        alter = IncrementalAlterConfigsAlterConfigsResource(
+            resource_type=BROKER, resource_name="", configs=[]
+        )
         message: Message = IncrementalAlterConfigsRequest(resources=[alter], validate_only=True)
     else:
         read = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=[])

@@ -18,7 +18,12 @@ from barnabas.registry.formats.avro import parse_avro
 # Without bytes: the specification lets them be read as strings, which works for those that are UTF-8.
 PRIMITIVES = st.sampled_from(["boolean", "int", "long", "float", "double", "string"])
 DEFAULTS: dict[str, Any] = {
-    **{"boolean": True, "int": 1, "long": 2, "float": 0.5, "double": 0.5, "string": "x"},
+    "boolean": True,
+    "int": 1,
+    "long": 2,
+    "float": 0.5,
+    "double": 0.5,
+    "string": "x",
 }
 
 

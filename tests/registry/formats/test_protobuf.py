@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from barnabas.registry.formats.documents import SchemaSyntaxError
-from barnabas.registry.formats.protobuf import parse_protobuf
 from barnabas.registry.formats.proto_text import proto_text
+from barnabas.registry.formats.protobuf import parse_protobuf
 
 EVERYTHING = """
 syntax = "proto2";

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import http.client
 
+from barnabas.client.schemas import whole_body
 from barnabas.registry import errors
 from barnabas.registry.leadership import Identity
 
 FORWARDED = "x-forward"  # Confluent's header: whoever gets it does not forward again
 TIMEOUT = 35.0  # a little longer than the leader takes for a change
 _PASSED_ON = ("accept", "authorization", "content-type")
-LARGEST_ANSWER = 16 * 1024 * 1024
 
 
 class Forwarder:
@@ -34,6 +34,6 @@ def _exchange(
     try:
         connection.request(method, target, body or None, headers)
         response = connection.getresponse()
-        return response.status, response.read(LARGEST_ANSWER)
+        return response.status, whole_body(response)
     finally:
         connection.close()
