@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +115,21 @@ def test_nobody_and_a_wrong_password_are_refused_with_401(secured: EmbeddedBroke
         with Rest(secured.registry_url, login) as client:
             for path in ("/", "/subjects", "/schemas/types"):
                 assert client.get(path).status == 401
+
+
+def test_importing_ids_and_referring_to_subjects_need_rights_of_their_own(
+    secured: EmbeddedBroker, alice: Rest
+) -> None:
+    forbid_all(secured)
+    allow(secured, ResourceType.TOPIC, "there", Operation.ALTER_CONFIGS)
+    allow(secured, ResourceType.TOPIC, "there", Operation.WRITE)
+    assert alice.put("/mode/there-value", {"mode": "IMPORT"}).code == 40301
+    reference = {"name": "x", "subject": "secret-value", "version": 1}
+    assert alice.register("there-value", '"string"', references=[reference]).code == 40301
+
+
+def test_the_documentation_shows_every_endpoint_and_its_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "registry.md").read_text()
+    for route in ROUTES:
+        needed = "a login" if route.on is On.NOTHING else route.operation.name
+        assert f"| `{route.method} {route.path}` | {needed} |" in page

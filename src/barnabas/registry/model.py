@@ -15,6 +15,7 @@ from barnabas.registry.errors import invalid_subject
 DEFAULT_CONTEXT = "."
 GLOBAL_CONTEXT = ".__GLOBAL"  # `:.__GLOBAL:` is how newer clients write "no subject at all"
 LARGEST_VERSION = 2**31 - 1
+LARGEST_ID = 2**31 - 1  # four bytes in front of each value, signed in Java
 LATEST = -1
 
 _QUALIFIED = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)

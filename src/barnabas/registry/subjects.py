@@ -8,6 +8,7 @@ from typing import Any
 from barnabas.registry import errors, records
 from barnabas.registry.model import (
     DEFAULT_CONTEXT,
+    LARGEST_ID,
     LARGEST_VERSION,
     Mode,
     SchemaText,
@@ -102,6 +103,8 @@ def register(
     context = context_of(subject)
     known = state.id_of(context, schema)
     number = given_id or known or state.next_id(context)
+    if number > LARGEST_ID:
+        raise errors.store_error(f"no ids are left in context {context}: an import has taken {LARGEST_ID}")
     version = Version(subject, given_version or _next_version(state, subject), number, schema)
     entries = [schema_entry(version)]
     if context not in state.contexts():

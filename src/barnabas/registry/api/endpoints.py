@@ -6,8 +6,9 @@ from typing import Any
 
 from barnabas.registry import errors, settings, subjects
 from barnabas.registry.api.request import RawText, Request
-from barnabas.registry.model import Json, SchemaText, SchemaType, Version, context_of
+from barnabas.registry.model import Json, Mode, SchemaText, SchemaType, Version, context_of
 from barnabas.registry.subjects import Shown
+from barnabas.security.authorizer import Operation
 
 Answer = Any
 
@@ -67,7 +68,7 @@ async def get_by_metadata(request: Request) -> Answer:
 
 
 async def register(request: Request) -> Answer:
-    schema, given = request.schema()
+    schema, given = await _schema(request)
     submitted = await request.service.submit(
         request.subject, schema, normalize=request.flag("normalize"), given=given
     )
@@ -76,7 +77,7 @@ async def register(request: Request) -> Answer:
 
 
 async def lookup(request: Request) -> Answer:
-    schema, _ = request.schema()
+    schema, _ = await _schema(request)
     shown = Shown(request.flag("deleted"))
     subjects.versions_of(
         request.state, request.subject, shown
@@ -189,7 +190,12 @@ async def get_mode(request: Request) -> Answer:
 
 
 async def set_mode(request: Request) -> Answer:
+    """Ids are shared by all subjects of a context: importing some, even to one subject, is a right on the cluster."""
     wanted = request.document().get("mode")
+    if str(wanted).upper() == Mode.IMPORT and not await request.visitor.may_with_cluster(
+        Operation.ALTER_CONFIGS
+    ):
+        raise errors.forbidden(Operation.ALTER_CONFIGS.name, "the cluster")
     return await request.service.set_mode(request.scope, wanted, force=request.flag("force"))
 
 
@@ -203,8 +209,19 @@ async def list_contexts(request: Request) -> Answer:
     return request.page([one for one in request.state.contexts() if one in seen])
 
 
+async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int | None]]:
+    """The schema in the body. What it refers to must be readable: errors would tell of it."""
+    schema, given = request.schema()
+    named = [one.subject for one in schema.references]
+    readable = set(await request.visitor.readable(named))
+    for subject in named:
+        if subject not in readable:
+            raise errors.forbidden(Operation.READ.name, f"subject {subject}")
+    return schema, given
+
+
 async def _check(request: Request, older: list[Version]) -> Json:
-    schema, _ = request.schema()
+    schema, _ = await _schema(request)
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
     found = await request.service.problems(request.subject, submitted, older, None)
     answer: Json = {"is_compatible": not found}
