@@ -122,12 +122,13 @@ simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-check: $(STAMP)  ## format, lint, strict types, import layers, documentation
+check: $(STAMP)  ## format, lint, strict types, import layers, sizes, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src tools benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.check_imports
+	$(BIN)/python -m tools.check_sizes
 	$(BIN)/python -m tools.check_docs
 
 format: $(STAMP)  ## rewrite the code the way `check` wants it

@@ -23,6 +23,8 @@ from benchmarks.rows import (
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
+from benchmarks.rows.tiering import copying, replica
+from benchmarks.rows.tiering import latency as tier_latency
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -45,6 +47,9 @@ ALL_ROWS: tuple[Row, ...] = (
     *cold.ROWS,
     *growth.ROWS,
     *cluster.ROWS,
+    *copying.ROWS,
+    *tier_latency.ROWS,
+    *replica.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
-from barnabas.tiering.layout import parse_segment_name
+from barnabas.tiering.objects.layout import parse_segment_name
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move

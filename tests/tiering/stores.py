@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas.testing.objects import MemoryObjectStore
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import ObjectStore
 
 BUCKET = "barnabas-tests"
 NAMED = "BARNABAS_TEST_STORE"

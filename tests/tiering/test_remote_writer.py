@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from barnabas.testing.simulation.loop import VirtualClock, VirtualLoop
-from barnabas.tiering import segment_build
-from barnabas.tiering.claim import LogView, claim_manifest
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.remote_writer import RemoteWriter, WriterSettings, WriterState
-from barnabas.tiering.segment_build import at_once
-from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW

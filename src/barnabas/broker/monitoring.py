@@ -23,7 +23,7 @@ from barnabas.cluster.image import MetadataImage, PartitionState, effective_min_
 from barnabas.config.setting import ConfigError
 from barnabas.groups.metrics import declare_group_metrics
 from barnabas.log_lines import line_limit, plain_lines
-from barnabas.metrics import catalogue
+from barnabas.metrics import catalogue, network_catalogue
 from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.metrics.topics import TopicMetrics
@@ -282,35 +282,41 @@ def declare_network_metrics(registry: Registry, broker: Monitored) -> None:
         return samples
 
     connections = sockets.connections
-    registry.computed(catalogue.CONNECTIONS, by_listener(connections.count_on))
-    registry.computed(catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name]))
-    registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
-    counts = broker.authentication.counts
-    registry.computed(catalogue.AUTHENTICATED, by_listener(counts[True, False].__getitem__))
-    registry.computed(catalogue.NOT_AUTHENTICATED, by_listener(counts[False, False].__getitem__))
-    registry.computed(catalogue.AUTHENTICATED_AGAIN, by_listener(counts[True, True].__getitem__))
-    registry.computed(catalogue.NOT_AUTHENTICATED_AGAIN, by_listener(counts[False, True].__getitem__))
-    registry.computed(catalogue.CONNECTIONS_CLOSED, lambda: _by("reason", connections.closed))
-    registry.computed(catalogue.TLS_HANDSHAKES, lambda: _by("outcome", sockets.tls.handshakes.ended))
+    registry.computed(network_catalogue.CONNECTIONS, by_listener(connections.count_on))
     registry.computed(
-        catalogue.TLS_EXPIRY,
+        network_catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name])
+    )
+    registry.computed(
+        network_catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name])
+    )
+    counts = broker.authentication.counts
+    registry.computed(network_catalogue.AUTHENTICATED, by_listener(counts[True, False].__getitem__))
+    registry.computed(network_catalogue.NOT_AUTHENTICATED, by_listener(counts[False, False].__getitem__))
+    registry.computed(network_catalogue.AUTHENTICATED_AGAIN, by_listener(counts[True, True].__getitem__))
+    registry.computed(network_catalogue.NOT_AUTHENTICATED_AGAIN, by_listener(counts[False, True].__getitem__))
+    registry.computed(network_catalogue.CONNECTIONS_CLOSED, lambda: _by("reason", connections.closed))
+    registry.computed(network_catalogue.TLS_HANDSHAKES, lambda: _by("outcome", sockets.tls.handshakes.ended))
+    registry.computed(
+        network_catalogue.TLS_EXPIRY,
         lambda: (
             Sample("", (("listener", each.wanted.listener),), each.certificate.expires)
             for each in sockets.tls
         ),
     )
-    registry.computed(catalogue.CONNECTIONS_THROTTLED, lambda: _throttled(sockets.listeners))
-    registry.read_by(catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
+    registry.computed(network_catalogue.CONNECTIONS_THROTTLED, lambda: _throttled(sockets.listeners))
+    registry.read_by(network_catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
     refused = broker.dispatcher.refused_as_broker
     registry.computed(
-        catalogue.REFUSED_AS_BROKER,
+        network_catalogue.REFUSED_AS_BROKER,
         lambda: (Sample("", (("request", name),), count) for name, count in refused.items()),
     )
     registry.read_by(catalogue.LOG_LINES_LEFT_OUT, lambda: line_limit.total_left_out)
     registry.read_by(catalogue.LOG_LINES_CUT, lambda: plain_lines.total_cut)
     registry.read_by(catalogue.PATTERNS_REFUSED, lambda: patterns.limits.refused)
-    registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
-    registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
+    registry.read_by(network_catalogue.MEMORY_USED, lambda: sockets.memory.used)
+    registry.read_by(
+        network_catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0)
+    )
 
 
 def _by(label: str, counts: Mapping[str, int]) -> Iterator[Sample]:

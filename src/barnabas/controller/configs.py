@@ -147,7 +147,7 @@ def _check_permanent(
 
 
 def _check_remote_part(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
-    """Whoever ends the tiering of a topic says that its remote part may go."""
+    """Ending the tiering of a topic says that its remote part may go."""
     before = image.configs.get(resource, {})
     if resource.type == ResourceType.TOPIC and is_disabled_without_deleting(before, values):
         raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)

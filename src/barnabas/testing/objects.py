@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from barnabas.clock import Clock, ManualClock
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectInfo,
@@ -173,6 +173,11 @@ class MemoryObjectStore:
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
         for info in await self._request("list", prefix, lambda fault: self._list(prefix, after)):
             yield info
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        found = await self._request("list", prefix, lambda fault: self._list(prefix, ""))
+        below = [info.key.removeprefix(prefix) for info in found]
+        return sorted({key.partition("/")[0] for key in below if "/" in key})
 
     async def close(self) -> None:
         return

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.tables.errors import BadValueError
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source.columns import RowShape, ValueFormat, shape_of
 from barnabas.pipelines.source.ddl import parse_ddl
 from barnabas.pipelines.source.rows import row_builder
 from barnabas.records.columnar.decode import Columns
+from barnabas.tables.errors import BadValueError
 from barnabas.types import TopicPartition
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

@@ -13,19 +13,20 @@ from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode
 from barnabas.files import FileSlice, LocalFileSystem
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.threads import ThreadBackground
-from barnabas.tiering import segment_build
-from barnabas.tiering.manifest import Manifest, encode
-from barnabas.tiering.manifest_changes import add, new_manifest
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Manifest, encode
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import BadObjectError, OpenTransaction
-from barnabas.tiering.store import MissingObjectError, StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 CHUNK = 2000

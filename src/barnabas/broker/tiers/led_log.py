@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
 from barnabas.log.log import Log
-from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
 from barnabas.log.tiers.retention import RemoteSegment
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.replication.partition import Partition
-from barnabas.tiering.claim import Claim, Decision, LogView
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.manifest import Manifest
+from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.tiering.segment_build import InThread
-from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.claim import Claim, Decision, LogView
 
 
 class LedLog:
-    """See `tiering.remote_writer.LedLog`. For one leader epoch."""
+    """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
 
     def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
         self._partition = partition
@@ -39,7 +38,7 @@ class LedLog:
         if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
             return None  # the high watermark of a new leader is still below what was copied
         copied = await self._in_thread(chosen.read)
-        return _as_object(copied) if chosen.generation == log.generation else None
+        return copied if chosen.generation == log.generation else None
 
     def note_tiered_end(self, offset: int) -> None:
         self._log.note_tiered(offset)
@@ -57,11 +56,6 @@ class LedLog:
         if start > log.log_start_offset:
             log.advance_log_start(start)
             self._partition.log_start_moved()
-
-
-def _as_object(copied: CopiedSegment) -> SealedSegment:
-    opened = tuple(OpenTransaction(*each) for each in copied.open_transactions)
-    return SealedSegment(*copied[:-1], open_transactions=opened)
 
 
 class ManifestSegments:

@@ -31,19 +31,19 @@ from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import Partition
 from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.expiration import delete_partition
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.probe import UnsoundStoreError, probe
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.remote_writer import RemoteWriter
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.probe import UnsoundStoreError, probe
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.writing.expiration import delete_partition
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
 
 CACHE_FOLDER = "barnabas-remote-cache"

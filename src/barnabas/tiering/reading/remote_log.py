@@ -16,16 +16,17 @@ from barnabas.clock import Clock
 from barnabas.files import EMPTY, File, FileSlice, Slice
 from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
 from barnabas.log.searching import FoundRecord, first_in_file
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.log_lines import limited_logger
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Epochs, Page, SegmentEntry, entry_key
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Epochs, Page, SegmentEntry, entry_key
+from barnabas.tiering.objects.segment_object import PRODUCERS, BadObjectError, check_section
 from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
 from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.read_ahead import ReadAhead
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache, SegmentIndexes
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import PRODUCERS, BadObjectError, OpenTransaction, check_section
-from barnabas.tiering.store import MissingObjectError, StoreError
+from barnabas.tiering.stores.store import MissingObjectError, StoreError
 
 FAILURE_SECONDS = 1.0
 MOST_FAILURES = 1_000
