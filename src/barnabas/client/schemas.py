@@ -129,7 +129,9 @@ class SchemaClient:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         elif user:
-            self._headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+            self._headers["Authorization"] = (
+                f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+            )
         self._cache: dict[int, Schema] = {}
         self._lock = threading.Lock()  # of the connection
         self._connection: http.client.HTTPConnection | None = None
@@ -207,7 +209,9 @@ class SchemaClient:
 
     def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         if self._connection is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            kind = (
+                http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            )
             host = self._parts.hostname or ""
             self._connection = kind(host, self._parts.port, timeout=self._timeout)
         self._connection.request(method, path, data, self._headers)
@@ -254,7 +258,8 @@ def _plain(text: str | None) -> str:
 
 def _schema(document: dict[str, Any]) -> Schema:
     references = tuple(
-        SchemaReference(one["name"], one["subject"], one["version"]) for one in document.get("references") or ()
+        SchemaReference(one["name"], one["subject"], one["version"])
+        for one in document.get("references") or ()
     )
     return Schema(document.get("schemaType") or "AVRO", document["schema"], references)
 
