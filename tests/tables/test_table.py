@@ -22,7 +22,9 @@ RECORD = ["_partition", "_offset", "_timestamp", "_key", "_headers"]
 
 
 def sorted_rows(found: pa.Table, prefix: str = "_") -> list[dict[str, Any]]:
-    return found.sort_by([(f"{prefix}partition", "ascending"), (f"{prefix}offset", "ascending")]).to_pylist()
+    order_by = [(f"{prefix}partition", "ascending"), (f"{prefix}offset", "ascending")]
+    rows: list[dict[str, Any]] = found.sort_by(order_by).to_pylist()
+    return rows
 
 
 def quiet(topic: str, **options: Any) -> Table:
@@ -243,7 +245,7 @@ def test_bad_input_is_refused_with_what_to_do(
 
 
 def test_a_topic_that_a_folder_does_not_have_is_named(broker: EmbeddedBroker, orders: str) -> None:
-    with pytest.raises(TableError, match="there is no topic nothing in .*; there are .*orders"):
+    with pytest.raises(TableError, match=r"there is no topic nothing in .*; there are .*orders"):
         quiet("nothing", data=str(broker.data_dir), schema=SCHEMA).to_arrow()
     with pytest.raises(TableError, match="orders has no column 'x'"):
         quiet("orders", data=str(broker.data_dir), schema=SCHEMA).to_arrow(["x"])

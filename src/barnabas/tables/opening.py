@@ -28,7 +28,7 @@ def open_table(
 ) -> Table:
     """A topic of a cluster (`bootstrap`), of a data folder (`data`) or of an object store (`remote`) as a table.
 
-    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema. Without one
+    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema. Else
     the registry is asked, and without a registry it is inferred from JSON and said by `notify`, which writes to
     standard error.
     `config` has TLS and SASL by Kafka's names for brokers, and options of the object store.

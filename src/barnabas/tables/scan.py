@@ -68,6 +68,8 @@ class Scan(Iterator[T], Generic[T]):
         while self._thread.is_alive():
             self._drain()
             self._thread.join(0.05)
+        with contextlib.suppress(queue.Full):
+            self._items.put_nowait(_END)  # whoever waits for an item in another thread must not wait for ever
 
     def _drain(self) -> None:
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -47,15 +49,39 @@ def query(text: str, open_table: OpenTable, *, memory: str | None = None, explai
 
 
 def topics_of(text: str) -> list[str]:
-    """The tables that a query names; TableError when it is no SQL."""
+    """The tables that a query names; TableError when it is none. It is parsed, and nothing else."""
     duckdb = import_duckdb()
     connection = duckdb.connect(":memory:")
     try:
-        return sorted(connection.get_table_names(text))
-    except duckdb.Error as error:
-        raise TableError(str(error)) from error
+        ((answer,),) = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
     finally:
         connection.close()
+    parsed = json.loads(answer)
+    if parsed["error"]:
+        raise TableError(f"this is no query over topics: {parsed['error_message']}")
+    if len(parsed["statements"]) != 1:
+        raise TableError("one query at a time")
+    nodes = list(_walk(parsed))
+    names = {_name(node) for node in nodes if node.get("type") == "BASE_TABLE"}
+    own = {entry["key"] for node in nodes for entry in (node.get("cte_map") or {}).get("map", ())}
+    return sorted(names - own)
+
+
+def _walk(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from _walk(inner)
+
+
+def _name(node: dict[str, Any]) -> str:
+    parts = [node.get("catalog_name"), node.get("schema_name"), node["table_name"]]
+    whole = ".".join(part for part in parts if part)
+    if whole != node["table_name"]:
+        raise TableError(f'{whole} is a schema and a table to SQL: write the topic in quotes, "{whole}"')
+    return whole
 
 
 def _dataset(table: Table) -> TopicDataset:
