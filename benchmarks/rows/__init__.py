@@ -20,6 +20,7 @@ from benchmarks.rows import (
     spark_growth,
     spark_write,
     startup,
+    tables,
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
@@ -50,6 +51,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *copying.ROWS,
     *tier_latency.ROWS,
     *replica.ROWS,
+    *tables.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

@@ -161,7 +161,7 @@ def _cell(value: object) -> str:
 
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return msgspec.json.encode(_text(value)).decode()
+    return msgspec.json.Encoder(decimal_format="number").encode(_text(value)).decode()
 
 
 def _json_lines(rows: pa.Table) -> list[bytes]:
