@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.config.checks import AtLeast
 from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
+from barnabas.config.topic_settings import COMPACTED_COPIES
 
 STORE_OPTIONS_PREFIX = "rsm.config."
 """As in Kafka (remote.log.storage.manager.impl.prefix): what follows is for the object store alone."""
@@ -39,6 +40,9 @@ TIERING_SETTINGS: tuple[Setting, ...] = (
             "as credentials are given as rsm.config.<option> and never shown."),
     Setting("barnabas.remote.cache.bytes", Kind.LONG, str(1 << 30),
             "Disk space for remote data that was read a moment ago.", AtLeast(0)),
+    Setting("barnabas.remote.compacted", Kind.STRING, "refuse",
+            "What barnabas.remote.compacted is for topics that do not set it.", COMPACTED_COPIES,
+            mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.remote.delete.delay.ms", Kind.LONG, _HOUR,
             "How long an expired remote segment is kept for readers that go to the object store directly.", AtLeast(0)),
     Setting("barnabas.remote.roll.ms", Kind.LONG, _HOUR,

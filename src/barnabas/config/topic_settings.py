@@ -18,6 +18,7 @@ GZIP_LEVELS = BetweenOr(1, 9, -1)
 LZ4_LEVELS = Between(1, 17)
 ZSTD_LEVELS = Between(-131072, 22)
 RECORD_VALIDATION = OneOf("batch", "all")
+COMPACTED_COPIES = OneOf("refuse", "copy")
 VISIBILITY = OneOf("committed", "flushed")
 
 _FOREVER = str(MAX_LONG)
@@ -106,6 +107,10 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.delay.enable", Kind.BOOLEAN, "false",
             "Whether records with a header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
             "held back from share groups until their time has come."),
+    Setting("barnabas.remote.compacted", Kind.STRING, "refuse",
+            "Whether a compacted topic may have remote.storage.enable: 'refuse', as Apache Kafka does, or 'copy': the "
+            "object store has a copy of it, for a restore, and the whole log stays on the brokers' disks.",
+            COMPACTED_COPIES),
     Setting("barnabas.visible", Kind.STRING, "committed",
             "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
             "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
@@ -176,6 +181,7 @@ TOPIC_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "compression.gzip.level": (Synonym("compression.gzip.level"),),
     "compression.lz4.level": (Synonym("compression.lz4.level"),),
     "compression.zstd.level": (Synonym("compression.zstd.level"),),
+    "barnabas.remote.compacted": (Synonym("barnabas.remote.compacted"),),
     "barnabas.validate.records": (Synonym("barnabas.validate.records"),),
     "barnabas.validate.max.bytes": (Synonym("barnabas.validate.max.bytes"),),
     "barnabas.validate.max.headers": (Synonym("barnabas.validate.max.headers"),),

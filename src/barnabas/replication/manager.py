@@ -19,6 +19,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
+from barnabas.log.tiers.rebuilding import is_unfinished
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
@@ -216,7 +217,7 @@ class ReplicaManager:
         partition = Partition(
             topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
         )
-        partition.has_lost_log = not is_new and not was_here
+        partition.has_lost_log = not is_new and (not was_here or is_unfinished(log))
         return partition
 
     def _delete(self, topic_id: Uuid) -> Iterator[None]:

@@ -16,9 +16,10 @@ from barnabas.broker.tiers import recording
 from barnabas.broker.tiers.beginnings import Beginnings
 from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
-from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
+from barnabas.broker.tiers.led_log import LedLog, ManifestSegments, WholeLedLog
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.status import Problem, describe_broker, describe_partition
 from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
@@ -28,9 +29,11 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
+from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
@@ -48,6 +51,7 @@ from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores.traffic import ReadQuota
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
@@ -91,6 +95,7 @@ class Led(NamedTuple):
     """A partition that this broker leads, with the writer of its remote part."""
 
     leader_epoch: int
+    is_whole: bool  # a compacted log
     writer: RemoteWriter
     task: asyncio.Task[None]
 
@@ -126,6 +131,9 @@ class Tiering:
             threads,
             limit=settings.cache_bytes,
             most_downloads=settings.reader_threads,
+            quota=ReadQuota(
+                host.clock.monotonic, host.config["remote.log.manager.fetch.max.bytes.per.second"]
+            ),
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
@@ -142,13 +150,19 @@ class Tiering:
         self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
         self._is_sound = False
-        TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
-        self.problem = ""
-        """Why nothing is copied, for `barnabas tier status`."""
+        self.problem = Problem()
+        TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[LedPart]:
         for place, led in self.led.items():
-            yield LedPart(place.topic, self.remote[place][0], led.writer.manifest)
+            yield LedPart(place.topic, self.remote[place][0], led.writer)
+
+    def describe(self, log: Log) -> PartitionTier:
+        led = self.led.get(log.topic_partition)
+        return describe_partition(log, led.writer if led is not None else None, self.problem)
+
+    def describe_broker(self) -> BrokerTiers:
+        return describe_broker(self._parts, self._pacer, self.problem)
 
     def page_cache(self, background: Background, timers: Timers) -> PageCache:
         self._reads = RemoteReads(background, self, timers, lambda: remote_limits(self._host.config))
@@ -156,7 +170,10 @@ class Tiering:
 
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
-        self.chunks.most_downloads = config["remote.log.reader.threads"]
+        if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
+            self.chunks.most_downloads = most
+            self.reader.allow(most)
+        self.chunks.quota.bytes_per_second = config["remote.log.manager.fetch.max.bytes.per.second"]
 
     # -- start and stop -----------------------------------------------------------------------------
 
@@ -171,8 +188,8 @@ class Tiering:
         except UnsoundStoreError:
             raise
         except (StoreError, TimeoutError) as error:
-            self.problem = str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s"
-            logger.warning("nothing is copied until the object store answers: %s", self.problem)
+            self._note_problem(str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s")
+            logger.warning("nothing is copied until the object store answers: %s", self.problem.text)
             self._run(self._probe_until_it_answers())
         else:
             self._is_sound = True
@@ -180,20 +197,24 @@ class Tiering:
     async def _probe_until_it_answers(self) -> None:
         backoff = Backoff()
         while not self._is_sound:
-            await asyncio.sleep(backoff.after(StoreError(self.problem)))
+            await asyncio.sleep(backoff.after(StoreError(self.problem.text)))
             try:
                 await probe(self.store)
             except UnsoundStoreError as error:
-                self.problem = error.message
+                self._note_problem(error.message)
                 logger.error("%s", error)
                 return
             except StoreError as error:
-                self.problem = error.message
+                self._note_problem(error.message)
             else:
-                self._is_sound, self.problem = True, ""
+                self._is_sound = True
+                self.problem.is_over()
         self._deletions.follow()
         for partition in list(self._host.replicas):
             self.follow(partition)
+
+    def _note_problem(self, text: str) -> None:
+        self.problem.say(text, self._host.clock.now_ms())
 
     async def stop(self) -> None:
         """Copying ends wherever it is; the next leader goes on."""
@@ -246,7 +267,7 @@ class Tiering:
         remote = self._remote_of(partition)
         led = self.led.get(place)
         leads = partition.is_leader or partition.is_recovering
-        if led is not None and leads and led.leader_epoch == partition.leader_epoch:
+        if led is not None and leads and _is_the_same(led, partition):
             led.writer.wake()
             return
         self._stop_writing(place)
@@ -307,20 +328,24 @@ class Tiering:
     def _start_writing(self, partition: Partition, remote: RemoteLog) -> None:
         host, log = self._host, partition.log
         name = f"broker {host.node_id} of epoch {host.broker_epoch}"
+        is_whole = stays_whole(log)
+        whole = WholeLedLog(partition, remote, host.clock, self._threads.call) if is_whole else None
         writer = RemoteWriter(
             self.store,
             remote.folder,
             Writer(host.image.incarnation, partition.leader_epoch, name),
-            LedLog(partition, remote, host.clock, self._threads.call),
+            whole or LedLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,
             self._threads.call,
             host.clock,
             counters=partition.counters,
+            whole=whole,
         )
         task = asyncio.create_task(self._write(writer, partition))
-        self.led[partition.topic_partition] = Led(partition.leader_epoch, writer, task)
-        log.use_remote(ManifestSegments(lambda: writer.manifest))
+        self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
+        if not is_whole:
+            log.use_remote(ManifestSegments(lambda: writer.manifest))
 
     async def _write(self, writer: RemoteWriter, partition: Partition) -> None:
         try:
@@ -338,3 +363,8 @@ class Tiering:
     async def _writers_ended(self) -> None:
         """Those that were told to: what they were sending is with the store, or never will be."""
         await asyncio.gather(*self._ending, return_exceptions=True)
+
+
+def _is_the_same(led: Led, partition: Partition) -> bool:
+    """Does its writer still do the right thing?"""
+    return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)

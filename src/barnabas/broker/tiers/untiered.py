@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.broker.tiers.beginnings import Host, awaits_store
+from barnabas.broker.tiers.status import Problem, describe_partition
 from barnabas.clock import Timers
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import PartitionState
 from barnabas.config.broker import BrokerConfig
+from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import Partition
@@ -61,6 +64,12 @@ class Untiered:
             tell_recovering(partition)
 
     def applied(self, deltas: Iterable[Delta]) -> None: ...
+
+    def describe(self, log: Log) -> PartitionTier:
+        return describe_partition(log, None, Problem())
+
+    def describe_broker(self) -> BrokerTiers:
+        return BrokerTiers()
 
     def moved_to_tiers(self, partition: Partition) -> None:
         """It waits until this broker has tiered storage."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -12,6 +13,7 @@ import typer
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
+from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
 from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
@@ -71,6 +73,10 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--committed", help="No records of open or aborted transactions.")
     ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
+    ] = False,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Read records.
@@ -84,6 +90,8 @@ def consume(
 
       barnabas consume orders --from -10 -o json
 
+      barnabas consume orders --from beginning --schema
+
       barnabas consume orders --from 2026-11-15T08:30 --format '%p:%o %k %v\n'
     """
     from barnabas.client.positions import parse_start
@@ -93,7 +101,10 @@ def consume(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write)
-    read = with_client(bootstrap, lambda client: consume_plan(client, plan))
+    with ExitStack() as opened:
+        if schema:
+            plan.write = decoding(write, opened.enter_context(registry_client(registry)), output)
+        read = with_client(bootstrap, lambda client: consume_plan(client, plan))
     if sys.stderr.isatty():
         say(f"{number_of(read, 'record')} read.")
 

@@ -84,6 +84,24 @@ def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
     return _changed(manifest, entries=(*manifest.entries, entry))
 
 
+def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, now_ms: int) -> Manifest:
+    """Of a compacted log: `entries`, which show it at one moment, take the place of all those that are `listed`, in
+    pages or not. What is in both stays; the rest becomes garbage."""
+    wanted = tuple(entry for entry in entries if entry.end > manifest.log_start)
+    live = tuple(entry for entry in listed if entry.end > manifest.log_start)
+    if wanted == live:
+        return manifest
+    if not wanted or wanted[-1].end < manifest.tiered_end:
+        raise ImpossibleChangeError(
+            f"segments up to {manifest.tiered_end} cannot be replaced by some that end below"
+        )
+    kept = {entry.key for entry in wanted}
+    gone = [_segment(entry) for entry in live if entry.key not in kept]
+    gone += map(_page_alone, manifest.pages)
+    garbage = manifest.garbage + _removed(manifest, gone, now_ms)
+    return _changed(manifest, pages=(), entries=wanted, garbage=garbage)
+
+
 def raise_log_start(
     manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None
 ) -> Manifest:

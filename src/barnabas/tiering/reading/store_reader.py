@@ -48,6 +48,10 @@ class StoreReader:
         self.requests = 0
         self.failures = 0
 
+    def allow(self, most_at_once: int) -> None:
+        """From now on so many requests at once; those that are under way count no more."""
+        self._slots = asyncio.Semaphore(most_at_once)
+
     @property
     def is_down(self) -> bool:
         return self._next_trial is not None

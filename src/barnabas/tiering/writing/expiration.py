@@ -147,7 +147,9 @@ async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnat
         return mark_deleted(manifest)
 
     def check(manifest: Manifest) -> None:
-        if manifest.incarnation != incarnation:
+        # A restored cluster goes on with what the old one had begun to delete.
+        has_begun = manifest.state is State.DELETED and manifest.incarnation < incarnation
+        if manifest.incarnation != incarnation and not has_begun:
             raise FencedError(
                 f"{folder.manifest} belongs to incarnation {manifest.incarnation} of the cluster, not {incarnation}"
             )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.tiering.stores.store import StoreDeniedError
+from barnabas.tiering.stores.traffic import Traffic
 
 FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
@@ -21,12 +22,15 @@ class Pacer:
         self._monotonic = monotonic
         self.bytes_per_second = bytes_per_second
         self._free_at = 0.0
+        self.traffic = Traffic(monotonic)
 
     async def take(self, size: int) -> None:
         now = self._monotonic()
         start = max(self._free_at, now)
         self._free_at = start + size / self.bytes_per_second
+        self.traffic.moved(size)
         if start > now:
+            self.traffic.held_back(start - now)
             await asyncio.sleep(start - now)
 
 
