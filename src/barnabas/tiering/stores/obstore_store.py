@@ -239,7 +239,7 @@ async def _next(found: AsyncIterator[Any]) -> Any:
 @cache
 def _end_quietly() -> None:
     """Threads of obstore let go of Python objects some time after an answer was given. If the interpreter ends
-    meanwhile, signal 6 or 7 kills the process, after all is done: 12 of 25 readers of many ranges, none after a pause."""
+    meanwhile, signal 6 or 7 kills the process, after all is done: 12 of 25 readers of many ranges, 0 after a pause."""
     atexit.register(time.sleep, LAST_SECONDS)
 
 
