@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.store import MissingObjectError
 from tests.broker.test_tiers import TIMEOUT, until
 from tests.clients.test_compaction import read
 
+PATIENCE = 100
 SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "remote.log.manager.task.interval.ms": "50",
@@ -70,10 +73,14 @@ class Copy:
         return decode(path.read_bytes(), self.folder) if path.exists() else None
 
     def state(self) -> dict[bytes, bytes]:
-        """Of each key the last value, as one who reads all of it knows."""
-        found = self.manifest()
-        assert found is not None
-        return asyncio.run(self._state(found))
+        """Of each key the last value, as one who reads all of it knows. A compaction may replace it meanwhile, and
+        these brokers delete what was replaced at once."""
+        for _ in range(PATIENCE):
+            found = self.manifest()
+            assert found is not None
+            with suppress(MissingObjectError):
+                return asyncio.run(self._state(found))
+        raise AssertionError("it is replaced again and again")
 
     async def _state(self, manifest: Manifest) -> dict[bytes, bytes]:
         store, state = FolderStore(str(self.bucket)), {}

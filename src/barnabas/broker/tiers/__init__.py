@@ -10,4 +10,6 @@ deletions   objects of topics that are deleted, or no longer tiered
 settings    from Kafka's settings to values
 monitoring  what is measured
 status      what is told to clients
+taking_back compacted logs that were lost
+untiered    a broker without tiered storage
 """

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 
+from barnabas.broker.tiers.taking_back import take_back
 from barnabas.clock import Clock
 from barnabas.log.log import Log
-from barnabas.log.tiers import rebuilding
 from barnabas.log.tiers.markers import lost_markers, write_lost_markers
 from barnabas.log.tiers.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiers.retention import RemoteSegment
 from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.log.tiers.whole import WholePart, is_still_there, to_copy, whole_parts
 from barnabas.log_lines import safe_logger
-from barnabas.replication.follower import pieces
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.objects.segment_build import InThread
@@ -129,29 +127,11 @@ class WholeLedLog(LedLog):
 
     async def follow_claim(self, claim: Claim) -> None:
         if claim.decision is Decision.START_AT:
-            await self._rebuild()
+            epoch = self._partition.leader_epoch
+            await take_back(self._log, self._remote, epoch, self._clock)
         else:
             _tell(self._partition, claim)
         self._go_on(claim)
-
-    async def _rebuild(self) -> None:
-        """Take over the copy, while nobody else writes."""
-        log, found = self._log, await self._remote.bootstrap()
-        logger.warning(
-            "%s takes its records back from the object store, up to %d", log.topic_partition, found.tiered_end
-        )
-        rebuilding.begin(log)
-        async for batches in self._remote.all_batches():
-            for piece in pieces(memoryview(batches)):
-                log.append_as_follower(piece, self._clock.now_ms())
-                await asyncio.sleep(0)  # requests go on
-        if log.log_end_offset != found.tiered_end:
-            raise StoreError(
-                f"{log.topic_partition} ends at {log.log_end_offset}, its copy at {found.tiered_end}"
-            )
-        epoch, now_ms = self._partition.leader_epoch, self._clock.now_ms()
-        write_lost_markers(log, found.open_transactions, epoch, now_ms, found.tiered_end)
-        rebuilding.finish(log)
 
     def parts(self) -> tuple[WholePart, ...]:
         return whole_parts(self._log)

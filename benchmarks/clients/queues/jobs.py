@@ -1,6 +1,6 @@
 """A task queue at work: one process publishes jobs, others take them one by one and acknowledge each.
 
-    python -m benchmarks.clients.jobs --system barnabas --port P --queue Q --workers 8 --jobs 20000 [--rate 1000]
+    python -m benchmarks.clients.queues.jobs --system barnabas --port P --queue Q --workers 8 --jobs 20000 [--rate 1000]
 
 Both systems get the same: as many processes, jobs of 100 bytes that are durable and confirmed, at most `WINDOW` of them
 unconfirmed, at most `PREFETCH` of them in the hands of a worker. Without a rate, jobs are published as fast as they
@@ -16,9 +16,9 @@ from multiprocessing.connection import wait as wait_for_any
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from benchmarks.clients import jobs_rabbitmq, jobs_share
-from benchmarks.clients.job_queue import Jobs, Queue, Times
 from benchmarks.clients.percentiles import percentile
+from benchmarks.clients.queues import jobs_rabbitmq, jobs_share
+from benchmarks.clients.queues.job_queue import Jobs, Queue, Times
 
 _PATIENCE_SECONDS = 240.0
 _WARM_UP_SHARE = 5  # the first fifth of the jobs is left out of the percentiles

@@ -1,4 +1,4 @@
-"""The jobs of `benchmarks.clients.jobs` in a share group, with confluent-kafka: acks=all, explicit acknowledgements."""
+"""The jobs of `queues.jobs` in a share group, with confluent-kafka: acks=all, explicit acknowledgements."""
 
 import time
 from multiprocessing.connection import Connection
@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.clients.job_queue import PREFETCH, Jobs, Publishing, Queue, Times, opened
+from benchmarks.clients.queues.job_queue import PREFETCH, Jobs, Publishing, Queue, Times, opened
 
 _POLL_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""The jobs of `benchmarks.clients.jobs` in RabbitMQ, with pika: a durable queue, publisher confirms, manual acks.
+"""The jobs of `queues.jobs` in RabbitMQ, with pika: a durable queue, publisher confirms, manual acks.
 
 pika's asynchronous connection is used, the fastest that it has: its blocking one confirms one message at a time.
 An acknowledgement has no answer in AMQP; a job counts as soon as pika has taken it.
@@ -11,7 +11,7 @@ from typing import Any
 
 import pika
 
-from benchmarks.clients.job_queue import PREFETCH, Jobs, Publishing, Queue, Times, opened
+from benchmarks.clients.queues.job_queue import PREFETCH, Jobs, Publishing, Queue, Times, opened
 
 _PERSISTENT = pika.BasicProperties(delivery_mode=2)
 _NAP_SECONDS = 0.0005
