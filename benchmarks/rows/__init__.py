@@ -21,6 +21,7 @@ from benchmarks.rows import (
     spark_growth,
     spark_write,
     startup,
+    tables,
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
@@ -53,6 +54,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *tier_latency.ROWS,
     *replica.ROWS,
     *restore.ROWS,
+    *tables.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

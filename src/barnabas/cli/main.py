@@ -16,6 +16,7 @@ from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
 from barnabas.cli.queue import commands as queue
 from barnabas.cli.records import consume, produce
+from barnabas.cli.tables import sql
 from barnabas.cli.tier import commands as tier
 from barnabas.cli.tier import snapshots
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("sql")(sql.sql)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(queue.app, name="queue")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ logger = safe_logger(__name__)
 
 WRITE_TIMEOUT = 30.0  # seconds for a whole change; Confluent's is 500 ms for the write alone
 CATCH_UP_TIMEOUT = 2.0
+QUIET = 0.5  # seconds without a change, after which the end of the topic is marked
 ELECTION_PATIENCE = 15.0  # longer than a session that has to end first
 
 Decide = Callable[[State], Awaitable[Change]]
@@ -64,6 +66,7 @@ class SchemaStore:
         self._asking = writing
         self._lock = asyncio.Lock()
         self.leadership: Leadership | None = None
+        self._marking: asyncio.Task[None] | None = None  # while the topic ends with a transaction of ours
 
     async def start(self) -> None:
         """Returns when what is in the topic can be looked up."""
@@ -76,6 +79,11 @@ class SchemaStore:
         self.leadership.start()
 
     async def close(self) -> None:
+        if self._marking is not None:
+            self._marking.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CATCH_UP_TIMEOUT):
+                    await self._mark_end(0.0)
         if self.leadership is not None:
             await self.leadership.close()
         await self.reader.close()
@@ -123,7 +131,21 @@ class SchemaStore:
         if change.entries:
             encoded = [(self.state.key_bytes(one.key), one.value) for one in change.entries]
             await self.reader.reached(await self._writer.write(encoded))
+            self._mark_end_soon()
         return change.answer
+
+    def _mark_end_soon(self) -> None:
+        if self._marking is not None:
+            self._marking.cancel()
+        self._marking = asyncio.create_task(self._mark_end(QUIET))
+
+    async def _mark_end(self, after: float) -> None:
+        await asyncio.sleep(after)
+        try:
+            await self._writer.mark_end()
+        except (ClientError, KafkaError) as error:
+            logger.info("the end of the topic is not marked: %s", error)
+        self._marking = None
 
     async def _be_leader(self) -> None:
         """A new leader takes the transactional id, which fences the old one, and reads to the end."""

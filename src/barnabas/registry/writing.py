@@ -14,6 +14,7 @@ from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAnd
 from barnabas.client.producing.transactional import Transactions
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
+from barnabas.registry.records import NOOP, Key
 from barnabas.types import TopicPartition
 
 TRANSACTIONAL_ID = "barnabas-schema-registry"
@@ -26,6 +27,7 @@ class SchemaWriter:
         self.place = place
         self._transactions = Transactions(client)
         self._sender = BatchSender(client, transactional_id=TRANSACTIONAL_ID)
+        self._plain_sender = BatchSender(client)
         self._identity: ProducerIdAndEpoch = NO_PRODUCER_ID
         self._sequence = 0
 
@@ -48,6 +50,13 @@ class SchemaWriter:
         except BaseException:
             self.give_up()
             raise
+
+    async def mark_end(self) -> None:
+        """A record outside transactions: Karapace counts as started once it has seen the last offset, and never sees
+        the marker of a transaction."""
+        now = time.time_ns() // 1_000_000
+        batch = build_batch([Record(0, now, Key(NOOP).encode(), None, ())])
+        (await self._plain_sender.send({self.place: batch})).raise_first()
 
     async def _write(self, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
         now = time.time_ns() // 1_000_000

@@ -102,14 +102,18 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     """The rows of a task. Numba and Arrow are loaded here, in the workers; the driver does without."""
     if not isinstance(task, (ReadTask, StoreTask)):
         return  # Spark makes one task without anything where there is nothing to read
-    from barnabas.pipelines.source.rows import RowBuilder
+    from barnabas.pipelines.source.rows import row_builder
     from barnabas.records.columnar.decode import decode
+    from barnabas.tables.errors import BadValueError
 
     begin_task()
-    builder = RowBuilder(shape)
-    for found in _fetch(task, settings):
-        for columns in decode(found.planned, builder.wanted, found.first, found.until):
-            yield builder.batch(columns, found.place)
+    builder = row_builder(shape)
+    try:
+        for found in _fetch(task, settings):
+            for columns in decode(found.planned, builder.wanted, found.first, found.until):
+                yield builder.batch(columns, found.place)
+    except BadValueError as error:
+        raise SourceError(str(error)) from error
 
 
 def _fetch(task: ReadTask | StoreTask, settings: SourceSettings) -> Iterator[FetchedRange]:

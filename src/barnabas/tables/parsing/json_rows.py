@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from barnabas.pipelines.source.text_times import days_of, microseconds_of
+from barnabas.tables.parsing.text_times import days_of, microseconds_of
 
 _INTEGER = re.compile(rb"-?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?")
@@ -64,6 +64,21 @@ class RowReader:
             return Row(error.value, False)
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return Row({}, False)
+
+
+def reason_of(value: bytes, schema: pa.Schema) -> str:
+    """Why a value does not fit: for the few that do not."""
+    text = _as_utf8(value)
+    try:
+        found = _as_object.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"no JSON object: {error}"
+    for field in schema:
+        try:
+            _read(reader_of(field.type), bytes(found.get(field.name, b"null")))
+        except (ValueError, msgspec.MsgspecError) as error:
+            return f"{field.name}: {error}"
+    return "no JSON object of the schema"
 
 
 def _as_utf8(value: bytes) -> bytes:

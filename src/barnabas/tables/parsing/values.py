@@ -13,15 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from barnabas.pipelines.source.columns import ValueFormat
-from barnabas.pipelines.source.json_rows import Row, RowReader
 from barnabas.records.columnar.line_kernels import lines_of
+from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
+from barnabas.tables.shapes import ValueFormat
 
 FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
+
+ID_BYTES = 5  # a zero and the id of a schema, which serializers with a registry write before the value
 
 Parser = Callable[[pa.Array], "Parsed"]
 
@@ -39,15 +41,45 @@ class BadBlockError(ValueError):
 
 def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
     """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
-    fields = [field for field in form.fields.fields if field.name in wanted]
-    schema = to_arrow_schema(type(form.fields)(fields), timezone="UTC")
+    schema = pa.schema([field for field in form.fields if field.name in wanted])
     if form.kind == "json":
-        return halving(_json_parser(schema), _json_row_parser(schema), FEW)
+        parse = halving(_json_parser(schema), _json_row_parser(schema), FEW)
+        return parse if form.registry is None else lambda values: parse(without_id(values))
     if form.kind == "csv":
         return halving(_csv_parser(form, schema), _nothing_of(schema))
     if form.kind == "avro":
         return halving(_avro_parser(form, schema), _nothing_of(schema))
     return halving(_string_parser, _nothing_of(schema))
+
+
+def without_id(values: pa.Array) -> pa.Array:
+    """What stands behind the id of a schema; nothing, which is no row, of values that do not begin with one."""
+    framed = pc.equal(pc.binary_slice(values, 0, 1), pa.scalar(b"\0", pa.binary()))
+    payloads = pc.binary_slice(values, ID_BYTES, None)
+    return pc.if_else(pc.fill_null(framed, True), payloads, pa.scalar(b"", pa.binary()))
+
+
+def explainer(form: ValueFormat) -> Callable[[bytes], str]:
+    """Why a value does not fit, in words."""
+    if form.kind == "json":
+        start = 0 if form.registry is None else ID_BYTES
+        return lambda value: reason_of(value[start:], form.fields)
+    if form.kind == "avro":
+        from barnabas.tables.parsing.avro import avro_reader
+
+        return _refusal(avro_reader(form))
+    return lambda value: f"no {form.kind} of the schema"
+
+
+def _refusal(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+    def explain(value: bytes) -> str:
+        try:
+            read(value)
+        except ValueError as error:
+            return str(error)
+        return "a field has another type than its column"
+
+    return explain
 
 
 def halving(parse: Parser, otherwise: Parser, few: int = 1) -> Parser:
@@ -111,8 +143,7 @@ def _without_dates(kind: pa.DataType) -> pa.DataType:
 
 
 def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
-    names = form.fields.names
-    everything = to_arrow_schema(form.fields, timezone="UTC")
+    names, everything = form.fields.names, form.fields
     parsing = arrow_csv.ParseOptions(delimiter=form.delimiter, ignore_empty_lines=False)
     converting = arrow_csv.ConvertOptions(
         column_types=everything, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""],
@@ -132,19 +163,16 @@ def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
 
 
 def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
-    import fastavro
+    from barnabas.tables.parsing.avro import avro_reader
 
-    from barnabas.pipelines.source.avro import read_avro
-    from barnabas.pipelines.source.columns import avro_schema
-
-    written_with: Any = fastavro.parse_schema(avro_schema(form.avro_schema))
+    read = avro_reader(form)
 
     def parse(values: pa.Array) -> Parsed:
         rows: list[dict[str, Any]] = []
         bad = np.zeros(len(values), np.bool_)
         for index, value in enumerate(values.to_pylist()):
             try:
-                rows.append({} if value is None else read_avro(value, written_with))
+                rows.append({} if value is None else read(value))
             except ValueError:
                 rows.append({})
                 bad[index] = True
