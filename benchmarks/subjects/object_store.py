@@ -83,10 +83,16 @@ class ObjectStore:
 
     def requests(self) -> int:
         """How many it has answered."""
-        if not self._access_log.exists():
-            return 0
-        with self._access_log.open("rb") as lines:
-            return sum(1 for _ in lines)
+        return len(self._lines())
+
+    def requests_from(self, operation: str, since: int) -> int:
+        """How many, of those after the first `since`, from the first one of a kind on ("CreateMultipartUpload")."""
+        later = self._lines()[since:]
+        first = next((number for number, line in enumerate(later) if operation in line), len(later))
+        return len(later) - first
+
+    def _lines(self) -> list[str]:
+        return self._access_log.read_text().splitlines() if self._access_log.exists() else []
 
     def objects(self, suffix: str) -> list[tuple[str, int]]:
         """(key below the bucket's prefix, size) of all objects with that ending."""

@@ -21,7 +21,7 @@ from barnabas.testing import EmbeddedBroker
 from benchmarks import wire
 from benchmarks.clients.fill import send_batches
 from tests.apache_kafka import ApacheKafka, run_tool
-from tests.kafka_jars import requires_java
+from tests.kafka_jars import KAFKA_VERSION, in_ci, kafka_libs, requires_java
 
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
@@ -47,7 +47,12 @@ KAFKAS = {
     "log.initial.task.delay.ms": "100",
 }
 
-pytestmark = [requires_java, pytest.mark.timeout(600)]  # JVMs on a loaded machine
+STORAGE = kafka_libs() / f"kafka-storage-{KAFKA_VERSION}-test.jar"
+pytestmark = [
+    requires_java,
+    pytest.mark.timeout(600),  # JVMs on a loaded machine
+    pytest.mark.skipif(not STORAGE.exists() and not in_ci(), reason=f"no {STORAGE.name}: run `make java`"),
+]
 
 
 class Subject(NamedTuple):

@@ -39,12 +39,12 @@ def tiered_end(bootstrap: str, topic: str) -> int:
     return asyncio.run(ask())
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
+def until(holds: Callable[[], bool], what: str, every: float = _LOOK_SECONDS) -> None:
     deadline = time.monotonic() + _DEADLINE
     while not holds():
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {_DEADLINE:g} s {what} not")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(every)
 
 
 def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, float]:
