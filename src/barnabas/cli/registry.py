@@ -46,7 +46,10 @@ def run_registry(
         str, typer.Option(help="The group in which registries of one topic choose who writes.")
     ] = "schema-registry",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    companion: Annotated[bool, typer.Option(COMPANION, hidden=True)] = False,
+    companion: Annotated[
+        bool,
+        typer.Option(COMPANION, hidden=True, help="Of a broker, which says the rest over standard input."),
+    ] = False,
 ) -> None:
     """Run a schema registry until Ctrl-C or SIGTERM. Several may run: one of them writes, the others forward to it.
 
