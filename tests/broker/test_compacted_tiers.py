@@ -24,7 +24,9 @@ from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.store import MissingObjectError
 from tests.broker.test_tiers import TIMEOUT, until
+from tests.cli.conftest import Cli
 from tests.clients.test_compaction import read
+from tests.tiering.lost_cluster import Store
 
 PATIENCE = 100
 SETTINGS = {
@@ -192,6 +194,34 @@ def last_values(broker: EmbeddedBroker, topic: str) -> dict[bytes, bytes]:
     for record in read(broker, topic):
         values[record.key()] = record.value()
     return values
+
+
+def test_a_restored_cluster_has_its_compacted_topics(tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    store = Store(f"file://{tmp_path}/bucket")
+    with EmbeddedBroker(store.settings, data_dir=tmp_path / "lost") as broker:
+        topic = broker.create_topic(configs=COPIED)
+        copy = Copy(broker, tmp_path / "bucket", topic)
+        send(broker, topic, [(f"{number % 50}", f"{number} " + "x" * 200) for number in range(500)])
+        end = roll(broker, topic)
+        until(lambda: copy.tiered_end == end, "the copy is complete")
+        before = broker.broker.image
+        until(
+            lambda: (found := store.image(before.cluster_id)) is not None and found.offset >= before.offset,
+            "the metadata is written down",
+        )
+        values = last_values(broker, topic)
+        broker.kill()
+    command = ("cluster", "restore", store.url, "--data", str(tmp_path / "new"), "--yes", "-o", "json")
+    assert Cli("127.0.0.1:1").ok(*command).json["empty"] == []
+    with EmbeddedBroker(store.settings, data_dir=tmp_path / "new") as broker:
+        assert last_values(broker, topic) == values
+        log = broker.broker.replicas.by_name[topic][0].log
+        assert (log.local_start_offset, log.is_tiered) == (0, False)
+        send(broker, topic, [("new", "value")])
+        end = roll(broker, topic)
+        until(lambda: copy.tiered_end == end, "copying goes on")
+        assert copy.state() == {**values, b"new": b"value"}
 
 
 def test_a_broker_may_allow_copies_for_all_topics_and_internal_ones_stay_here(tmp_path: Path) -> None:

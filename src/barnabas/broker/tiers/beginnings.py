@@ -1,7 +1,7 @@
 """Restored partitions (`barnabas.remote.origin`): an empty log of theirs begins with what the object store remembers.
 
     a tiered topic         empty, at the tiered end; then the markers of transactions that were open there
-    a compacted one        with all its records: its leader has lost its log, and takes it back (`led_log`)
+    a compacted one        with all that its copy has
     __consumer_offsets     with the offsets that the cluster had written down
 
 Until then the partition is not led: a record at offset 0 would be another history. So the leader asks `may_lead` before
@@ -25,6 +25,7 @@ from barnabas.log import names
 from barnabas.log.failures import LogDirError
 from barnabas.log.log import Log, Origin
 from barnabas.log.tiers.markers import lost_markers, write_lost_markers
+from barnabas.log.tiers.rebuilding import is_unfinished
 from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
@@ -61,7 +62,7 @@ def awaits_store(image: MetadataImage, partition: Partition) -> bool:
 
 def _has_not_begun(topic: str, log: Log) -> bool:
     is_empty = log.log_end_offset == 0 and not log.is_tiered
-    return is_empty or (topic == CONSUMER_OFFSETS and log.fs.exists(_unfinished(log)))
+    return is_empty or is_unfinished(log) or (topic == CONSUMER_OFFSETS and log.fs.exists(_unfinished(log)))
 
 
 def _unfinished(log: Log) -> str:
@@ -75,11 +76,13 @@ class Beginnings:
         self,
         host: Host,
         bootstrap: Callable[[Partition], Awaitable[Bootstrap]],
+        take_back: Callable[[Partition, int, Callable[[], bool]], Awaitable[None]],
         group_state: Callable[[int], Awaitable[GroupState | None]],
         begun: Callable[[Partition], None],
     ) -> None:
         self._host = host
         self._bootstrap = bootstrap
+        self._take_back = take_back
         self._group_state = group_state
         self._begun = begun
         self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
@@ -128,7 +131,8 @@ class Beginnings:
                 f"its records have leader epoch {found.epochs[-1][0]}, and leader epoch {state.leader_epoch} has begun"
             )
         if stays_whole(log):
-            partition.has_lost_log = True  # it gets all of its records back before it leads
+            if found.tiered_end:
+                await self._take_back(partition, state.leader_epoch, lambda: self._is_ours(partition, state))
             return
         if log.log_end_offset == 0 and found.tiered_end:
             log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)

@@ -128,10 +128,13 @@ class WholeLedLog(LedLog):
     async def follow_claim(self, claim: Claim) -> None:
         if claim.decision is Decision.START_AT:
             epoch = self._partition.leader_epoch
-            await take_back(self._log, self._remote, epoch, self._clock)
+            await take_back(self._log, self._remote, epoch, self._clock, lambda: self._is_offline_in(epoch))
         else:
             _tell(self._partition, claim)
         self._go_on(claim)
+
+    def _is_offline_in(self, leader_epoch: int) -> bool:
+        return self._partition.is_recovering and self._partition.leader_epoch == leader_epoch
 
     def parts(self) -> tuple[WholePart, ...]:
         return whole_parts(self._log)

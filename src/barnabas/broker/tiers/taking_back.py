@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from barnabas.clock import Clock
 from barnabas.log.log import Log
@@ -16,9 +17,11 @@ from barnabas.tiering.stores.store import StoreError
 logger = safe_logger(__name__)
 
 
-async def take_back(log: Log, remote: RemoteLog, leader_epoch: int, clock: Clock) -> None:
-    """While nobody else writes. Interrupted, it begins anew (`rebuilding.is_unfinished`). StoreError if something of
-    the copy cannot be had."""
+async def take_back(
+    log: Log, remote: RemoteLog, leader_epoch: int, clock: Clock, is_ours: Callable[[], bool]
+) -> None:
+    """While nobody else writes, and as long as it `is_ours`. Interrupted, it begins anew (`rebuilding.is_unfinished`).
+    StoreError if something of the copy cannot be had."""
     found = await remote.bootstrap()
     logger.warning(
         "%s takes its records back from the object store, up to %d", log.topic_partition, found.tiered_end
@@ -26,6 +29,8 @@ async def take_back(log: Log, remote: RemoteLog, leader_epoch: int, clock: Clock
     rebuilding.begin(log)
     async for batches in remote.all_batches():
         for piece in pieces(memoryview(batches)):
+            if not is_ours():
+                raise StoreError(f"{log.topic_partition} is not led here any more")
             log.append_as_follower(piece, clock.now_ms())
             await asyncio.sleep(0)  # requests go on
     if log.log_end_offset != found.tiered_end:

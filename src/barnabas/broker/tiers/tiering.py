@@ -9,7 +9,7 @@ One that fails the probe is never written to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.broker.tiers import recording
@@ -20,15 +20,17 @@ from barnabas.broker.tiers.led_log import LedLog, ManifestSegments, WholeLedLog
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
 from barnabas.broker.tiers.status import Problem, describe_broker, describe_partition
+from barnabas.broker.tiers.taking_back import take_back
 from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
-from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.image import NO_LEADER, MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
+from barnabas.log.tiers.rebuilding import forget, is_unfinished
 from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
@@ -147,7 +149,7 @@ class Tiering:
         self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
         self.moved_to_tiers = self._followers.moved_to_tiers
         self.waits_for_tiers = self._followers.waits_for_tiers
-        self._beginnings = Beginnings(host, self._bootstrap, self._group_state, self._begun)
+        self._beginnings = Beginnings(host, self._bootstrap, self._take_back, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
         self._is_sound = False
         self.problem = Problem()
@@ -271,12 +273,18 @@ class Tiering:
             led.writer.wake()
             return
         self._stop_writing(place)
+        if self._follows(partition) and is_unfinished(log):
+            forget(log)  # the leader sends the rest
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
         if partition.is_recovering:
             tell_recovering(partition)
         if leads and self._is_sound:
             self._start_writing(partition, remote)
+
+    def _follows(self, partition: Partition) -> bool:
+        leader = partition.state.leader if partition.state is not None else NO_LEADER
+        return leader not in (NO_LEADER, self._host.node_id)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
@@ -303,6 +311,10 @@ class Tiering:
 
     async def _bootstrap(self, partition: Partition) -> Bootstrap:
         return await self._remote_of(partition).bootstrap()
+
+    async def _take_back(self, partition: Partition, leader_epoch: int, is_ours: Callable[[], bool]) -> None:
+        remote = self._remote_of(partition)
+        await take_back(partition.log, remote, leader_epoch, self._host.clock, is_ours)
 
     def _begun(self, partition: Partition) -> None:
         self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)

@@ -1,7 +1,7 @@
 """A compacted log that was lost gets its records back from its copy in an object store.
 
 It is appended to as a follower's, so offsets, epochs and producers are those of the copy. Until all is there, a file in
-its folder says that it is not worth anything: whoever finds that begins anew.
+its folder says that it is not whole: a leader that finds it begins anew.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ def begin(log: Log) -> None:
 
 def finish(log: Log) -> None:
     log.flush()
+    forget(log)
+
+
+def forget(log: Log) -> None:
+    """It is whole, or another replica leads, and what is here is the beginning of what that has."""
     with log.storage_errors():
         log.fs.remove(_mark(log))
         log.fs.sync_folder(log.folder)
