@@ -33,10 +33,9 @@ def by_poll(options: argparse.Namespace) -> int:
     consumer.assign([TopicPartition(options.topic, index, 0) for index in range(options.partitions)])
     rows = []
     while len(rows) < options.records:
-        for message in consumer.consume(1000, 1.0):
-            value = message.value()
-            assert isinstance(value, bytes)
-            rows.append(json.loads(value))
+        message = consumer.poll(1.0)
+        if message is not None:
+            rows.append(json.loads(message.value() or b"null"))
     consumer.close()
     return len(pandas.DataFrame(rows, columns=COLUMNS))
 
