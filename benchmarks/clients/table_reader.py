@@ -31,7 +31,7 @@ def by_poll(options: argparse.Namespace) -> int:
     settings = {"bootstrap.servers": options.bootstrap, "group.id": "poll", "enable.auto.commit": False}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(options.topic, index, 0) for index in range(options.partitions)])
-    rows = []
+    rows: list[dict[str, object]] = []
     while len(rows) < options.records:
         message = consumer.poll(1.0)
         if message is not None:
