@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import audit, configs, groups, perf, serve, topics, transactions
+from barnabas.cli import audit, configs, groups, perf, registry, serve, topics, transactions
 from barnabas.cli.access import acls, quotas, tokens, users
 from barnabas.cli.cluster import commands as cluster
 from barnabas.cli.cluster import zookeeper
@@ -50,6 +50,7 @@ app.add_typer(users.app, name="users")
 app.add_typer(acls.app, name="acls")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(registry.app, name="registry")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(tier.app, name="tier")
 app.add_typer(snapshots.app, name="snapshot")

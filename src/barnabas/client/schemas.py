@@ -157,6 +157,9 @@ class SchemaClient:
             self._cache[schema_id] = found
         return found
 
+    def cached(self, schema_id: int) -> Schema | None:
+        return self._cache.get(schema_id)
+
     def latest(self, subject: str) -> SubjectVersion:
         return self.version(subject, "latest")
 
@@ -216,11 +219,7 @@ class SchemaClient:
             self._connection = kind(host, self._parts.port, timeout=self._timeout)
         self._connection.request(method, path, data, self._headers)
         response = self._connection.getresponse()
-        body = response.read(LARGEST_ANSWER + 1)
-        if len(body) > LARGEST_ANSWER:
-            self._drop()
-            raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
-        return response.status, body
+        return response.status, whole_body(response)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -235,8 +234,9 @@ class AsyncSchemaClient:
         self.client = SchemaClient(url, **options)
 
     async def schema(self, schema_id: int) -> Schema:
-        found = self.client._cache.get(schema_id)
-        return found or await asyncio.to_thread(self.client.schema, schema_id)
+        if (found := self.client.cached(schema_id)) is not None:
+            return found
+        return await asyncio.to_thread(self.client.schema, schema_id)
 
     async def latest(self, subject: str) -> SubjectVersion:
         return await asyncio.to_thread(self.client.latest, subject)
@@ -246,6 +246,17 @@ class AsyncSchemaClient:
 
     async def close(self) -> None:
         await asyncio.to_thread(self.client.close)
+
+
+def whole_body(response: http.client.HTTPResponse) -> bytes:
+    """HTTPException for a body that is too large, or cut off: the other side may have been killed in the middle."""
+    length = response.length
+    body = response.read(LARGEST_ANSWER + 1)
+    if len(body) > LARGEST_ANSWER:
+        raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
+    if length is not None and len(body) < length:
+        raise http.client.IncompleteRead(body, length - len(body))
+    return body
 
 
 def quoted(subject: str) -> str:

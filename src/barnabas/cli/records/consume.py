@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -12,6 +13,7 @@ import typer
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
+from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
 from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.opening import ConsumedRecord
     from barnabas.client.positions import Start
+    from barnabas.client.schemas import SchemaClient
     from barnabas.records.filters import Filter
     from barnabas.types import TopicPartition
 
@@ -91,6 +94,10 @@ def consume(
             help="Read as a member of this group: share partitions, commit, go on from there.",
         ),
     ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
+    ] = False,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Read records.
@@ -108,6 +115,8 @@ def consume(
 
       barnabas consume orders --from -10 -o json
 
+      barnabas consume orders --from beginning --schema
+
       barnabas consume orders --from 2026-11-15T08:30 --format '%p:%o %k %v\n'
 
       barnabas consume orders --from beginning --where 'record.value.country == "DE"'
@@ -122,24 +131,33 @@ def consume(
         begin, write = parse_start(start), choose_writer(record_format, output)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    wanted = parse_filter(where)
-    plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
-    work = consume_plan if group is None else consume_in_group
-    read = with_client(bootstrap, lambda client: work(client, plan))
+    with ExitStack() as opened:
+        client = opened.enter_context(registry_client(registry)) if schema else None
+        wanted = parse_filter(where, client)
+        plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
+        if client is not None:
+            plan.write = decoding(write, client, output)
+        work = consume_plan if group is None else consume_in_group
+        read = with_client(bootstrap, lambda client: work(client, plan))
     if wanted is not None and wanted.failures.count:
         say(f"--where: {wanted.failures}.")
     if sys.stderr.isatty():
         say(f"{number_of(read, 'record')} read.")
 
 
-def parse_filter(text: str | None) -> Filter | None:
-    """A usage error, with the column, for what is no filter."""
+def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter | None:
+    """A usage error, with the column, for what is no filter. With a registry it sees decoded values."""
     if text is None:
         return None
     from barnabas.records.filters import Filter, FilterError
 
+    decode = None
+    if client is not None:
+        from barnabas.registry.serdes import Decoder
+
+        decode = Decoder(client)
     try:
-        return Filter(text)
+        return Filter(text, decode)
     except FilterError as error:
         raise typer.BadParameter(str(error), param_hint="--where") from None
 
