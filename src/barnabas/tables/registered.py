@@ -31,7 +31,8 @@ def writer_schemas(url: str) -> Written:
     def split(value: bytes) -> tuple[Any, bytes]:
         schema_id, payload = decode(value)
         if schema_id not in parsed:
-            parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
+            with client:  # few schemas, and nobody who would close it later
+                parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
         return parsed[schema_id], payload
 
     return split
