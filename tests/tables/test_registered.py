@@ -15,6 +15,10 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import barnabas
+from barnabas.client.schemas import Schema, SchemaClient, SchemaReference
+from barnabas.pipelines.options import OptionError
+from barnabas.pipelines.source import make_reader, schema_of
+from barnabas.pipelines.source.batch import BatchReader
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
@@ -96,6 +100,60 @@ def test_avro_of_several_writers_is_resolved_to_the_newest(registered: EmbeddedB
     assert table.last.bad_values == 3
 
 
+def test_sparks_source_looks_schemas_up_too(registered: EmbeddedBroker) -> None:
+    topic = registered.create_topic(partitions=1)
+    old = avro(registered, topic, OLD, {"id": 1, "country": "DE"})
+    new = avro(registered, topic, NEW, {"id": 2, "country": None, "amount": 2.5, "at": None})
+    send(registered, topic, old, new, b"bad")
+    options = {
+        "kafka.bootstrap.servers": registered.bootstrap_servers,
+        "subscribe": topic,
+        "value.format": "avro",
+        "value.registry": registered.registry_url,
+    }
+    reader = make_reader(options, schema_of(options))
+    assert isinstance(reader, BatchReader)
+    rows = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    assert [(row["id"], row["country"], row["amount"]) for row in rows] == [
+        (1, "DE", 0.5),
+        (2, None, 2.5),
+        (None, None, None),
+    ]
+    with pytest.raises(OptionError, match="needs 'subscribe' with one topic"):
+        schema_of({**options, "subscribe": "a,b"})
+    with pytest.raises(OptionError, match=r"value\.registry"):
+        schema_of({**options, "subscribe": "unknown"})
+
+
+NAMED = {
+    "type": "record",
+    "name": "Address",
+    "namespace": "shop",
+    "fields": [{"name": "city", "type": "string"}],
+}
+
+
+def test_schemas_may_refer_to_others(registered: EmbeddedBroker) -> None:
+    topic = registered.create_topic(partitions=1)
+    order = {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [
+            {"name": "home", "type": "shop.Address"},
+            {"name": "work", "type": ["null", "shop.Address"]},
+        ],
+    }
+    with SchemaClient(registered.registry_url) as client:
+        client.register("address", Schema("AVRO", json.dumps(NAMED)))
+        reference = SchemaReference("shop.Address", "address", 1)
+        schema_id = client.register(f"{topic}-value", Schema("AVRO", json.dumps(order), (reference,)))
+    value = b"\0" + schema_id.to_bytes(4, "big") + b"\x04ab" + b"\x02" + b"\x02c"
+    send(registered, topic, value)
+    rows = table_of(registered, topic).to_arrow().to_pylist()
+    assert rows == [{"home": {"city": "ab"}, "work": {"city": "c"}, "_error": None}]
+
+
 def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
     with SchemaRegistryClient({"url": registered.registry_url}) as client:
@@ -112,8 +170,6 @@ def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
 
 def test_protobuf_is_refused_with_what_to_do(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
-    from barnabas.client.schemas import Schema, SchemaClient
-
     with SchemaClient(registered.registry_url) as client:
         client.register(
             f"{topic}-value", Schema("PROTOBUF", 'syntax = "proto3"; message Order { int64 id = 1; }')
