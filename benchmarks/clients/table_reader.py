@@ -31,12 +31,11 @@ def by_poll(options: argparse.Namespace) -> int:
     settings = {"bootstrap.servers": options.bootstrap, "group.id": "poll", "enable.auto.commit": False}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(options.topic, index, 0) for index in range(options.partitions)])
-    rows: list[object] = []
+    rows: list[dict[str, object]] = []
     while len(rows) < options.records:
-        for message in consumer.consume(1000, 1.0):
-            value = message.value()
-            assert isinstance(value, bytes)
-            rows.append(json.loads(value))
+        message = consumer.poll(1.0)
+        if message is not None:
+            rows.append(json.loads(message.value() or b"null"))
     consumer.close()
     return len(pandas.DataFrame(rows, columns=COLUMNS))
 

@@ -99,6 +99,12 @@ OPTIONS: tuple[Option, ...] = (
         "The fields of the value as DDL: `user STRING, amount DOUBLE`; or give it by `.schema(...)`.",
     ),
     Option("value.avro.schema", SOURCE, "The Avro schema that values were written with, as JSON."),
+    Option(
+        "value.registry",
+        SOURCE,
+        "The URL of a schema registry: values of `avro` and `json` begin with the id of the schema that they were "
+        "written with. Without `value.avro.schema` columns are those of the newest schema of the subject TOPIC-value.",
+    ),
     Option("value.csv.delimiter", SOURCE, "What separates the fields of a CSV value.", ","),
     Option(
         "mode",

@@ -31,7 +31,8 @@ def writer_schemas(url: str) -> Written:
     def split(value: bytes) -> tuple[Any, bytes]:
         schema_id, payload = decode(value)
         if schema_id not in parsed:
-            parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
+            with client:  # few schemas, and nobody who would close it later
+                parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
         return parsed[schema_id], payload
 
     return split
@@ -47,12 +48,41 @@ def _fetched(client: SchemaClient, schema_id: int) -> Schema:
 
 
 def avro_schema(client: SchemaClient, schema: Schema) -> Any:
-    """With what it refers to put in its place."""
+    """Parsed, with what it refers to."""
+    return fastavro.parse_schema(json.loads(avro_text(client, schema)))
+
+
+def avro_text(client: SchemaClient, schema: Schema) -> str:
+    """As JSON that needs nothing else: what it refers to stands where it is named first."""
     if schema.type != "AVRO":
         raise ValueError(f"its schema is {schema.type}, not AVRO")
+    if not schema.references:
+        return schema.text
     named: dict[str, Any] = {}
     _load_references(client, schema, named)
-    return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    others = dict(named)
+    return json.dumps(
+        _inlined(fastavro.parse_schema(json.loads(schema.text), named_schemas=named), others, set())
+    )
+
+
+def _inlined(node: Any, named: dict[str, Any], seen: set[str]) -> Any:
+    if isinstance(node, str):
+        if node not in named or node in seen:
+            return node
+        seen.add(node)
+        return _inlined(named[node], named, seen)
+    if isinstance(node, list):
+        return [_inlined(inner, named, seen) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: value for name, value in node.items() if not name.startswith("__")}
+    if "fields" in kept:
+        kept["fields"] = [{**field, "type": _inlined(field["type"], named, seen)} for field in kept["fields"]]
+    return {
+        name: _inlined(value, named, seen) if name in ("items", "values") else value
+        for name, value in kept.items()
+    }
 
 
 def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]) -> None:
@@ -83,11 +113,14 @@ def registered_format(url: str, topic: str) -> ValueFormat | None:
 def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:
     from barnabas.tables.parsing.avro_columns import avro_fields
 
-    parsed = avro_schema(client, schema)
-    text = json.dumps(
-        fastavro.schema.expand_schema(json.loads(schema.text)) if not schema.references else parsed
-    )
-    return ValueFormat("avro", avro_fields(parsed), reason_column=REASON, avro_schema=text, registry=url)
+    text = avro_text(client, schema)
+    return ValueFormat("avro", avro_fields(text), reason_column=REASON, avro_schema=text, registry=url)
+
+
+def newest_avro(url: str, topic: str) -> str:
+    """The newest schema of the subject `TOPIC-value`, with what it refers to."""
+    with SchemaClient(url) as client:
+        return avro_text(client, client.latest(f"{topic}-value").schema)
 
 
 def json_schema_fields(text: str) -> pa.Schema:

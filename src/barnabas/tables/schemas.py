@@ -63,15 +63,11 @@ def _given(wanted: Wanted) -> ValueFormat | None:
 
 
 def _avro(schema: str | pa.Schema) -> ValueFormat:
-    import fastavro
-
-    from barnabas.tables.parsing.avro import parse_avro_schema
     from barnabas.tables.parsing.avro_columns import avro_fields
 
     if not isinstance(schema, str):
         raise SchemaError("format='avro' needs the Avro schema, as JSON, in schema='...'")
-    fields = avro_fields(fastavro.parse_schema(parse_avro_schema(schema)))
-    return ValueFormat("avro", fields, avro_schema=schema, reason_column=REASON)
+    return ValueFormat("avro", avro_fields(schema), avro_schema=schema, reason_column=REASON)
 
 
 def _inferred(topic: str, open_place: OpenPlace, wanted: Wanted, notify: Notify) -> RowShape:

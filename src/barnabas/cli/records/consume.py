@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.opening import ConsumedRecord
     from barnabas.client.positions import Start
+    from barnabas.client.schemas import SchemaClient
     from barnabas.records.filters import Filter
     from barnabas.types import TopicPartition
 
@@ -81,10 +82,6 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--committed", help="No records of open or aborted transactions.")
     ] = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
-    ] = False,
-    registry: RegistryUrl = DEFAULT_REGISTRY,
     where: Annotated[
         str | None,
         typer.Option(metavar="FILTER", help="Only records that match, e.g. 'record.value.amount > 10'."),
@@ -97,6 +94,10 @@ def consume(
             help="Read as a member of this group: share partitions, commit, go on from there.",
         ),
     ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
+    ] = False,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Read records.
@@ -130,12 +131,13 @@ def consume(
         begin, write = parse_start(start), choose_writer(record_format, output)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    wanted = parse_filter(where)
-    plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
-    work = consume_plan if group is None else consume_in_group
     with ExitStack() as opened:
-        if schema:
-            plan.write = decoding(write, opened.enter_context(registry_client(registry)), output)
+        client = opened.enter_context(registry_client(registry)) if schema else None
+        wanted = parse_filter(where, client)
+        plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
+        if client is not None:
+            plan.write = decoding(write, client, output)
+        work = consume_plan if group is None else consume_in_group
         read = with_client(bootstrap, lambda client: work(client, plan))
     if wanted is not None and wanted.failures.count:
         say(f"--where: {wanted.failures}.")
@@ -143,14 +145,19 @@ def consume(
         say(f"{number_of(read, 'record')} read.")
 
 
-def parse_filter(text: str | None) -> Filter | None:
-    """A usage error, with the column, for what is no filter."""
+def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter | None:
+    """A usage error, with the column, for what is no filter. With a registry it sees decoded values."""
     if text is None:
         return None
     from barnabas.records.filters import Filter, FilterError
 
+    decode = None
+    if client is not None:
+        from barnabas.registry.serdes import Decoder
+
+        decode = Decoder(client)
     try:
-        return Filter(text)
+        return Filter(text, decode)
     except FilterError as error:
         raise typer.BadParameter(str(error), param_hint="--where") from None
 

@@ -22,5 +22,11 @@ def _value_format(shape: RowShape) -> shapes.ValueFormat | None:
         return None
     fields = to_arrow_schema(form.fields, timezone="UTC")
     return shapes.ValueFormat(
-        form.kind, fields, form.mode, form.corrupt_column, form.delimiter, form.avro_schema
+        form.kind,
+        fields,
+        form.mode,
+        form.corrupt_column,
+        form.delimiter,
+        form.avro_schema,
+        registry=form.registry,
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 from barnabas.tables.errors import SchemaError
+from barnabas.tables.parsing.avro import parse_avro_schema
 
 _PLAIN: dict[str, pa.DataType] = {
     "null": pa.string(),
@@ -28,8 +31,12 @@ _LOGICAL: dict[str, pa.DataType] = {
 }
 
 
-def avro_fields(schema: Any) -> pa.Schema:
-    """Of a schema that fastavro has parsed; SchemaError if it is none of a record."""
+def avro_fields(text: str) -> pa.Schema:
+    """Of a schema as JSON; SchemaError if it is none of a record."""
+    try:
+        schema: Any = fastavro.schema.expand_schema(parse_avro_schema(text))
+    except (SchemaParseException, UnknownType) as error:
+        raise SchemaError(f"this is no Avro schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise SchemaError("the Avro schema must be that of a record")
     return pa.schema([(field["name"], arrow_type(field["type"])) for field in schema["fields"]])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
@@ -54,9 +53,11 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
 
 def without_id(values: pa.Array) -> pa.Array:
     """What stands behind the id of a schema; nothing, which is no row, of values that do not begin with one."""
-    framed = pc.equal(pc.binary_slice(values, 0, 1), pa.scalar(b"\0", pa.binary()))
-    payloads = pc.binary_slice(values, ID_BYTES, None)
-    return pc.if_else(pc.fill_null(framed, True), payloads, pa.scalar(b"", pa.binary()))
+    payloads = [
+        None if value is None else value[ID_BYTES:] if value[:1] == b"\0" else b""
+        for value in values.to_pylist()
+    ]
+    return pa.array(payloads, pa.binary())
 
 
 def explainer(form: ValueFormat) -> Callable[[bytes], str]:
