@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -203,9 +205,14 @@ def test_pandas_and_polars_have_the_same_rows(table: Table) -> None:
     assert len(table.to_pandas()) == expected.num_rows
 
 
-def test_a_wrong_crc_names_the_file(broker: EmbeddedBroker, orders: str, tmp_path: Path) -> None:
-    import shutil
+def test_a_notebook_whose_loop_is_running_may_read(table: Table) -> None:
+    async def cell() -> int:
+        return int(table.to_arrow(["id"]).num_rows)
 
+    assert asyncio.run(cell()) == table.to_arrow(["id"]).num_rows == table.last.records
+
+
+def test_a_wrong_crc_names_the_file(broker: EmbeddedBroker, orders: str, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     wait_for(
         lambda: quiet(orders, data=str(broker.data_dir), schema=SCHEMA).to_arrow(["id"]).num_rows > 0,

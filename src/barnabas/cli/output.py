@@ -37,15 +37,18 @@ def show_done(output: OutputFormat, text: str, document: Any) -> None:
         say(text)
 
 
-def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def show_table(rows: Sequence[Row], columns: Sequence[str], titles: Sequence[str] | None = None) -> None:
+    """`titles` stand above the columns; without them their names in capitals."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, title in zip(
+        columns, titles or [name.replace("_", " ").upper() for name in columns], strict=True
+    ):
         numeric = all(isinstance(row[column], int) for row in rows)
-        table.add_column(column.replace("_", " ").upper(), justify="right" if numeric else "left")
+        table.add_column(Text(title), justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(Text(_cell(row[column])) for column in columns))
     if sys.stdout.isatty():

@@ -28,6 +28,11 @@ class Statistics:
     ranges: list[OffsetRange] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
 
+    def begin(self) -> None:
+        """Another read."""
+        self.records = self.bytes = self.bad_values = 0
+        self.ranges, self.columns = [], []
+
 
 async def read_rows(
     place: Place,

@@ -165,7 +165,7 @@ class Table:
                     yield batch
 
     def _scan(self, columns: list[str]) -> Scan[pa.RecordBatch]:
-        self.last.__init__()  # type: ignore[misc]
+        self.last.begin()
         return Scan(lambda: self.batches(columns, None, self.last))
 
     def _checked(self, columns: list[str] | None) -> list[str]:

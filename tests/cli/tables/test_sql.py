@@ -33,7 +33,7 @@ def test_rows_come_as_a_table_json_csv_or_parquet(cli: Cli, orders: str) -> None
     found = cli.ok("sql", query, "-o", "json")
     assert [json.loads(line) for line in found.out.splitlines()] == expected
     assert f"{orders}: country STRING, amount BIGINT (inferred from 4 records" in found.err
-    assert cli.ok("sql", query).out.split() == ["COUNTRY", "TOTAL", "AT", "1", "DE", "2", "FR", "3"]
+    assert cli.ok("sql", query).out.split() == ["country", "total", "AT", "1", "DE", "2", "FR", "3"]
     rows = list(csv.DictReader(io.StringIO(cli.ok("sql", query, "-o", "csv").out)))
     assert rows == [{name: str(value) for name, value in row.items()} for row in expected]
 

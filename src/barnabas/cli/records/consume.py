@@ -107,7 +107,8 @@ def consume(
 
     Filters are CEL: record.value.FIELD, record.key, keyAsText, valueAsText, headers, timestamp, partition, offset.
 
-    With --group, --from says where to begin in partitions of which the group has committed nothing.
+    With --group, --from says where to begin in partitions of which the group has committed nothing. A member needs READ
+    on the group and on the topics; without a group READ on the topics is enough.
 
     Examples:
 

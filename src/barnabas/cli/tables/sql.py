@@ -139,7 +139,7 @@ def _write(rows: pa.Table, output: RowFormat) -> None:
     elif output is RowFormat.JSON:
         out.writelines(_json_lines(rows))
     else:
-        show_table([_shown(row) for row in rows.to_pylist()], rows.column_names)
+        show_table([_shown(row) for row in rows.to_pylist()], rows.column_names, rows.column_names)
     out.flush()
 
 
