@@ -128,6 +128,7 @@ class SegmentCopier:
         build = SegmentBuild(self._file.folder, planned.segment, self._file.writer.leader_epoch, planned.name)
         try:
             async with (
+                self._pacer.uploads,
                 asyncio.timeout(self._stall_seconds) as limit,
                 aclosing(self._paced(build, limit)) as pieces,
             ):

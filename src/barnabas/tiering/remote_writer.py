@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from barnabas.clock import Clock
+from barnabas.errors import KafkaError
 from barnabas.log_lines import limited_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.claim import Claim, LogView, claim_manifest
@@ -40,6 +41,10 @@ class LedLog(LocalSegments, Protocol):
 
     async def follow_claim(self, claim: Claim) -> None:
         """Take the manifest's log start, and go on at the tiered end if the claim says so."""
+        ...
+
+    def note_log_start(self, offset: int) -> None:
+        """The store has nothing below: nor has the log, as far as it is committed."""
         ...
 
 
@@ -122,7 +127,7 @@ class RemoteWriter:
                 await action()
             except FencedError:
                 raise
-            except (StoreError, OSError, ImpossibleChangeError) as error:
+            except (KafkaError, OSError, ImpossibleChangeError) as error:
                 self.state, self.error = WriterState.PAUSED, str(error)
                 seconds = self._backoff.after(error)
                 logger.warning("%s: %s; again in %g s", self._folder.prefix, error, seconds)
@@ -141,19 +146,26 @@ class RemoteWriter:
             self._copier = SegmentCopier(
                 self._store, claim.file, self._log, self._pacer, self._in_thread, at=self._at
             )
-            self._copier.note_tiered_end()
+        self._follow_manifest()
         await sweep(self._store, self._file)
         self._swept_at = self._clock.monotonic()
 
     async def _round(self) -> None:
         self.state = WriterState.WORKING
         self._news.clear()
+        self._follow_manifest()
         await self._expire()
         while self._settings().copies and await self._copy():
             await self._expire()
         if self._clock.monotonic() - self._swept_at >= FULL_SWEEP_SECONDS and self._file is not None:
             await sweep_all(self._store, self._file, self._clock.now_ms())
             self._swept_at = self._clock.monotonic()
+
+    def _follow_manifest(self) -> None:
+        """Again and again: what the high watermark of a new leader did not allow yet is noted later."""
+        if self._file is not None and self._copier is not None:
+            self._log.note_log_start(self._file.manifest.log_start)
+            self._copier.note_tiered_end()
 
     async def _copy(self) -> bool:
         try:

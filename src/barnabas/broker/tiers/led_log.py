@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from barnabas.clock import Clock
 from barnabas.log.log import Log
+from barnabas.log.segments.scan import BadBatch
 from barnabas.log.tiers.copying import SealedSegment as CopiedSegment
 from barnabas.log.tiers.retention import RemoteSegment
 from barnabas.replication.partition import Partition
@@ -13,7 +14,7 @@ from barnabas.tiering.claim import Claim, Decision, LogView
 from barnabas.tiering.manifest import Manifest
 from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.tiering.segment_build import InThread
-from barnabas.tiering.segment_object import OpenTransaction, SealedSegment
+from barnabas.tiering.segment_object import BadObjectError, OpenTransaction, SealedSegment
 from barnabas.tiering.store import StoreError
 
 
@@ -38,7 +39,10 @@ class LedLog:
         chosen = log.next_to_copy(self._clock.now_ms())
         if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
             return None  # the high watermark of a new leader is still below what was copied
-        copied = await self._in_thread(chosen.read)
+        try:
+            copied = await self._in_thread(chosen.read)
+        except BadBatch as bad:
+            raise BadObjectError(f"{chosen.segments[0].file.path} is damaged: {bad}") from bad
         return _as_object(copied) if chosen.generation == log.generation else None
 
     def note_tiered_end(self, offset: int) -> None:
@@ -56,6 +60,12 @@ class LedLog:
         start = min(claim.log_start, log.high_watermark)
         if start > log.log_start_offset:
             log.advance_log_start(start)
+            self._partition.log_start_moved()
+
+    def note_log_start(self, offset: int) -> None:
+        start = min(offset, self._log.high_watermark)
+        if start > self._log.log_start_offset:
+            self._log.advance_log_start(start)
             self._partition.log_start_moved()
 
 

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, Protocol
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
-from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.settings import (
+    TieringSettings,
+    copying_limits,
+    remote_limits,
+    tiering_settings,
+    writer_settings,
+)
 from barnabas.clock import Clock, Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
@@ -35,8 +41,9 @@ from barnabas.tiering.expiration import delete_partition
 from barnabas.tiering.layout import PartitionFolder
 from barnabas.tiering.manifest import Writer
 from barnabas.tiering.manifest_file import FencedError
+from barnabas.tiering.named_steps import At, nowhere
 from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.probe import UnsoundStoreError, probe
+from barnabas.tiering.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
@@ -89,6 +96,8 @@ class Led(NamedTuple):
 
 
 class Platform(Protocol):
+    @property
+    def probe_rounds(self) -> int: ...
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore: ...
     def threads(self, count: int, name: str) -> ThreadBackground: ...
 
@@ -98,7 +107,8 @@ def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tierin
     if settings is None:
         return Untiered()
     store = platform.object_store(settings.url, settings.options)
-    return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
+    threads = platform.threads(THREADS, "barnabas-remote")
+    return Tiering(host, store, threads, settings, platform.probe_rounds)
 
 
 class Untiered:
@@ -125,9 +135,17 @@ class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
 
     def __init__(
-        self, host: Host, store: ObjectStore, threads: ThreadBackground, settings: TieringSettings
+        self,
+        host: Host,
+        store: ObjectStore,
+        threads: ThreadBackground,
+        settings: TieringSettings,
+        probe_rounds: int = ROUNDS,
     ) -> None:
         self._host = host
+        self._probe_rounds = probe_rounds
+        self.at: At = nowhere
+        """Told of each step of every writer: the simulator kills brokers there."""
         self._threads = threads
         self.store = store
         self.reader = StoreReader(store, host.clock, settings.reader_threads)
@@ -142,14 +160,14 @@ class Tiering:
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
-        self._pacer = Pacer(host.clock.monotonic, host.config["remote.log.manager.copy.max.bytes.per.second"])
+        self._pacer = Pacer(host.clock.monotonic, *copying_limits(host.config))
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
         self.moved_to_tiers = self._followers.begin_at_tiered_end
-        self._is_sound = False
+        self._is_sound = self._is_stopped = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
         self.problem = ""
         """Why nothing is copied, for `barnabas tier status`."""
@@ -163,7 +181,7 @@ class Tiering:
         return self._reads
 
     def use_config(self, config: BrokerConfig) -> None:
-        self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
+        self._pacer.allow(*copying_limits(config))
         self.chunks.most_downloads = config["remote.log.reader.threads"]
 
     # -- start and stop -----------------------------------------------------------------------------
@@ -174,7 +192,7 @@ class Tiering:
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                await probe(self.store)
+                await probe(self.store, self._probe_rounds)
         except UnsoundStoreError:
             raise
         except (StoreError, TimeoutError) as error:
@@ -189,7 +207,7 @@ class Tiering:
         while not self._is_sound:
             await asyncio.sleep(backoff.after(StoreError(self.problem)))
             try:
-                await probe(self.store)
+                await probe(self.store, self._probe_rounds)
             except UnsoundStoreError as error:
                 self.problem = error.message
                 logger.error("%s", error)
@@ -202,7 +220,8 @@ class Tiering:
             self.follow(partition)
 
     async def stop(self) -> None:
-        """Copying ends wherever it is; the next leader goes on."""
+        """Copying ends wherever it is; the next leader goes on. What the metadata say from now on is not followed."""
+        self._is_stopped = True
         led, self.led = self.led, {}
         tasks = [each.task for each in led.values()] + list(self._tasks)
         for task in tasks:
@@ -241,6 +260,8 @@ class Tiering:
 
     def follow(self, partition: Partition) -> None:
         """A partition has taken over a state, has new settings, or has left this broker."""
+        if self._is_stopped:
+            return
         place, log = partition.topic_partition, partition.log
         if partition.is_retired or not (log.config.remote_storage_enable or log.is_tiered):
             had_led = self._stop_writing(place)
@@ -304,6 +325,7 @@ class Tiering:
             self._pacer,
             self._threads.call,
             host.clock,
+            at=self.at,
             counters=partition.counters,
         )
         task = asyncio.create_task(self._write(writer, partition))

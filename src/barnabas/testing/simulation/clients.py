@@ -239,7 +239,7 @@ class Reader(Client):
 
     def _take(self, data: PartitionData) -> bool:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
+            self._miss()
         if data.error_code or not data.records:
             return False
         for start, header in iterate_headers(data.records):
@@ -249,6 +249,10 @@ class Reader(Client):
                     self._see(record.offset, bytes(record.value or b""))
             self.position = header.next_offset
         return True
+
+    def _miss(self) -> None:
+        """The offset that comes next is not there."""
+        raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
 
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeAlias
 
 from barnabas.controller.decision import Decision
@@ -12,6 +13,7 @@ from barnabas.errors import KafkaError
 from barnabas.testing.simulation.brokers import LOG_DIRS, Machine, SimulatedBroker
 from barnabas.testing.simulation.clients import TOPIC, Violation
 from barnabas.testing.simulation.operator import Operator
+from barnabas.testing.simulation.tiers.faults import StoreFaults
 from barnabas.testing.simulation.workload import PARTITIONS
 from barnabas.testing.simulation.world import World
 from barnabas.types import TopicPartition
@@ -46,6 +48,8 @@ class Faults:
             (4, self._slow_disk),
             (3, self._change_settings),
         )
+        if world.tiers is not None:
+            weighted += StoreFaults(world, self._pause_for_a_while, self._may_lose_power).weighted
         self._weights = [weight for weight, _ in weighted]
         self._actions = [action for _, action in weighted]
 
@@ -61,11 +65,13 @@ class Faults:
 
     async def _lose_power(self) -> None:
         machine = self._world.pick(up=True)
-        # One machine at a time: what is acknowledged survives the loss of any one.
-        is_safe = not self._operator.has_lowered_minimum and not self._power_was_lost()
-        if machine is not None and is_safe:
+        if machine is not None and self._may_lose_power():
             self._world.note(f"machine {machine.number} loses power")
             await machine.kill(power=True)
+
+    def _may_lose_power(self) -> bool:
+        """One machine at a time: what is acknowledged survives the loss of any one."""
+        return not self._operator.has_lowered_minimum and not self._power_was_lost()
 
     def _power_was_lost(self) -> bool:
         return any(machine.lost_power for machine in self._world.machines)
@@ -73,10 +79,13 @@ class Faults:
     async def _pause(self) -> None:
         machine = self._world.pick(up=True)
         if machine is not None and not machine.is_stopped:
-            seconds = self._chance.choice(PAUSES)
-            self._world.note(f"broker {machine.number} does nothing for {seconds} s")
-            machine.pause()
-            self._world.loop.call_later(seconds, self._resume, machine, machine.broker)
+            self._pause_for_a_while(machine)
+
+    def _pause_for_a_while(self, machine: Machine) -> None:
+        seconds = self._chance.choice(PAUSES)
+        self._world.note(f"broker {machine.number} does nothing for {seconds} s")
+        machine.pause()
+        self._world.loop.call_later(seconds, self._resume, machine, machine.broker, context=Context())
 
     def _resume(self, machine: Machine, broker: SimulatedBroker | None) -> None:
         if machine.broker is broker and machine.is_stopped:

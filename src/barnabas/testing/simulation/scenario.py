@@ -63,9 +63,11 @@ class LoggedErrors(logging.Handler):
 
 
 class Scenario:
-    def __init__(self, seed: int, *, thorough: bool = False) -> None:
+    """`tiered`: segments are copied to an object store, which fails too."""
+
+    def __init__(self, seed: int, *, tiered: bool = False, thorough: bool = False) -> None:
         self.seed = seed
-        self.world = World(seed)
+        self.world = World(seed, tiered=tiered)
         self.workload = Workload(self.world)
         self._faults = Faults(self.world)
         invariants = Invariants(self.world.machines, self.workload.writers, thorough=thorough)
@@ -123,7 +125,7 @@ class Scenario:
         controller = self.world.controller()
         assert controller is not None
         wanted = [
-            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"}),
+            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs=self.workload.settings),
             NewTopic(SCRATCH, 1, REPLICAS),
         ]
         ids = iter((bytes([7] * 16), bytes([8] * 16)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from barnabas.cluster.image import MetadataImage
 from barnabas.testing.simulation.clients import TOPIC, Violation
 from barnabas.testing.simulation.invariants import Invariants
+from barnabas.testing.simulation.tiers.coverage import Coverage
 from barnabas.testing.simulation.workload import Workload
 from barnabas.testing.simulation.world import World
 
@@ -20,6 +21,7 @@ class Watch:
         self._world = world
         self._workload = workload
         self._invariants = invariants
+        self._coverage = None if world.tiers is None else Coverage(world.tiers, world.machines)
 
     async def wait(self, seconds: float) -> None:
         """Let time pass, and look again and again."""
@@ -55,6 +57,8 @@ class Watch:
         self._workload.raise_what_failed()
         image = self._world.image()
         self._invariants.check(image)
+        if self._coverage is not None:
+            self._coverage.check(image)
         for machine in self._world.machines:
             if machine.lost_power and machine.serves and _is_in_sync(image, machine.number):
                 machine.lost_power = False

@@ -1,0 +1,102 @@
+"""Bugs of copying and expiring, put in on purpose. Each bends one rule of the design."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from barnabas.broker.tiers import followers
+from barnabas.log.producers import ProducerStates
+from barnabas.log.recovery.snapshots import encode_snapshot
+from barnabas.replication.partition import Partition
+from barnabas.tiering import claim, manifest_file, remote_writer, sweep
+from barnabas.tiering.copier import SegmentCopier
+from barnabas.tiering.expiration import delete_all, expire
+from barnabas.tiering.layout import parse_object_name
+from barnabas.tiering.manifest import Manifest, SegmentEntry
+from barnabas.tiering.manifest_file import ManifestFile
+from barnabas.tiering.store import ObjectInfo, ObjectStore
+
+
+@contextmanager
+def nobody_claims() -> Iterator[None]:
+    """A leader writes with its epoch in its names only: the one before it is not fenced."""
+
+    def unchanged(manifest: Manifest, writer: object) -> Manifest:
+        return manifest
+
+    def accept(*_: object) -> None:
+        return
+
+    with (
+        patch.object(claim, "claim", unchanged),
+        patch.object(claim, "_check_fence", accept),
+        patch.object(manifest_file, "check_writer", accept),
+    ):
+        yield
+
+
+@contextmanager
+def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
+    async def delete_first(store: ObjectStore, file: ManifestFile, log_start: int, *rest: Any) -> int:
+        gone = [entry for entry in file.manifest.entries if entry.end <= log_start]
+        await delete_all(store, [file.folder.key(entry.key) for entry in gone])
+        return await expire(store, file, log_start, *rest)
+
+    with patch.object(remote_writer, "expire", delete_first):
+        yield
+
+
+@contextmanager
+def local_segments_go_before_the_manifest_lists_them() -> Iterator[None]:
+    """Local retention before U5: what is uploaded counts as copied."""
+    upload = SegmentCopier._upload
+
+    async def too_early(self: SegmentCopier, planned: Any) -> SegmentEntry:
+        entry = await upload(self, planned)
+        self._log.note_tiered_end(entry.end)
+        return entry
+
+    with patch.object(SegmentCopier, "_upload", too_early):
+        yield
+
+
+@contextmanager
+def a_sweep_takes_whatever_is_not_listed() -> Iterator[None]:
+    """Epochs are not looked at: a zombie removes what its successor is copying."""
+
+    async def whatever(store: ObjectStore, file: ManifestFile, start: int) -> AsyncIterator[ObjectInfo]:
+        named = sweep._Named(store, file.folder.prefix, file.manifest)
+        async for info in store.list(file.folder.prefix):
+            name = parse_object_name(info.key.removeprefix(file.folder.prefix))
+            if name is not None and not await named.has(name):
+                yield info
+
+    with patch.object(sweep, "find_orphans", whatever):
+        yield
+
+
+@contextmanager
+def a_log_that_begins_at_the_tiered_end_knows_no_producers() -> Iterator[None]:
+    """If it leads later, it takes the next batch of a producer for one out of order, or an old one for a new one."""
+    start = followers._start_at
+
+    def forget(partition: Partition, found: Any) -> None:
+        start(partition, found._replace(producers=encode_snapshot(ProducerStates())))
+
+    with patch.object(followers, "_start_at", forget):
+        yield
+
+
+MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    mutant.__name__: mutant
+    for mutant in (
+        nobody_claims,
+        objects_are_deleted_before_the_manifest_says_so,
+        local_segments_go_before_the_manifest_lists_them,
+        a_sweep_takes_whatever_is_not_listed,
+        a_log_that_begins_at_the_tiered_end_knows_no_producers,
+    )
+}
