@@ -123,7 +123,8 @@ def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
     return found
 
 
-def memory(log: Log) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-    """What a replica has made of its batches, as leader, as follower or by recovery: epochs and producers."""
+def memory(log: Log, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    """What a replica has made of its batches from an offset on, as leader, as follower or by recovery: epochs and
+    producers."""
     producers = sorted((one.producer_id, one.epoch, one.last_sequence) for one in log.producers)
-    return _between(log.epochs.entries, log.log_start_offset, log.log_end_offset), producers
+    return _between(log.epochs.entries, start, log.log_end_offset), producers

@@ -60,14 +60,15 @@ class TierEnding:
             orphans = [info.key async for info in find_orphans(self._bucket.objects, file, 0)]
             await delete_all(self._bucket.objects, orphans)
             manifest = decode(self._bucket.objects.contents(file.folder.manifest), file.folder)
-            await self._check_objects(file.folder, manifest)
+            await self._check_objects(file.folder, manifest, _under_way(led))
             self._check_start(partition, manifest)
 
-    async def _check_objects(self, folder: PartitionFolder, manifest: Manifest) -> None:
+    async def _check_objects(self, folder: PartitionFolder, manifest: Manifest, under_way: str) -> None:
         async for finding in verify(self._bucket.objects, folder, manifest):
             if finding.problem is not None:
                 raise Violation(finding.problem)
-        if left := unlisted(self._bucket, folder, manifest):
+        left = [name for name in unlisted(self._bucket, folder, manifest) if name != under_way]
+        if left:
             raise Violation(f"nobody lists {left} of {folder.prefix}, and no sweep removes them")
         ends = [entry.end for entry in listed(self._bucket, folder, manifest)]
         if ends and ends[-1] != manifest.tiered_end:
@@ -90,6 +91,13 @@ def _is_idle(log: Log, led: Led) -> bool:
     writer, manifest = led.writer, led.writer.manifest
     is_waiting = writer.state is WriterState.WAITING and writer.error is None
     return is_waiting and manifest is not None and not manifest.garbage and _is_copied(log, manifest)
+
+
+def _under_way(led: Led) -> str:
+    """What a leader is copying at this moment."""
+    copier = led.writer._copier
+    planned = None if copier is None else copier._planned
+    return "" if planned is None else planned.name
 
 
 def _is_copied(log: Log, manifest: Manifest) -> bool:
