@@ -95,7 +95,7 @@ async def _unlisted(store: ObjectStore, folder: PartitionFolder) -> list[str]:
 def verify(cluster: ChaosCluster, topic: str, store: ChaosStore) -> None:
     """`barnabas tier verify`, as an operator runs it."""
     options = [part for name, value in store.options.items() for part in ("--option", f"{name}={value}")]
-    where = ["--store", store.url, "--bootstrap", cluster.clients.bootstrap_servers]
+    where = ["--store", store.url, "--bootstrap-server", cluster.clients.bootstrap_servers]
     command = [sys.executable, "-m", "barnabas", "tier", "verify", topic, *where, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"barnabas tier verify: {done.stdout}{done.stderr}"

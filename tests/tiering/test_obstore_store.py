@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
+from barnabas.tiering import obstore_store
 from barnabas.tiering.obstore_store import Bucket, ObstoreStore
 from barnabas.tiering.opening import open_store
 from barnabas.tiering.store import (
@@ -224,3 +225,24 @@ def test_a_lifetime_of_a_manifest_on_s3(s3: dict[str, str]) -> None:
             await open_store("s3://another-bucket", options).get("manifest")
 
     asyncio.run(main(s3))
+
+
+def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a connection, and the leaders of thousands of partitions begin at the same moment."""
+    monkeypatch.setattr(obstore_store, "MOST_REQUESTS", 3)
+    running, most = 0, 0
+
+    async def request() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    async def scenario() -> None:
+        store = ObstoreStore(Bucket("s3", "bucket", ""), s3_options(1))
+        await asyncio.gather(*(store._do(f"key {number}", request) for number in range(20)))
+        await store.close()
+
+    asyncio.run(scenario())
+    assert most == 3

@@ -238,10 +238,6 @@ class DurableLog(LocalLog):
         if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
             self._on_flush_wanted()
 
-    def want_flush(self) -> None:
-        """What is written is to be on the disk soon."""
-        self._on_flush_wanted()
-
     def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
         """The next sealed segment from the tiered end on, to be read in a thread."""
         return next_to_copy(self, now_ms)

@@ -7,7 +7,7 @@ dies; a sender that is stopped has not sent it yet. Who gets no answer gives up 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -146,7 +146,7 @@ class StoreLink:
         for info in await self._ask(f"list {prefix}", lambda: self._listed(prefix, after)):
             yield info
 
-    async def _listed(self, prefix: str, after: str) -> list[ObjectInfo]:
+    async def _listed(self, prefix: str, after: str) -> Sequence[ObjectInfo]:
         return [info async for info in self._objects.list(prefix, after)]
 
     async def close(self) -> None:

@@ -54,7 +54,9 @@ class TierEnding:
 
     async def compare(self) -> None:
         """After what a leader does once a day: Violation if an object is damaged, or left behind."""
-        for partition, led in self._led():
+        for index in range(PARTITIONS):
+            await self.settle()  # leadership may still go back to where it belongs
+            partition, led = next(each for each in self._led() if each[0].index == index)
             file = led.writer._file
             assert file is not None
             orphans = [info.key async for info in find_orphans(self._bucket.objects, file, 0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -11,13 +11,12 @@ from barnabas.broker.tiers import followers
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.replication.partition import Partition
-from barnabas.tiering import claim, manifest_file, remote_writer, sweep
+from barnabas.tiering import claim, manifest_file, remote_writer
 from barnabas.tiering.copier import SegmentCopier
 from barnabas.tiering.expiration import delete_all, expire
-from barnabas.tiering.layout import parse_object_name
 from barnabas.tiering.manifest import Manifest, SegmentEntry
 from barnabas.tiering.manifest_file import ManifestFile
-from barnabas.tiering.store import ObjectInfo, ObjectStore
+from barnabas.tiering.store import ObjectStore
 
 
 @contextmanager
@@ -64,21 +63,6 @@ def local_segments_go_before_the_manifest_lists_them() -> Iterator[None]:
 
 
 @contextmanager
-def a_sweep_takes_whatever_is_not_listed() -> Iterator[None]:
-    """Epochs are not looked at: a zombie removes what its successor is copying."""
-
-    async def whatever(store: ObjectStore, file: ManifestFile, start: int) -> AsyncIterator[ObjectInfo]:
-        named = sweep._Named(store, file.folder.prefix, file.manifest)
-        async for info in store.list(file.folder.prefix):
-            name = parse_object_name(info.key.removeprefix(file.folder.prefix))
-            if name is not None and not await named.has(name):
-                yield info
-
-    with patch.object(sweep, "find_orphans", whatever):
-        yield
-
-
-@contextmanager
 def a_log_that_begins_at_the_tiered_end_knows_no_producers() -> Iterator[None]:
     """If it leads later, it takes the next batch of a producer for one out of order, or an old one for a new one."""
     start = followers._start_at
@@ -96,7 +80,6 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         nobody_claims,
         objects_are_deleted_before_the_manifest_says_so,
         local_segments_go_before_the_manifest_lists_them,
-        a_sweep_takes_whatever_is_not_listed,
         a_log_that_begins_at_the_tiered_end_knows_no_producers,
     )
 }
