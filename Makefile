@@ -46,7 +46,7 @@ S3MOCK_VERSION    := 4.8.0
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
-PROGRAMS := kcat slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
+PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
 
 KERBEROS_STAMP := $(VENV)/.kerberos
@@ -122,12 +122,13 @@ simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-check: $(STAMP)  ## format, lint, strict types, import layers, documentation
+check: $(STAMP)  ## format, lint, strict types, import layers, sizes, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src tools benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.check_imports
+	$(BIN)/python -m tools.check_sizes
 	$(BIN)/python -m tools.check_docs
 
 format: $(STAMP)  ## rewrite the code the way `check` wants it

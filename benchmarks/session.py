@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.brokers import Broker, apache_kafka, barnabas
-from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
-from benchmarks.rabbitmq import RabbitMq
-from benchmarks.secured import SECURED, Certificates, secured_barnabas, secured_kafka
+from benchmarks.subjects.brokers import Broker, apache_kafka, barnabas
+from benchmarks.subjects.clusters import BarnabasCluster, Cluster, KafkaCluster
+from benchmarks.subjects.rabbitmq import RabbitMq
+from benchmarks.subjects.secured import SECURED, Certificates, secured_barnabas, secured_kafka
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.

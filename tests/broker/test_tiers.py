@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
@@ -153,6 +153,57 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_the_store(broker: EmbeddedBro
     admin.delete_topics([topic])[topic].result(TIMEOUT)
     until(lambda: not list((tmp_path / "bucket").rglob(f"{topic}.*/**/manifest")), "the manifest is gone")
     assert objects(tmp_path) == []
+
+
+def test_a_controller_that_is_started_again_goes_on_deleting(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: objects(tmp_path), "segments are copied")
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(TIMEOUT)
+    broker.stop()
+    (tmp_path / "away").rename(tmp_path / "bucket")
+    assert objects(tmp_path)
+    broker.start()
+    until(lambda: not objects(tmp_path), "objects stay")
+
+
+def test_disabling_deletes_the_remote_part_and_is_refused_if_that_is_not_said(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    (base,) = local_bases(broker, topic)
+    with pytest.raises(
+        KafkaException, match="It is invalid to disable remote storage without deleting remote data"
+    ):
+        configure(broker, topic, {"remote.storage.enable": "false"})
+    assert objects(tmp_path)
+    configure(broker, topic, {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+    until(lambda: not objects(tmp_path), "objects stay")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    until(
+        lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT) == (base, 3000),
+        "the log does not start on the disk",
+    )
+    consumer.close()
+    with pytest.raises(KafkaException, match="is still being deleted"):
+        configure(broker, topic, {"remote.storage.enable": "true"})
+    broker.restart()
+    produce(broker, topic, 3000, 5000)
+    assert objects(tmp_path) == []
+
+
+def configure(broker: EmbeddedBroker, topic: str, values: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in values.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
 
 
 def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_local(

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 from barnabas.cluster.zookeeper.process import lasting_port
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import ObjectStore
 from tests.chaos.links import Links
 from tests.chaos.waiting import until
 from tests.tiering.stores import BUCKET, SECRET

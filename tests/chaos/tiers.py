@@ -6,12 +6,17 @@ import asyncio
 import subprocess
 import sys
 
-from barnabas.tiering.expiration import delete_all
-from barnabas.tiering.layout import PartitionFolder, parse_object_name, parse_partition_prefix, topics_prefix
-from barnabas.tiering.manifest import Manifest, Writer
-from barnabas.tiering.manifest_file import ManifestFile, read_manifest
-from barnabas.tiering.store import ObjectStore
-from barnabas.tiering.sweep import find_orphans
+from barnabas.tiering.objects.layout import (
+    PartitionFolder,
+    parse_object_name,
+    parse_partition_prefix,
+    topics_prefix,
+)
+from barnabas.tiering.objects.manifest import Manifest, Writer
+from barnabas.tiering.objects.manifest_file import ManifestFile, read_manifest
+from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing.expiration import delete_all
+from barnabas.tiering.writing.sweep import find_orphans
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS
 from tests.chaos.store import ChaosStore

@@ -10,7 +10,7 @@ import pytest
 from barnabas.testing.simulation.runner import run
 from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
 from barnabas.testing.simulation.tiers.mutants import MUTANTS
-from barnabas.tiering.named_steps import Step
+from barnabas.tiering.writing.named_steps import Step
 
 SECONDS = float(os.environ.get("TIERED_SIMULATION_SECONDS", "20"))
 FIRST_SEED, LAST_SEED = 1000, 9999

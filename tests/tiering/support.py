@@ -6,14 +6,14 @@ from itertools import pairwise
 from barnabas.files import FileSlice
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.tiering.layout import PartitionFolder, SegmentName
-from barnabas.tiering.manifest import Manifest, SegmentEntry, Writer
-from barnabas.tiering.manifest_changes import add, new_manifest
-from barnabas.tiering.segment_build import SegmentBuild, at_once
-from barnabas.tiering.segment_object import SealedSegment
+from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, Writer
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 
 NOW = 1_700_000_000_000
 FOLDER = PartitionFolder("cluster", "orders", bytes(range(16)), 0)

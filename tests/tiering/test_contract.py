@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.tiering.probe import FOLDER, probe
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.probe import FOLDER, probe
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,

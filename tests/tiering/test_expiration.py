@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.expiration import delete_partition, expire
-from barnabas.tiering.manifest import State
-from barnabas.tiering.manifest_changes import pin, unpin
-from barnabas.tiering.manifest_file import FencedError, change_manifest
-from barnabas.tiering.store import StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.manifest import State
+from barnabas.tiering.objects.manifest_changes import pin, unpin
+from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
+from barnabas.tiering.stores.store import StoreUnavailableError
+from barnabas.tiering.writing.expiration import delete_partition, expire
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW

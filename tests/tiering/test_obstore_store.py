@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from barnabas.tiering import obstore_store
-from barnabas.tiering.obstore_store import Bucket, ObstoreStore
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import (
+from barnabas.tiering.stores import obstore_store
+from barnabas.tiering.stores.obstore_store import Bucket, ObstoreStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,

@@ -5,15 +5,16 @@ import asyncio
 import pytest
 
 from barnabas.testing.simulation.loop import VirtualClock, VirtualLoop
-from barnabas.tiering import segment_build
-from barnabas.tiering.claim import LogView, claim_manifest
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.remote_writer import RemoteWriter, WriterSettings, WriterState
-from barnabas.tiering.segment_build import at_once
-from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS
-from tests.tiering.memory_store import MemoryStore
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
+from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
+from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
 
@@ -324,6 +325,69 @@ def test_once_a_day_everything_is_listed():
         await asyncio.sleep(3000)
         assert left_by_a_zombie not in world.store.keys
         await check_readable(world.store, world.log)
+
+    world.run(scenario)
+
+
+def test_everything_is_listed_once_a_day_though_leaders_come_and_go():
+    first = World()
+    left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
+
+    async def lead_for_a_while(task):
+        first.log.truth.append(20, 1)
+        await first.until(lambda: first.writer.state is WriterState.WAITING)
+
+    first.run(lead_for_a_while)
+    for epoch in (2, 3, 4):
+        world = World(first.store)
+        world.writer._writer = Writer(0, epoch, f"leader {epoch}")
+        now_ms = NOW + FULL_SWEEP_AGE_MS // 2 * (epoch - 2)
+        world.clock.now_ms = lambda now_ms=now_ms: now_ms
+        world.writer._log = first.log
+
+        async def lead(task, world=world):
+            await world.until(lambda: world.writer.state is WriterState.WAITING)
+
+        world.run(lead)
+        if epoch == 2:  # below the mark up to which this one has looked
+            first.store.set_contents(left_by_a_zombie, b"x")
+        assert (left_by_a_zombie in first.store.keys) == (epoch < 4)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy):
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(20, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        damaged = await manifest_object(world.store, FOLDER)
+        rebuilt = await rebuild(world.store, FOLDER, 0, NOW)
+        await write_rebuilt(world.store, FOLDER, rebuilt.manifest, NOW, damaged)
+        if is_busy:
+            world.log.truth.append(10, 1)
+        await world.until(lambda: manifest_in(world.store).writer == "one")
+        assert world.loop.now < 700
+        if is_busy:
+            await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+        assert world.writer.state is not WriterState.FENCED
+        assert unlisted(world.store) == set()
+        await check_readable(world.store, world.log)
+
+    world.run(scenario)
+
+
+def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds():
+    world = World()
+    world.log.is_offline = True
+    world.store.decide = lambda number, call, key: Fault.BEFORE
+
+    async def scenario(task):
+        await asyncio.sleep(300)
+        world.store.heal()
+        healed = world.loop.now
+        await world.until(lambda: world.writer.manifest is not None)
+        assert world.loop.now - healed <= 10.1
 
     world.run(scenario)
 

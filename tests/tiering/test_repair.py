@@ -1,16 +1,16 @@
-"""A lost manifest is made anew from the segments, and every damaged object is found."""
+"""A lost manifest is rebuilt from the segments, and every damaged object is found."""
 
 import asyncio
 
 import pytest
 from msgspec.structs import replace
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.manifest_file import read_manifest
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.repair import chain, find_pins, manifest_object, rebuild, verify, write_rebuilt
 from barnabas.tiering.snapshots import clone_partition, create_snapshot
-from barnabas.tiering.store import StaleVersionError
+from barnabas.tiering.stores.store import StaleVersionError
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, remote_offsets
 from tests.tiering.support import FOLDER, NOW, entry

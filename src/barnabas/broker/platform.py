@@ -22,9 +22,9 @@ from barnabas.network.limits import limits_from
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.probe import ROUNDS
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.probe import ROUNDS
+from barnabas.tiering.stores.store import ObjectStore
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher

@@ -17,7 +17,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import SecuritySettingError
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
 
 FAILED = 1
 WRONG_USE = 2

@@ -20,6 +20,8 @@ from barnabas.cluster.deltas import (
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsAllocated,
+    RemoteDeletionBegun,
+    RemoteDeletionEnded,
     ScramCredentialChanged,
     ScramDecoyKeyCreated,
     TopicCreated,
@@ -38,6 +40,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
         *_topics(before, after),
         *_configs(before, after),
         *_security(before, after),
+        *_remote_deletions(before, after),
     ]
 
 
@@ -114,6 +117,13 @@ def _security(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     for entity in before.client_quotas.keys() | after.client_quotas.keys():
         if changes := _changes(before.client_quotas.get(entity, {}), after.client_quotas.get(entity, {})):
             yield ClientQuotasChanged(entity, changes)
+
+
+def _remote_deletions(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
+    yield from map(RemoteDeletionEnded, before.remote_deletions.keys() - after.remote_deletions.keys())
+    for deletion in after.remote_deletions.values():
+        if deletion != before.remote_deletions.get(deletion.topic_id):
+            yield RemoteDeletionBegun(deletion)
 
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:

@@ -43,13 +43,14 @@ def check_tiered_topic(configs: Mapping[str, str], broker: BrokerConfig) -> None
     _check_local("ms", config.local_retention_ms, config.retention_ms)
 
 
+def is_tiered(configs: Mapping[str, str | None]) -> bool:
+    """A topic with these settings of its own."""
+    return (configs.get("remote.storage.enable") or "").strip().lower() == "true"
+
+
 def is_disabled_without_deleting(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Would a topic's remote part be left behind by this change of its settings?"""
-    return (
-        _is_true(before, "remote.storage.enable")
-        and not _is_true(after, "remote.storage.enable")
-        and not _is_true(after, "remote.log.delete.on.disable")
-    )
+    return is_tiered(before) and not is_tiered(after) and not _is_true(after, "remote.log.delete.on.disable")
 
 
 def _is_true(configs: Mapping[str, str], name: str) -> bool:

@@ -108,6 +108,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.visible", Kind.STRING, "committed",
             "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
             "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
+    Setting("barnabas.remote.unclean.wait", Kind.BOOLEAN, "true",
+            "Whether a leader of a tiered topic that was elected uncleanly stays offline until it has read what is in "
+            "the object store. false lets it take records at once: what they contradict there goes into quarantine."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",

@@ -97,8 +97,7 @@ _OF_KAFKA_3 = """
 _NOT_YET = """
     group.coordinator.rebalance.protocols log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.log.delete.on.disable remote.log.manager.fetch.max.bytes.per.second
-    follower.fetch.last.tiered.offset.enable replica.socket.receive.buffer.bytes
+    remote.log.manager.fetch.max.bytes.per.second replica.socket.receive.buffer.bytes
 """
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 

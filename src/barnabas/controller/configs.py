@@ -10,8 +10,8 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
-from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting
 from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.remote_parts import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -114,7 +114,7 @@ def _change(
             results[resource] = error
         else:
             results[resource] = None
-            deltas += _difference(image, resource, values)
+            deltas += [*_difference(image, resource, values), *_remote_deletion(image, resource, values)]
             room -= is_invented
     if validate_only:
         return [], results
@@ -147,10 +147,15 @@ def _check_permanent(
 
 
 def _check_remote_part(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
-    """Whoever ends the tiering of a topic says that its remote part may go."""
-    before = image.configs.get(resource, {})
-    if resource.type == ResourceType.TOPIC and is_disabled_without_deleting(before, values):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)
+    """Ending the tiering of a topic says that its remote part may go."""
+    if resource.type == ResourceType.TOPIC:
+        check_change(image, image.topics[resource.name], values)
+
+
+def _remote_deletion(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:
+    if resource.type != ResourceType.TOPIC:
+        return []
+    return deletion_by_settings(image, image.topics[resource.name], values)
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ Kafka's rules with eligible leader replicas (KIP-966):
 - The ELR takes in who leaves an ISR that is, or becomes, smaller than min.insync.replicas: such a replica
   missed nothing that was acknowledged. It is empty again once the ISR is large enough.
 - Who stopped uncleanly may have lost what it had not synced, and is neither in the ISR nor in the ELR.
+- An uncleanly elected leader is RECOVERING until it asks for an ISR, by which it says that it has recovered (KIP-704).
 - A new leader, or replicas taken away, give a new leader epoch; any change gives a new partition epoch.
 """
 
@@ -19,7 +20,7 @@ from enum import IntEnum
 import msgspec
 
 from barnabas.cluster.deltas import PartitionChanged
-from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+from barnabas.cluster.image import NO_LEADER, RECOVERED, RECOVERING, MetadataImage, PartitionState, TopicState
 from barnabas.controller.decision import Policy
 
 
@@ -36,6 +37,7 @@ class Transition:
     """What happens to a partition; what is None stays as it is.
 
     `can_lead` says which brokers are up. `bump_leader_epoch` asks for a new epoch with the same leader.
+    `recovered`: the leader says that its log is in order.
     """
 
     can_lead: Callable[[int], bool]
@@ -47,6 +49,7 @@ class Transition:
     removing: tuple[int, ...] | None = None
     stopped_uncleanly: tuple[int, ...] = ()
     bump_leader_epoch: bool = False
+    recovered: bool = False
 
 
 def next_state(partition: PartitionState, step: Transition) -> PartitionState:
@@ -90,6 +93,7 @@ def _wanted(partition: PartitionState, step: Transition) -> PartitionState:
         replicas=partition.replicas if step.replicas is None else step.replicas,
         adding_replicas=partition.adding_replicas if step.adding is None else step.adding,
         removing_replicas=partition.removing_replicas if step.removing is None else step.removing,
+        leader_recovery_state=RECOVERED if step.recovered else partition.leader_recovery_state,
     )
 
 
@@ -125,7 +129,14 @@ def _elect(partition: PartitionState, target: PartitionState, step: Transition) 
     leader = _unclean_leader(target, step)
     if leader is not None:
         # Records may be lost here; only the new leader is known to have what it has.
-        return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=())
+        return msgspec.structs.replace(
+            target,
+            leader=leader,
+            isr=(leader,),
+            elr=(),
+            last_known_elr=(),
+            leader_recovery_state=RECOVERING,
+        )
     return _leaderless(partition, target)
 
 

@@ -191,6 +191,7 @@ class ReplicaManager:
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
         is_new = self._awaiting_room.pop(place, new and place not in self._offline)
+        was_here = self._logs.get(place) is not None
         try:
             log = self._logs.create(place, topic.topic_id, config, is_new=is_new)
         except (KafkaError, OSError) as error:
@@ -201,9 +202,11 @@ class ReplicaManager:
                 self._awaiting_room[place] = is_new
             return None
         self._offline.pop(place, None)
-        return Partition(
+        partition = Partition(
             topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
         )
+        partition.has_lost_log = not is_new and not was_here
+        return partition
 
     def _delete(self, topic_id: Uuid) -> Iterator[None]:
         name = self._name_of(topic_id)

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from barnabas.clock import Clock, ManualClock
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectInfo,

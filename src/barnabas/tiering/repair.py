@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from barnabas.tiering.layout import (
+from barnabas.tiering.objects.layout import (
     MANIFEST,
     PartitionFolder,
     SegmentName,
@@ -24,7 +24,7 @@ from barnabas.tiering.layout import (
     parse_segment_name,
     topics_prefix,
 )
-from barnabas.tiering.manifest import (
+from barnabas.tiering.objects.manifest import (
     BadManifestError,
     Kind,
     Manifest,
@@ -36,11 +36,17 @@ from barnabas.tiering.manifest import (
     encode,
     entry_key,
 )
-from barnabas.tiering.manifest_changes import new_manifest
-from barnabas.tiering.manifest_file import read_manifest, read_page
-from barnabas.tiering.segment_object import BadObjectError, find_footer, read_chunk, read_footer, read_section
+from barnabas.tiering.objects.manifest_changes import new_manifest
+from barnabas.tiering.objects.manifest_file import read_manifest, read_page
+from barnabas.tiering.objects.segment_object import (
+    BadObjectError,
+    find_footer,
+    read_chunk,
+    read_footer,
+    read_section,
+)
 from barnabas.tiering.snapshots import SnapshotError, list_snapshots, pin_of_snapshot, read_copy
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,

@@ -4,7 +4,7 @@
                                  /<topic>.<topic id>/<partition>      the manifest as it was pinned
 
 A clone is a new partition whose manifest lists objects of another one, and pins them there. Each step can be repeated:
-a snapshot whose making was interrupted is deleted, and made anew.
+a snapshot whose making was interrupted is deleted, and made again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from barnabas.tiering.checked_json import DamagedError, seal, unseal
-from barnabas.tiering.expiration import delete_partition, release
-from barnabas.tiering.layout import PartitionFolder, parse_partition_prefix, snapshots_prefix, topics_prefix
-from barnabas.tiering.manifest import (
+from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import (
+    PartitionFolder,
+    parse_partition_prefix,
+    snapshots_prefix,
+    topics_prefix,
+)
+from barnabas.tiering.objects.manifest import (
     Manifest,
     Page,
     SegmentEntry,
@@ -31,15 +35,16 @@ from barnabas.tiering.manifest import (
     encode,
     whole_key,
 )
-from barnabas.tiering.manifest_changes import new_manifest, pin, pin_as
-from barnabas.tiering.manifest_file import change_manifest, check_live, read_manifest
-from barnabas.tiering.store import (
+from barnabas.tiering.objects.manifest_changes import new_manifest, pin, pin_as
+from barnabas.tiering.objects.manifest_file import change_manifest, check_live, read_manifest
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
     StoreError,
     StoreUnavailableError,
 )
+from barnabas.tiering.writing.expiration import delete_partition, release
 
 INDEX = "snapshot"
 BEFORE_ANY_LEADER = -1

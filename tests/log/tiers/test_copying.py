@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+from msgspec.structs import astuple
+
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import decode_snapshot
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
-from barnabas.log.tiers.copying import SealedSegment
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
@@ -131,4 +133,4 @@ def test_transactions_that_touch_the_segment_are_given_with_their_outcome() -> N
         (e.producer_id, e.first_offset, e.last_offset) for e in AbortedIndex.from_bytes(segment.aborted)
     ]
     assert aborted == [(3, 0, 1), (2, 3, 6)]
-    assert sorted(segment.open_transactions) == [(1, 0, 2, True), (2, 0, 3, False)]
+    assert sorted(map(astuple, segment.open_transactions)) == [(1, 0, 2, True), (2, 0, 3, False)]

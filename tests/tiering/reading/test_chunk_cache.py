@@ -14,10 +14,10 @@ from fastcrc.crc32 import iscsi as crc32c
 from barnabas.files import FileSlice, FileSystem, LocalFileSystem
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.threads import ThreadBackground
+from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache, RemoteChunk
 from barnabas.tiering.reading.chunk_files import ChunkFiles
-from barnabas.tiering.segment_object import BadObjectError
-from barnabas.tiering.store import StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import StoreError, StoreUnavailableError
 
 SIZE = 1000
 

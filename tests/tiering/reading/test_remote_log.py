@@ -13,20 +13,21 @@ from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode
 from barnabas.files import FileSlice, LocalFileSystem
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.threads import ThreadBackground
-from barnabas.tiering import segment_build
-from barnabas.tiering.manifest import Manifest, encode
-from barnabas.tiering.manifest_changes import add, new_manifest
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Manifest, encode
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import BadObjectError, OpenTransaction
-from barnabas.tiering.store import MissingObjectError, StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 CHUNK = 2000
@@ -66,11 +67,13 @@ class Bench:
         if not self.manifest.entries:
             self.manifest = new_manifest(FOLDER, WRITER, bounds[0])
         for base, end in pairwise(bounds):
-            segment = sealed(base, end, **fields)
-            self.data += segment.data.read()
-            contents, entry = await build(segment)
-            self.store.set_contents(FOLDER.key(entry.key), contents)
-            self.manifest = add(self.manifest, entry)
+            await self.copy_sealed(sealed(base, end, **fields))
+
+    async def copy_sealed(self, segment: SealedSegment) -> None:
+        self.data += segment.data.read()
+        contents, entry = await build(segment)
+        self.store.set_contents(FOLDER.key(entry.key), contents)
+        self.manifest = add(self.manifest, entry)
         self.store.set_contents(FOLDER.manifest, encode(self.manifest))
 
     def key(self, number: int) -> str:

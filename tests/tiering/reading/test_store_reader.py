@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.clock import ManualClock
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.store import MissingObjectError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError, Versioned
 
 
 class Script:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.log.log import Log
-from barnabas.metrics import catalogue
+from barnabas.metrics import tiering_catalogue
 from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.replication.remote_reads import RemoteReads
-from barnabas.tiering.manifest import Manifest
+from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.reading.remote_log import ReadingParts
 
 
@@ -32,30 +32,35 @@ class TieringMetrics:
     ) -> None:
         self._registry = registry
         self._led = led
-        self._by_topic(catalogue.REMOTE_COPY_LAG_BYTES, lambda part: sum(_uncopied(part.log)))
-        self._by_topic(catalogue.REMOTE_COPY_LAG_SEGMENTS, lambda part: len(_uncopied(part.log)))
-        self._by_topic(catalogue.REMOTE_LOG_SIZE, lambda part: part.manifest.size if part.manifest else 0)
-        self._by_topic(catalogue.REMOTE_SEGMENTS, _count)
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_BYTES, lambda part: sum(_uncopied(part.log)))
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_SEGMENTS, lambda part: len(_uncopied(part.log)))
+        self._by_topic(
+            tiering_catalogue.REMOTE_LOG_SIZE, lambda part: part.manifest.size if part.manifest else 0
+        )
+        self._by_topic(tiering_catalogue.REMOTE_SEGMENTS, _count)
         cache, store = parts.chunks, parts.store
         registry.computed(
-            catalogue.REMOTE_CACHE_BYTES,
+            tiering_catalogue.REMOTE_CACHE_BYTES,
             lambda: _by("where", {"disk": cache.used, "memory": cache.memory_used}),
         )
         registry.computed(
-            catalogue.REMOTE_CACHE_READS, lambda: _by("outcome", {"hit": cache.hits, "miss": cache.misses})
+            tiering_catalogue.REMOTE_CACHE_READS,
+            lambda: _by("outcome", {"hit": cache.hits, "miss": cache.misses}),
         )
         registry.computed(
-            catalogue.REMOTE_STORE_READS,
+            tiering_catalogue.REMOTE_STORE_READS,
             lambda: _by("outcome", {"all": store.requests, "failed": store.failures}),
         )
         idle = lambda: 1 - cache.running / cache.most_downloads  # noqa: E731 - one of several alike
         for metric, read in {
-            catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
-            catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
-            catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
-            catalogue.REMOTE_READER_IDLE: idle,
-            catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
-            catalogue.REMOTE_FETCHES_EXPIRED: lambda: found.expired if (found := reads()) is not None else 0,
+            tiering_catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
+            tiering_catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
+            tiering_catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
+            tiering_catalogue.REMOTE_READER_IDLE: idle,
+            tiering_catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
+            tiering_catalogue.REMOTE_FETCHES_EXPIRED: lambda: (
+                found.expired if (found := reads()) is not None else 0
+            ),
         }.items():
             registry.computed(metric, _single(read))
 

@@ -8,7 +8,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log.tiers.retention import copies
 from barnabas.replication.remote_reads import RemoteLimits
-from barnabas.tiering.remote_writer import WriterSettings
+from barnabas.tiering.writing.remote_writer import WriterSettings
 
 
 class TieringSettings(NamedTuple):

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
@@ -27,6 +28,7 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
 from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
@@ -37,20 +39,18 @@ from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import Partition
 from barnabas.replication.remote_reads import RemoteReads
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.expiration import delete_partition
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.named_steps import At, nowhere
-from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.probe import ROUNDS, UnsoundStoreError, probe
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.remote_writer import RemoteWriter
-from barnabas.tiering.store import ObjectStore, StoreError
+from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.writing.named_steps import At, nowhere
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
 
 CACHE_FOLDER = "barnabas-remote-cache"
@@ -71,6 +71,8 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
     @property
     def files(self) -> FileSystem: ...
     @property
@@ -111,6 +113,27 @@ def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tierin
     return Tiering(host, store, threads, settings, platform.probe_rounds)
 
 
+def tell_recovering(partition: Partition) -> None:
+    logger.error(
+        "%s %s: it is offline until its leader, this broker, has read what is in the object store. "
+        "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it take records without",
+        partition.topic_partition,
+        "has lost its log" if partition.has_lost_log else "was elected uncleanly",
+        partition.topic,
+    )
+
+
+def end_tiering(partition: Partition) -> None:
+    """Once a topic is tiered no longer, its logs start on their disks; the controller has the objects deleted."""
+    log = partition.log
+    if log.is_tiered and not log.config.remote_storage_enable and not partition.is_retired:
+        logger.info(
+            "%s is no longer tiered: it starts at %d", partition.topic_partition, log.local_start_offset
+        )
+        log.end_tiering()
+        partition.log_start_moved()
+
+
 class Untiered:
     """A broker without tiered storage."""
 
@@ -123,12 +146,18 @@ class Untiered:
 
     def use_config(self, config: BrokerConfig) -> None: ...
 
-    def follow(self, partition: Partition) -> None: ...
+    def follow(self, partition: Partition) -> None:
+        end_tiering(partition)
+        if partition.is_recovering:
+            tell_recovering(partition)
 
     def applied(self, deltas: Iterable[Delta]) -> None: ...
 
     def moved_to_tiers(self, partition: Partition) -> None:
         """It waits until this broker has tiered storage."""
+
+    def waits_for_tiers(self, partition: Partition) -> bool:
+        return False
 
 
 class Tiering:
@@ -164,9 +193,12 @@ class Tiering:
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._reads: RemoteReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
-        self.moved_to_tiers = self._followers.begin_at_tiered_end
+        self._deletions = RemoteDeletions(host, store, lambda: INCARNATION, self._writers_ended)
+        self.moved_to_tiers = self._followers.moved_to_tiers
+        self.waits_for_tiers = self._followers.waits_for_tiers
         self._is_sound = self._is_stopped = False
         TieringMetrics(host.metrics, self._parts, lambda: self._reads, self._led_parts)
         self.problem = ""
@@ -216,6 +248,7 @@ class Tiering:
                 self.problem = error.message
             else:
                 self._is_sound, self.problem = True, ""
+        self._deletions.follow()
         for partition in list(self._host.replicas):
             self.follow(partition)
 
@@ -223,6 +256,7 @@ class Tiering:
         """Copying ends wherever it is; the next leader goes on. What the metadata say from now on is not followed."""
         self._is_stopped = True
         led, self.led = self.led, {}
+        await self._deletions.stop()
         tasks = [each.task for each in led.values()] + list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -263,25 +297,29 @@ class Tiering:
         if self._is_stopped:
             return
         place, log = partition.topic_partition, partition.log
-        if partition.is_retired or not (log.config.remote_storage_enable or log.is_tiered):
-            had_led = self._stop_writing(place)
+        if partition.is_retired or not log.config.remote_storage_enable:
+            self._stop_writing(place)
             self._forget(place)
-            if had_led is not None and self._is_deleted(partition):
-                self._run(self._delete_objects(self.folder_of(partition), had_led.task))
+            end_tiering(partition)
             return
         remote = self._remote_of(partition)
         led = self.led.get(place)
-        if led is not None and partition.is_leader and led.leader_epoch == partition.leader_epoch:
+        leads = partition.is_leader or partition.is_recovering
+        if led is not None and leads and led.leader_epoch == partition.leader_epoch:
             led.writer.wake()
             return
         self._stop_writing(place)
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
-        if partition.is_leader and self._is_sound:
+        if partition.is_recovering:
+            tell_recovering(partition)
+        if leads and self._is_sound:
             self._start_writing(partition, remote)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
+        if self._is_sound and not self._is_stopped:
+            self._deletions.follow()
         for delta in deltas:
             if isinstance(delta, ConfigsChanged):
                 for partition in list(self._host.replicas):
@@ -338,28 +376,13 @@ class Tiering:
         except Exception:
             logger.exception("the remote part of %s is not written any more", partition.topic_partition)
 
-    def _stop_writing(self, place: TopicPartition) -> Led | None:
+    def _stop_writing(self, place: TopicPartition) -> None:
         led = self.led.pop(place, None)
         if led is not None:
             led.task.cancel()
-        return led
+            self._ending.add(led.task)
+            led.task.add_done_callback(self._ending.discard)
 
-    # -- deleted topics -----------------------------------------------------------------------------
-
-    def _is_deleted(self, partition: Partition) -> bool:
-        return partition.is_retired and self._host.image.topic_by_id(partition.topic_id) is None
-
-    async def _delete_objects(self, folder: PartitionFolder, writing: asyncio.Task[None]) -> None:
-        """The leader does it, when its writer has ended. Nobody waits for that but the store's bill."""
-        await asyncio.gather(writing, return_exceptions=True)
-        backoff = Backoff()
-        while True:
-            try:
-                await delete_partition(self.store, folder, INCARNATION)
-            except FencedError as error:
-                logger.warning("%s", error)
-                return
-            except StoreError as error:
-                await asyncio.sleep(backoff.after(error))
-            else:
-                return
+    async def _writers_ended(self) -> None:
+        """Those that were told to: what they were sending is with the store, or never will be."""
+        await asyncio.gather(*self._ending, return_exceptions=True)

@@ -9,11 +9,11 @@ from barnabas.broker.tiers.tiering import INCARNATION
 from barnabas.cli.tier.failures import RepairRefusedError
 from barnabas.cli.tier.verify import has_segments
 from barnabas.client.tiers import PartitionTiers
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
-from barnabas.tiering.manifest_file import read_page
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
+from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
-from barnabas.tiering.store import MissingObjectError, ObjectStore, Versioned
+from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, Versioned
 
 Range = tuple[int, int]
 """Offsets: the first, and the one behind the last."""
@@ -63,7 +63,7 @@ async def _problem(
     if not force:
         return None
     _check_may_be_replaced(manifest, folder)
-    return f"{folder.manifest} is sound, and made anew because of --force"
+    return f"{folder.manifest} is sound, and rebuilt because of --force"
 
 
 def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:

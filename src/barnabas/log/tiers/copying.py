@@ -5,7 +5,7 @@ asks the disk. Nothing above min(high watermark, last stable offset, recovery po
 be lost here, or belong to a transaction whose end is unknown.
 
 An object starts exactly where the last one ended. If an earlier leader had other boundaries, the first batches of a
-segment are left out, and the indexes are made anew for what remains.
+segment are left out, and the indexes are rebuilt for what remains.
 """
 
 from __future__ import annotations
@@ -24,35 +24,12 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.tiers.checkpoint import epochs_below
 from barnabas.log.tiers.retention import copies, expired_upto
+from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction with a part below the end of a segment, whose marker lies at or above it."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    committed: bool
-
-
-class SealedSegment(NamedTuple):
-    """The batches of [base, end), and what is known of them."""
-
-    base: int
-    end: int
-    data: FileSlice  # whole batches; the file stays open as long as the slice is there
-    largest_timestamp: int
-    offset_index: bytes  # Kafka's .index, relative to `base` and to the start of `data`
-    time_index: bytes  # Kafka's .timeindex, relative to `base`
-    aborted: bytes  # Kafka's .txnindex: all aborted transactions with a part in [base, end)
-    producers: bytes  # Kafka's .snapshot at `end`
-    epochs: tuple[tuple[int, int], ...]  # from the log start to `end`
-    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 class CopiedLog(Protocol):

@@ -1,7 +1,7 @@
 """Retention of a log with a remote part.
 
 Total retention (`retention.ms`, `retention.bytes`) counts both tiers once: remote segments, and what this disk holds
-above the tiered end. It moves the log start, and whoever keeps the remote segments removes those below it. Only a log
+above the tiered end. It moves the log start, and the owner of the remote segments removes those below it. Only a log
 that is told of its remote segments (a leader's) does that; others follow the log start of their leader.
 
 Local retention (`local.retention.*`) moves the local start. It takes only sealed segments that lie below the high

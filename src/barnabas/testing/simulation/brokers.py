@@ -29,7 +29,7 @@ from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
 from barnabas.testing.simulation.tiers.bucket import Bucket, StoreLink
 from barnabas.testing.simulation.tiers.traps import Traps
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")

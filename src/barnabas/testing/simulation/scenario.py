@@ -20,7 +20,7 @@ from barnabas.testing.simulation.watch import Watch
 from barnabas.testing.simulation.workload import PARTITIONS, Workload
 from barnabas.testing.simulation.world import World
 
-ENDING_ROUNDS = 3
+ENDING_ROUNDS = 20
 SCENARIO_SECONDS = 3.0
 FAULTS_PER_SECOND = (3.0, 5.0, 9.0)
 """With few of them clients make progress, with many of them failures coincide."""
@@ -98,10 +98,13 @@ class Scenario:
         loop = self.world.loop
         loop.continue_all()
         for _ in range(ENDING_ROUNDS):
-            for task in asyncio.all_tasks(loop):
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
                 task.cancel()
             loop.call_soon(loop.stop)
             loop.run_forever()
+            if not tasks:
+                break
         asyncio.set_event_loop(None)
         loop.close()
 

@@ -1,4 +1,4 @@
-"""Chunks of segment objects on this disk: downloaded once, whoever waits for them, and sent from there by `sendfile`.
+"""Chunks of segment objects on this disk: downloaded once for all that wait, and sent from there by `sendfile`.
 
     load(chunk)    wait until it is here. A waiter that gives up does not end the download
     ahead(chunk)   download it when nobody waits for anything else
@@ -22,9 +22,9 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.files import File
 from barnabas.log_lines import limited_logger
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles, file_in_memory
-from barnabas.tiering.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
 
 CHUNKS_IN_MEMORY = 10
 CHECKED_AT_ONCE = 512 << 10

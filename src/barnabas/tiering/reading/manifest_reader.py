@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
-from barnabas.tiering.manifest_file import read_manifest, read_page
-from barnabas.tiering.store import MissingObjectError, ObjectReader, StoreError
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
+from barnabas.tiering.objects.manifest_file import read_manifest, read_page
+from barnabas.tiering.stores.store import MissingObjectError, ObjectReader, StoreError
 
 PAGES_KEPT = 4
 """A thousand entries each: about 400 KB."""

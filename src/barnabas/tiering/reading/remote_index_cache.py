@@ -15,9 +15,8 @@ from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.log.segments.transactions import TransactionIndexError
 from barnabas.records.batch import BatchHeader
-from barnabas.tiering.manifest import SegmentEntry
-from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
-from barnabas.tiering.segment_object import (
+from barnabas.tiering.objects.manifest import SegmentEntry
+from barnabas.tiering.objects.segment_object import (
     ABORTED,
     OFFSET_INDEX,
     TIME_INDEX,
@@ -26,7 +25,8 @@ from barnabas.tiering.segment_object import (
     check_section,
     footer_of,
 )
-from barnabas.tiering.store import ObjectReader
+from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
+from barnabas.tiering.stores.store import ObjectReader
 
 LIMIT = 64 << 20
 """Bytes of all that is kept."""
@@ -86,7 +86,7 @@ class SegmentIndexes:
 
 
 class RemoteIndexCache:
-    """One for all remote logs of a broker. A segment is read once, whoever waits for it."""
+    """One for all remote logs of a broker. A segment is read once for all that wait for it."""
 
     def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
         self._store = store

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from barnabas.clock import Clock
 from barnabas.log_lines import limited_logger
-from barnabas.tiering.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
 ATTEMPTS = 3
 ATTEMPT_SECONDS = 10.0

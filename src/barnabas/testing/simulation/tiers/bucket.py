@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.testing.simulation.loop import VirtualClock
 from barnabas.testing.simulation.network import Network
-from barnabas.tiering.probe import FOLDER as PROBES
-from barnabas.tiering.store import ObjectInfo, StoreError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.probe import FOLDER as PROBES
+from barnabas.tiering.stores.store import ObjectInfo, StoreError, StoreUnavailableError, Versioned
 
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]

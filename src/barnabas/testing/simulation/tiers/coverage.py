@@ -9,8 +9,8 @@ from barnabas.replication.partition import Partition
 from barnabas.testing.simulation.brokers import Machine, Tiers
 from barnabas.testing.simulation.clients import TOPIC, Violation
 from barnabas.testing.simulation.tiers.bucket import Bucket
-from barnabas.tiering.layout import PartitionFolder, parse_object_name
-from barnabas.tiering.manifest import Manifest, SegmentEntry, decode, decode_page
+from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, decode, decode_page
 
 
 class Coverage:

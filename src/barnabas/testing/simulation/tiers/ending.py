@@ -13,12 +13,12 @@ from barnabas.testing.simulation.tiers.coverage import listed, unlisted
 from barnabas.testing.simulation.watch import Watch
 from barnabas.testing.simulation.workload import PARTITIONS, Workload
 from barnabas.testing.simulation.world import World
-from barnabas.tiering.expiration import delete_all
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Manifest, decode
-from barnabas.tiering.remote_writer import WriterState
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, decode
 from barnabas.tiering.repair import verify
-from barnabas.tiering.sweep import find_orphans
+from barnabas.tiering.writing.expiration import delete_all
+from barnabas.tiering.writing.remote_writer import WriterState
+from barnabas.tiering.writing.sweep import find_orphans
 
 
 class TierEnding:
@@ -62,6 +62,10 @@ class TierEnding:
             orphans = [info.key async for info in find_orphans(self._bucket.objects, file, 0)]
             await delete_all(self._bucket.objects, orphans)
             manifest = decode(self._bucket.objects.contents(file.folder.manifest), file.folder)
+            if manifest.leader_epoch != partition.leader_epoch:
+                raise Violation(
+                    f"the leader of epoch {partition.leader_epoch} has not claimed {file.folder.manifest}"
+                )
             await self._check_objects(file.folder, manifest, _under_way(led))
             self._check_start(partition, manifest)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from barnabas.testing.simulation.brokers import Machine
 from barnabas.testing.simulation.tiers.traps import Trap
 from barnabas.testing.simulation.world import World
-from barnabas.tiering.named_steps import Step
+from barnabas.tiering.writing.named_steps import Step
 
 Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 

@@ -11,12 +11,13 @@ from barnabas.broker.tiers import followers
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.replication.partition import Partition
-from barnabas.tiering import claim, manifest_file, remote_writer
-from barnabas.tiering.copier import SegmentCopier
-from barnabas.tiering.expiration import delete_all, expire
-from barnabas.tiering.manifest import Manifest, SegmentEntry
-from barnabas.tiering.manifest_file import ManifestFile
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.objects import manifest_file
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
+from barnabas.tiering.objects.manifest_file import ManifestFile
+from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing import claim, remote_writer
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.expiration import delete_all, expire
 
 
 @contextmanager
