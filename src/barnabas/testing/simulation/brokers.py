@@ -30,6 +30,7 @@ from barnabas.testing.simulation.network import Network, SimulatedPeers
 from barnabas.testing.simulation.tiers.bucket import Bucket, StoreLink
 from barnabas.testing.simulation.tiers.traps import Traps
 from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing.named_steps import Step
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
@@ -255,10 +256,15 @@ class Machine:
         platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}", store)
         broker = SimulatedBroker(self.number, platform, session, process)
         if self._tiers is not None and isinstance(broker.tiering, Tiering):
-            broker.tiering.at = partial(self._tiers.traps.at, self.number)
+            broker.tiering.at = partial(self._at_step, self._tiers.traps, broker)
         broker.logs.closing_threads = 1  # the order in which threads come is not ours
         self.broker = broker
         self._starting = asyncio.ensure_future(self._start(broker))
+
+    def _at_step(self, traps: Traps, broker: SimulatedBroker, step: Step) -> None:
+        """Who is stopping, or dead, goes into no trap."""
+        if self.broker is broker:
+            traps.at(self.number, step)
 
     async def _start(self, broker: SimulatedBroker) -> None:
         await broker.start()

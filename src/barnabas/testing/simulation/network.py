@@ -156,8 +156,8 @@ class _Service:
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_coroutine", "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection", "context",
-        "is_large", "patience", "version", "within",
+        "_coroutine", "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection",
+        "context", "is_large", "patience", "version", "within",
     )  # fmt: skip
 
     is_abandoned = False

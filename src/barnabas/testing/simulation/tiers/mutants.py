@@ -7,13 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from barnabas.broker.tiers import followers
-from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.snapshots import encode_snapshot
-from barnabas.replication.partition import Partition
+from barnabas.files import Slice
 from barnabas.tiering.objects import manifest_file
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_file import ManifestFile
+from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing import claim, remote_writer
 from barnabas.tiering.writing.copier import SegmentCopier
@@ -64,14 +62,13 @@ def local_segments_go_before_the_manifest_lists_them() -> Iterator[None]:
 
 
 @contextmanager
-def a_log_that_begins_at_the_tiered_end_knows_no_producers() -> Iterator[None]:
-    """If it leads later, it takes the next batch of a producer for one out of order, or an old one for a new one."""
-    start = followers._start_at
+def remote_segments_hide_nothing() -> Iterator[None]:
+    """Readers of committed records are not told which transactions of a remote segment were aborted."""
 
-    def forget(partition: Partition, found: Any) -> None:
-        start(partition, found._replace(producers=encode_snapshot(ProducerStates())))
+    def all_of_it(self: RemoteLog, found: object, offset: int, data: Slice, *_: object) -> RemoteRead:
+        return RemoteRead(data, [])
 
-    with patch.object(followers, "_start_at", forget):
+    with patch.object(RemoteLog, "_without_aborted", all_of_it):
         yield
 
 
@@ -81,6 +78,6 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         nobody_claims,
         objects_are_deleted_before_the_manifest_says_so,
         local_segments_go_before_the_manifest_lists_them,
-        a_log_that_begins_at_the_tiered_end_knows_no_producers,
+        remote_segments_hide_nothing,
     )
 }
