@@ -71,7 +71,7 @@ TIERED_SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "barnabas.remote.storage.url": "file:///simulated",
     "barnabas.remote.cache.bytes": "2000",  # some segments: they are thrown out and read again
-    "barnabas.remote.delete.delay.ms": "300",
+    "barnabas.remote.delete.delay.ms": "100",
     "remote.log.manager.task.interval.ms": "200",
     "log.retention.check.interval.ms": "200",
     "log.flush.offset.checkpoint.interval.ms": "500",

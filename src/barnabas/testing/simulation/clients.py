@@ -63,6 +63,11 @@ class Client:
         self._image = image
         self._chance = chance
 
+    @property
+    def parts(self) -> tuple[Network, int, Callable[[], MetadataImage], random.Random]:
+        """To make another client of this partition."""
+        return self._network, self.index, self._image, self._chance
+
     def _any_broker(self) -> int:
         """The leader, as a broker that may be behind knows it; or just any broker, as from an old cache."""
         servers = self._network.servers
@@ -83,6 +88,8 @@ class Acknowledging(Protocol):
 class Writer(Client):
     """An idempotent producer with acks=all and one batch in flight; value N is the N-th that it writes."""
 
+    first_producer_id = FIRST_PRODUCER_ID
+
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
@@ -94,15 +101,19 @@ class Writer(Client):
 
     async def run(self) -> None:
         while not self.is_to_stop:
+            await self.write(1)
+            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
+
+    async def write(self, count: int) -> None:
+        for _ in range(count):
             await self._write(self._next)
             self._next += 1
-            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
 
     async def _write(self, value: int) -> None:
         topic = self._image().topics[TOPIC]
         batch = build_batch(
             [Record(0, START_MS, None, str(value).encode())],
-            producer_id=FIRST_PRODUCER_ID + self.index,
+            producer_id=self.first_producer_id + self.index,
             producer_epoch=0,
             base_sequence=value,
         )

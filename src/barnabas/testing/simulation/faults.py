@@ -48,8 +48,10 @@ class Faults:
             (4, self._slow_disk),
             (3, self._change_settings),
         )
+        self.store: StoreFaults | None = None
         if world.tiers is not None:
-            weighted += StoreFaults(world, self._pause_for_a_while, self._may_lose_power).weighted
+            self.store = StoreFaults(world, self._pause_for_a_while, self._may_lose_power)
+            weighted += self.store.weighted
         self._weights = [weight for weight, _ in weighted]
         self._actions = [action for _, action in weighted]
 
@@ -181,12 +183,18 @@ class Faults:
         return None if is_stopped else controller
 
     async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
-        try:
-            # Cut off from the coordinator, it hears of its decision much later.
-            async with asyncio.timeout(1.0):
-                await controller.controller.submit(decision)
-        except (KafkaError, TimeoutError) as error:
+        asked = asyncio.ensure_future(controller.controller.submit(decision))
+        # Cut off from the coordinator, it hears of its decision much later; and it may die meanwhile.
+        await asyncio.wait([asked], timeout=1.0)
+        if not asked.done():
+            asked.cancel()
+            self._world.note("which fails: no answer")
+        elif asked.cancelled():
+            self._world.note("which fails: the controller is gone")
+        elif isinstance(error := asked.exception(), KafkaError):
             self._world.note(f"which fails: {error}")
+        elif error is not None:
+            raise error
 
     async def _move_to_other_dir(self) -> None:
         machine = self._world.pick(up=True)

@@ -20,6 +20,9 @@ PARTITIONS = 2
 WITH_TRANSACTIONS = 0.4  # of the scenarios; in the others, consumers commit offsets
 
 
+EXPIRIES = (Expiry.NONE, Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.RETENTION)
+
+
 class Workload:
     def __init__(self, world: World) -> None:
         network, image, chance = world.network, world.image, world.chance
@@ -42,7 +45,7 @@ class Workload:
         """Old records expire in some scenarios; not where transactions are counted."""
         network, image, chance = world.network, world.image, world.chance
         assert world.tiers is not None
-        expiry = Expiry.NONE if self.has_transactions else chance.choice(list(Expiry))
+        expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
         self.settings |= tiered_settings(chance, keeps_all=expiry is not Expiry.RETENTION)
         if expiry is Expiry.DELETE_RECORDS:
             self.pruner = Pruner(network, image, chance, self.writers)
@@ -68,6 +71,11 @@ class Workload:
     def ask_to_finish(self) -> None:
         for client in self._with_an_end():
             client.is_to_stop = True
+
+    def stop(self) -> None:
+        """Nobody reads or writes any more."""
+        for task in self._all:
+            task.cancel()
 
     def has_finished(self) -> bool:
         return all(task.done() for task in self._finite)

@@ -6,5 +6,6 @@ topics.py    settings of a tiered topic, and a client that deletes its oldest re
 faults.py    what is done to the store and to those who write there
 coverage.py  what must be true of manifests, objects and disks after every step
 ending.py    the store is healed; both tiers together are compared with what clients were answered
+unclean.py   a leader that lacks records, elected by an operator
 mutants.py   bugs of copying and expiring, put in on purpose
 """

@@ -39,10 +39,10 @@ class TierEnding:
         await self._watch.until(self._is_settled, "all is copied, and nothing is left to be deleted")
 
     def _is_settled(self) -> bool:
-        led = list(self._led())
+        led = list(self.led())
         return len(led) == PARTITIONS and all(_is_idle(partition.log, each) for partition, each in led)
 
-    def _led(self) -> Iterator[tuple[Partition, Led]]:
+    def led(self) -> Iterator[tuple[Partition, Led]]:
         for machine in self._world.machines:
             broker = machine.broker
             tiering = broker.tiering if broker is not None else None
@@ -56,7 +56,7 @@ class TierEnding:
         """After what a leader does once a day: Violation if an object is damaged, or left behind."""
         for index in range(PARTITIONS):
             await self.settle()  # leadership may still go back to where it belongs
-            partition, led = next(each for each in self._led() if each[0].index == index)
+            partition, led = next(each for each in self.led() if each[0].index == index)
             file = led.writer._file
             assert file is not None
             orphans = [info.key async for info in find_orphans(self._bucket.objects, file, 0)]

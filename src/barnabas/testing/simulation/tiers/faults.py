@@ -18,7 +18,8 @@ PASSES = {
     Step.LOG_START_RAISED: 12,
     Step.LISTED_AS_GARBAGE: 12,
 }  # every round passes these; others, copying or deleting
-VISITS = 4
+VISITS = 3
+FIRST_TRAPS = 3  # that are set before anything happens
 
 
 class StoreFaults:
@@ -34,6 +35,8 @@ class StoreFaults:
         self._traps = world.tiers.traps
         self._pause = pause
         self._may_lose_power = may_lose_power
+        for _ in range(FIRST_TRAPS):
+            self._set_any_trap()
         self.weighted: tuple[tuple[int, Action], ...] = (
             (12, self._set_trap),
             (3, self._fail_at_random),
@@ -76,20 +79,28 @@ class StoreFaults:
     # -- who writes there ---------------------------------------------------------------------------
 
     async def _set_trap(self) -> None:
+        self._set_any_trap()
+
+    def _set_any_trap(self) -> None:
         step = self._chance.choice(list(Step))
         visits = self._chance.randint(1, PASSES.get(step, VISITS))
-        spring = self._chance.choice((self._kill, self._kill, self._lose_power, self._stop))
+        self.trap(step, visits, self._chance.choice((self.kill, self.kill, self.lose_power, self.stop)))
+
+    def trap(self, step: Step, visits: int, spring: Callable[[Machine, Step], None]) -> None:
         self._traps.set(Trap(step, visits, lambda number: spring(self._world.machines[number - 1], step)))
 
-    def _kill(self, machine: Machine, step: Step, *, power: bool = False) -> None:
+    def kill(self, machine: Machine, step: Step) -> None:
+        self._kill(machine, step, power=False)
+
+    def _kill(self, machine: Machine, step: Step, *, power: bool) -> None:
         self._world.note(f"broker {machine.number} is killed at {step}{', and loses power' if power else ''}")
         burial = machine.bury(machine.die(power=power))
         self._world.loop.create_task(burial, context=Context())
 
-    def _lose_power(self, machine: Machine, step: Step) -> None:
+    def lose_power(self, machine: Machine, step: Step) -> None:
         self._kill(machine, step, power=self._may_lose_power())
 
-    def _stop(self, machine: Machine, step: Step) -> None:
+    def stop(self, machine: Machine, step: Step) -> None:
         if not machine.is_stopped:
             self._world.note(f"broker {machine.number} stops at {step}")
             self._pause(machine)

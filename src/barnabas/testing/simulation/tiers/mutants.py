@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from barnabas.files import Slice
+from barnabas.replication.partition import Partition
 from barnabas.tiering.objects import manifest_file
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_file import ManifestFile
@@ -69,6 +70,17 @@ def remote_segments_hide_nothing() -> Iterator[None]:
         return RemoteRead(data, [])
 
     with patch.object(RemoteLog, "_without_aborted", all_of_it):
+        yield
+
+
+@contextmanager
+def an_unclean_leader_does_not_wait() -> Iterator[None]:
+    """It accepts records before it knows the manifest. Found where leaders are elected uncleanly."""
+
+    def never(*_: object) -> bool:
+        return False
+
+    with patch.object(Partition, "_must_recover", never):
         yield
 
 

@@ -14,14 +14,14 @@ from barnabas.testing.simulation.brokers import Machine, Tiers
 from barnabas.testing.simulation.clients import TOPIC, Acknowledging, Client, Reader
 from barnabas.testing.simulation.network import CLIENT, Network
 
-KEPT_BYTES = 1500
-"""retention.bytes, where it is set: some four segments."""
+KEPT_BYTES = 500
+"""retention.bytes, where it is set: a few segments."""
 SEGMENT_BYTES = (150, 300, 600)  # a batch has about 70
 LOCAL_RETENTION = (
     {"local.retention.ms": "1"},
     {"local.retention.ms": "400"},
     {"local.retention.bytes": "1"},
-    {"local.retention.bytes": "500"},
+    {"local.retention.bytes": "400"},
 )
 
 
@@ -61,7 +61,7 @@ class Pruner(Client):
 
     async def run(self) -> None:
         while not self.is_to_stop:
-            await asyncio.sleep(self._chance.choice((0.2, 0.6)))
+            await asyncio.sleep(self._chance.choice((0.1, 0.3)))
             writer = self._chance.choice(self._writers)
             if writer.last_acknowledged > self.asked[writer.index]:
                 self.asked[writer.index] = self._chance.randint(

@@ -20,6 +20,7 @@ class Traps:
         self.passed: Counter[Step] = Counter()
         """How often any broker was at each step."""
         self.sprung: Counter[Step] = Counter()
+        self.are_armed = False
         self._set: list[Trap] = []
 
     def set(self, trap: Trap) -> None:
@@ -30,6 +31,8 @@ class Traps:
 
     def at(self, number: int, step: Step) -> None:
         self.passed[step] += 1
+        if not self.are_armed:
+            return
         for place, trap in enumerate(self._set):
             if trap.step is step:
                 self._set[place] = trap = trap._replace(visits=trap.visits - 1)
