@@ -108,12 +108,11 @@ class Scenario:
         loop = self.world.loop
         loop.continue_all()
         for _ in range(ENDING_ROUNDS):
-            tasks = asyncio.all_tasks(loop)
-            for task in tasks:
+            for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.call_soon(loop.stop)
             loop.run_forever()
-            if not tasks:
+            if not asyncio.all_tasks(loop):
                 break
         asyncio.set_event_loop(None)
         loop.close()
