@@ -67,7 +67,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -151,7 +151,13 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+
+registry-clients: $(STAMP)  ## npm's and franz-go's clients of a schema registry against ours (needs npm and go)
+	$(BIN)/python -m tests.registry.counterparts
+
+registry-chaos: $(STAMP)  ## four schema registries that are killed for ten minutes (REGISTRY_CHAOS="--minutes 3")
+	$(BIN)/python -m tests.registry.chaos $(REGISTRY_CHAOS)
 
 object-stores: $(STAMP)  ## what tiering asks of a store, over versitygw, azurite and s3mock (make object-stores-install)
 	$(BIN)/python -m tests.tiering.counterparts $(OBJECT_STORES)

@@ -14,15 +14,19 @@ from benchmarks.rows import (
     latency,
     memory,
     produce,
+    registry,
     requests,
     share,
     spark,
     spark_growth,
     spark_write,
     startup,
+    tables,
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
+from benchmarks.rows.tiering import copying, replica, restore
+from benchmarks.rows.tiering import latency as tier_latency
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -42,9 +46,15 @@ ALL_ROWS: tuple[Row, ...] = (
     *transactions.ROWS,
     *compaction.ROWS,
     *startup.ROWS,
+    *registry.ROWS,
     *cold.ROWS,
     *growth.ROWS,
     *cluster.ROWS,
+    *copying.ROWS,
+    *tier_latency.ROWS,
+    *replica.ROWS,
+    *restore.ROWS,
+    *tables.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

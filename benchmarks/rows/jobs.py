@@ -46,7 +46,7 @@ def _jobs(name: str, system: System, client_of: str, workers: int) -> Subject:
 
         def work(jobs: int, rate: int) -> dict[str, float]:
             return client(
-                "jobs",
+                "queues.jobs",
                 *("--system", client_of, "--port", broker.port, "--queue", session.new_name()),
                 *("--workers", workers, "--jobs", session.scaled(jobs), "--rate", rate),
             )

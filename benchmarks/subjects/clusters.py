@@ -41,6 +41,7 @@ class Cluster(Protocol):
     def addresses(self) -> list[tuple[str, int]]: ...
     def controller_id(self) -> int: ...
     def kill(self, node_id: int) -> None: ...
+    def log_dir(self, node_id: int) -> Path: ...
 
 
 class KafkaCluster:
@@ -89,6 +90,9 @@ class KafkaCluster:
     def kill(self, node_id: int) -> None:
         self._nodes[node_id - 1].kill()
 
+    def log_dir(self, node_id: int) -> Path:
+        return self._nodes[node_id - 1].log_dir
+
 
 def _kafka_settings(node: int, port: int, controller_port: int, voters: str) -> dict[str, str]:
     return {
@@ -104,6 +108,7 @@ class BarnabasCluster:
 
     def __init__(self, name: str, folder: Path, settings: Mapping[str, str]) -> None:
         self.name = name
+        self._folder = folder
         self._cluster = LocalCluster(BROKERS, folder, "127.0.0.1", 0, settings)
 
     @property
@@ -130,6 +135,9 @@ class BarnabasCluster:
 
     def kill(self, node_id: int) -> None:
         os.kill(self._cluster.brokers[node_id - 1].pid, signal.SIGKILL)
+
+    def log_dir(self, node_id: int) -> Path:
+        return self._folder / f"broker-{node_id}"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, SUPPORTE
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.tiering.objects.layout import parse_segment_name
+from barnabas.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move
@@ -51,10 +53,11 @@ def create(brokers: Brokers, topic: str, replicas: int, **config: str) -> None:
     brokers.until_in_sync(topic, replicas)
 
 
-def produce(brokers: Brokers, topic: str, first: int, last: int) -> None:
+def produce(brokers: Brokers, topic: str, first: int, last: int, keys: int = 0) -> None:
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "linger.ms": 5})
     for number in range(first, last):
-        producer.produce(topic, f"{number} ".encode() + bytes(1000))
+        key = f"{number % keys}" if keys else None
+        producer.produce(topic, f"{number} ".encode() + bytes(1000), key)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
 
@@ -166,3 +169,41 @@ def test_a_new_replica_begins_at_the_tiered_end_or_as_a_setting_says_where_its_l
     assert move(brokers, "clicks", [second]) == ErrorCode.NONE
     brokers.until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
     assert numbers(brokers, "clicks") == list(range(6000))
+
+
+def test_the_next_leader_of_a_compacted_topic_replaces_the_copy_by_its_own(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    config = {
+        "cleanup.policy": "compact",
+        "remote.storage.enable": "true",
+        "barnabas.remote.compacted": "copy",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.bytes": str(1 << 20),
+        "min.insync.replicas": "1",
+    }
+    create(brokers, "accounts", replicas=2, **config)
+    first, second = brokers.state("accounts").replicas
+    produce(brokers, "accounts", 0, 2500, keys=40)
+    assert brokers.run(rolled(log_of(brokers, first, "accounts"))) == 2500
+    brokers.until(lambda: copied_end(brokers, first, "accounts") == 2500, "nothing is copied")
+    brokers.kill(first)
+    brokers.until(lambda: brokers.state("accounts").leader == second, "nobody takes over")
+    produce(brokers, "accounts", 2500, 4000, keys=40)
+    assert brokers.run(rolled(log_of(brokers, second, "accounts"))) == 4000
+    brokers.until(lambda: copied_end(brokers, second, "accounts") == 4000, "the next leader does not go on")
+    log = log_of(brokers, second, "accounts")
+    assert not log.is_tiered
+    assert log.local_start_offset == 0
+    assert set(range(3960, 4000)) <= set(numbers(brokers, "accounts"))
+
+
+async def rolled(log: Log) -> int:
+    log.roll(time.time_ns() // 1_000_000)
+    return log.log_end_offset
+
+
+def copied_end(brokers: Brokers, number: int, topic: str) -> int:
+    led = brokers.brokers[number].tiering.led.get(TopicPartition(topic, 0))
+    manifest = led.writer.manifest if led is not None else None
+    return manifest.tiered_end if manifest is not None else -1

@@ -7,6 +7,8 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 
 A_TEST_FILE = """
+import urllib.request
+
 import pytest
 
 seen = set()
@@ -23,6 +25,10 @@ def test_one(barnabas, barnabas_topic):
 def test_two(barnabas, barnabas_topic):
     seen.add((barnabas.bootstrap_servers, barnabas_topic))
     assert (barnabas.data_dir / f"{barnabas_topic}-1").is_dir()
+
+def test_a_registry_is_there(barnabas_registry):
+    with urllib.request.urlopen(barnabas_registry + "/subjects") as answer:
+        assert answer.read() == b"[]"
 
 def test_both_had_one_broker_and_a_topic_each():
     assert len({servers for servers, _ in seen}) == 1

@@ -20,14 +20,14 @@ from pathlib import Path
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.opening import open_store
-from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.stores.store import BrowsableStore, ObjectStore
 
 BUCKET = "barnabas-tests"
 NAMED = "BARNABAS_TEST_STORE"
 NAMED_OPTIONS = "BARNABAS_TEST_STORE_OPTIONS"
 SECRET = "the-secret-key-of-moto"
 
-MakeStore = Callable[[], ObjectStore]
+MakeStore = Callable[[], BrowsableStore]
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any, cast
 
-from barnabas.files import FileSlice
+from barnabas.files import File, FileSlice
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.tiers.sealed_segment import SealedSegment
@@ -42,7 +43,11 @@ def batches(base: int, end: int, records: int = 1, epoch: int = 0, value: bytes 
 
 
 def sealed(
-    base: int, end: int, data: bytes | None = None, epochs: Iterable[tuple[int, int]] = ((0, 0),), **fields
+    base: int,
+    end: int,
+    data: bytes | None = None,
+    epochs: Iterable[tuple[int, int]] = ((0, 0),),
+    **fields: Any,
 ) -> SealedSegment:
     data = batches(base, end) if data is None else data
     offsets, times = OffsetIndex(), TimeIndex()
@@ -56,7 +61,7 @@ def sealed(
     return SealedSegment(
         base=base,
         end=end,
-        data=FileSlice(MemoryFile(data), 0, len(data)),
+        data=FileSlice(cast(File, MemoryFile(data)), 0, len(data)),
         largest_timestamp=largest,
         offset_index=offsets.to_bytes(),
         time_index=times.to_bytes(),

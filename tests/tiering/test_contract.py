@@ -232,6 +232,18 @@ def test_a_list_is_in_the_order_of_keys(make_store: MakeStore) -> None:
     run(make_store, scenario)
 
 
+def test_the_folders_below_a_prefix_are_named_once(make_store: MakeStore) -> None:
+    async def scenario(store: ObjectStore) -> None:
+        for key in ("a/1/x/y", "a/1/z", "a/2/x", "a/3", "ab/1", "b"):
+            await store.put(key, b"")
+        assert await store.folders("") == ["a", "ab"]
+        assert await store.folders("a/") == ["1", "2"]
+        assert await store.folders("a/1/") == ["x"]
+        assert await store.folders("c/") == []
+
+    run(make_store, scenario)
+
+
 def test_the_probe_finds_nothing_wrong_and_leaves_nothing(make_store: MakeStore) -> None:
     async def scenario(store: ObjectStore) -> None:
         await probe(store)

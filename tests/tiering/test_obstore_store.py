@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
+import subprocess
+import sys
 import traceback
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -22,7 +26,7 @@ from barnabas.tiering.stores.store import (
     StoreError,
     StoreUnavailableError,
 )
-from tests.tiering.stores import SECRET, pieces, s3_options
+from tests.tiering.stores import BUCKET, SECRET, pieces, s3_options
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OPERATIONS: list[Callable[[ObjectStore], Awaitable[object]]] = [
@@ -225,6 +229,31 @@ def test_a_lifetime_of_a_manifest_on_s3(s3: dict[str, str]) -> None:
             await open_store("s3://another-bucket", options).get("manifest")
 
     asyncio.run(main(s3))
+
+
+READER = """
+import asyncio, json, sys
+from barnabas.tiering.stores.opening import open_store
+
+async def main():
+    store = open_store(sys.argv[1], json.loads(sys.argv[2]))
+    await store.put("object", bytes(8 << 20))
+    async def some():
+        for _ in range(6):
+            await store.get_range("object", 0, 4 << 20)
+    await asyncio.gather(*(some() for _ in range(4)))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_has_read_much_ends_as_any_other(s3: dict[str, str]) -> None:
+    """obstore's threads outlive the last answer by a moment, and an interpreter that ends meanwhile is aborted."""
+    url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", READER, url, json.dumps(s3)], check=False, timeout=120)
+        assert done.returncode == 0
 
 
 def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,28 @@ def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset():
     assert chain([]) == ()
 
 
+@pytest.mark.parametrize("written", [7, 37], ids=["less than was cut", "more than was cut"])
+@pytest.mark.parametrize("cut_at", [20, 23], ids=["between segments", "in a segment"])
+def test_what_an_unclean_election_has_cut_stays_cut(written, cut_at):
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 40)
+        history = Truth()
+        history.append(cut_at, 1)
+        history.append(written, 2)
+        unclean = Leader(store, Replica(history, 5), 2)
+        await unclean.work(unclean.copy)
+        before = manifest_in(store)
+        assert (before.tiered_end, len(before.quarantine) > 0) == ((cut_at + written) // 5 * 5, True)
+        store.set_contents(FOLDER.manifest, b"")
+        found = await repaired(store)
+        assert found.manifest.entries == before.entries
+        assert {each.key for each in found.manifest.quarantine} == {each.key for each in before.quarantine}
+        await check_readable(store, unclean.replica)
+
+    run(scenario())
+
+
 def test_snapshots_and_clones_keep_what_they_read():
     async def scenario():
         store = MemoryStore()

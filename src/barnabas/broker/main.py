@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from barnabas.broker import garbage_collector as collector
 from barnabas.broker.broker import Broker
+from barnabas.broker.companions import Companion
 from barnabas.config.broker import BrokerConfig
 from barnabas.descriptors import raise_limit, room_for_connections
 from barnabas.log_lines import safe_logger
@@ -18,12 +19,22 @@ logger = safe_logger(__name__)
 FEW_CONNECTIONS = 1000  # below this, the default of max.connections is worth a warning too
 
 
-def run(config: BrokerConfig, announce: Callable[[Broker], Awaitable[None]]) -> None:
-    """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered."""
+MakeCompanion = Callable[[Broker], Awaitable[Companion]]
+
+
+def run(
+    config: BrokerConfig,
+    announce: Callable[[Broker], Awaitable[None]],
+    companions: Sequence[MakeCompanion] = (),
+) -> None:
+    """Serve until SIGTERM or SIGINT, or until no disk is left. `announce` is called once clients are answered.
+
+    `companions` start processes beside the broker, which are ended before it.
+    """
     raise_limit()
     _warn_of_few_descriptors(config)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(config, announce))
+        runner.run(_serve(config, announce, companions))
 
 
 def _warn_of_few_descriptors(config: BrokerConfig) -> None:
@@ -37,7 +48,11 @@ def _warn_of_few_descriptors(config: BrokerConfig) -> None:
         )
 
 
-async def _serve(config: BrokerConfig, announce: Callable[[Broker], Awaitable[None]]) -> None:
+async def _serve(
+    config: BrokerConfig,
+    announce: Callable[[Broker], Awaitable[None]],
+    companions: Sequence[MakeCompanion],
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,7 +64,10 @@ async def _serve(config: BrokerConfig, announce: Callable[[Broker], Awaitable[No
     collector.keep_all()
     broker.metadata.on_commit.append(collector.keep_many)
     await announce(broker)
+    running = [await make(broker) for make in companions]
     await stop.wait()
+    for companion in running:
+        await companion.stop()
     logger.info("stopping: finishing requests, flushing logs")
     await broker.stop()
     if len(broker.logs.offline_dirs) == len(broker.logs.dirs):

@@ -29,6 +29,7 @@ from barnabas.broker.from_config import (
 from barnabas.broker.housekeeping import Rounds, keep_house
 from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.local_requests import answer
+from barnabas.broker.move_sizes import asking_leaders
 from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
@@ -148,6 +149,7 @@ class BrokerParts:
             lambda: found_cluster(self.config, self.logs),
             lambda: balance_seconds(self.config),
             healing_settings_from(config),
+            asking_leaders(lambda: self.peers),
             self.supported_features,
             is_alone=self.is_alone,
         )
@@ -189,6 +191,7 @@ class BrokerParts:
             self.tiering.waits_for_tiers,
         )
         self.replicas.on_applied = self._partition_applied
+        self.replicas.may_lead = self.tiering.may_lead
         # Coordinators, and what watches over all of it.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)

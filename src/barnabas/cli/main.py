@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from barnabas.cli import audit, configs, groups, perf, serve, topics, transactions
+from barnabas.cli import audit, configs, groups, perf, registry, serve, topics, transactions
 from barnabas.cli.access import acls, quotas, tokens, users
 from barnabas.cli.cluster import commands as cluster
 from barnabas.cli.cluster import zookeeper
@@ -16,6 +16,7 @@ from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
 from barnabas.cli.queue import commands as queue
 from barnabas.cli.records import consume, produce
+from barnabas.cli.tables import sql
 from barnabas.cli.tier import commands as tier
 from barnabas.cli.tier import snapshots
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("sql")(sql.sql)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(queue.app, name="queue")
@@ -49,6 +51,7 @@ app.add_typer(users.app, name="users")
 app.add_typer(acls.app, name="acls")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(registry.app, name="registry")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(tier.app, name="tier")
 app.add_typer(snapshots.app, name="snapshot")

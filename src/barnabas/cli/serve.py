@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from barnabas.client.addresses import Address, parse_address
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.companions import Companion
     from barnabas.config.broker import BrokerConfig
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -73,6 +75,18 @@ def serve(
             help="Clients log in (SASL, SCRAM) and may do what ACLs allow; the first user is made and printed once.",
         ),
     ] = False,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="HOST:PORT", help="Run a schema registry, too, and listen there."),
+    ] = None,
+    registry_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--registry-config",
+            metavar="FILE",
+            help="How it connects, where the broker cannot make it a login.",
+        ),
+    ] = None,
     settings: Settings = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
 ) -> None:
@@ -91,6 +105,8 @@ def serve(
 
       barnabas serve --data ./data --listen 0.0.0.0:9093 --tls auto --users
 
+      barnabas serve --data ./data --registry 127.0.0.1:8081
+
       barnabas serve --config server.properties
     """
     from barnabas.config.broker import BrokerConfig
@@ -103,7 +119,19 @@ def serve(
         typer.echo(f"Warning: {warning}", err=True)
     from barnabas.broker.main import run  # slow to import: settings are checked before
 
-    run(broker_config, partial(_announce, users=users))
+    companions = [] if registry is None else [_registry(registry, registry_config)]
+    run(broker_config, partial(_announce, users=users), companions)
+
+
+def _registry(listen: str, config: Path | None) -> Callable[[Broker], Awaitable[Companion]]:
+    from barnabas.cli.registry import beside, check_installed
+
+    check_installed()
+    try:
+        parse_address(listen)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--registry") from None
+    return partial(beside, listen=listen, config=config)
 
 
 async def _announce(broker: Broker, *, users: bool) -> None:

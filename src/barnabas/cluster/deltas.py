@@ -137,6 +137,12 @@ class ClientQuotasChanged(_Delta, frozen=True):
     values: dict[str, float | None]
 
 
+class ClusterRestored(_Delta, frozen=True):
+    """The first entry of a cluster that was restored from an object store."""
+
+    incarnation: int
+
+
 class RemoteDeletionBegun(_Delta, frozen=True):
     """Written with what causes it: the topic is deleted, or its tiering ends. Whoever is the controller deletes the
     objects."""
@@ -152,6 +158,7 @@ class RemoteDeletionEnded(_Delta, frozen=True):
 
 Delta: TypeAlias = (
     ClusterCreated
+    | ClusterRestored
     | ControllerElected
     | BrokerStored
     | BrokerRemoved
@@ -186,6 +193,8 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     """The shortest list of deltas that leads from the empty image to this one."""
     if image.cluster_id:
         yield ClusterCreated(image.cluster_id)
+    if image.incarnation:
+        yield ClusterRestored(image.incarnation)
     if image.controller_id != NO_CONTROLLER or image.controller_epoch:
         yield ControllerElected(image.controller_id, image.controller_epoch)
     yield from (FeatureFinalized(name, level) for name, level in image.features.items())
@@ -254,6 +263,10 @@ def _replace_partitions(draft: Draft, topic_id: Uuid, partitions: Sequence[Parti
 
 def _create_cluster(draft: Draft, delta: ClusterCreated) -> None:
     draft.set("cluster_id", delta.cluster_id)
+
+
+def _restore_cluster(draft: Draft, delta: ClusterRestored) -> None:
+    draft.set("incarnation", delta.incarnation)
 
 
 def _elect_controller(draft: Draft, delta: ControllerElected) -> None:
@@ -351,6 +364,7 @@ def _end_remote_deletion(draft: Draft, delta: RemoteDeletionEnded) -> None:
 
 _APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
+    ClusterRestored: _restore_cluster,
     ControllerElected: _elect_controller,
     BrokerStored: _store_broker,
     BrokerRemoved: _remove_broker,

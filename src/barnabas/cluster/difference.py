@@ -11,6 +11,7 @@ from barnabas.cluster.deltas import (
     BrokerStored,
     ClientQuotasChanged,
     ClusterCreated,
+    ClusterRestored,
     ConfigsChanged,
     ControllerElected,
     DelegationTokenRemoved,
@@ -47,6 +48,8 @@ def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
 def _cluster(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     if after.cluster_id != before.cluster_id:
         yield ClusterCreated(after.cluster_id)
+    if after.incarnation != before.incarnation:
+        yield ClusterRestored(after.incarnation)
     elected = (after.controller_id, after.controller_epoch)
     if elected != (before.controller_id, before.controller_epoch):
         yield ControllerElected(*elected)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from barnabas.cluster.deltas import (
     AclsChanged,
     ClientQuotasChanged,
+    ClusterRestored,
     DelegationTokenRemoved,
     DelegationTokenStored,
     Delta,
@@ -61,7 +62,7 @@ def _without_security(delta: Delta) -> Delta | None:
 
 
 def _without_tiers(delta: Delta) -> Delta | None:
-    return None if isinstance(delta, RemoteDeletionBegun | RemoteDeletionEnded) else delta
+    return None if isinstance(delta, ClusterRestored | RemoteDeletionBegun | RemoteDeletionEnded) else delta
 
 
 LOWERED: dict[int, Callable[[Delta], Delta | None]] = {

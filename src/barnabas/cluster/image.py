@@ -158,6 +158,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     delegation_tokens: Mapping[str, DelegationToken] = {}
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
     remote_deletions: Mapping[Uuid, RemoteDeletion] = {}
+    incarnation: int = 0
+    """How often the cluster was restored from an object store: what earlier incarnations write there is refused."""
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
         name = self.topic_names_by_id.get(topic_id)

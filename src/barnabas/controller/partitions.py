@@ -64,8 +64,16 @@ def next_state(partition: PartitionState, step: Transition) -> PartitionState:
     return msgspec.structs.replace(elected, partition_epoch=partition.partition_epoch + 1)
 
 
+def is_untouched(partition: PartitionState) -> bool:
+    """Restored from an object store, and led by nobody since: its replicas are all alike."""
+    known = (*partition.isr, *partition.elr, *partition.last_known_elr)
+    return partition.leader == NO_LEADER and partition.partition_epoch == 0 and not known
+
+
 def is_unclean(before: PartitionState, after: PartitionState) -> bool:
     """Did one step make a replica the leader that was neither in sync nor eligible?"""
+    if is_untouched(before):
+        return False
     return after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
 
 
@@ -135,7 +143,7 @@ def _elect(partition: PartitionState, target: PartitionState, step: Transition) 
             isr=(leader,),
             elr=(),
             last_known_elr=(),
-            leader_recovery_state=RECOVERING,
+            leader_recovery_state=RECOVERED if is_untouched(partition) else RECOVERING,
         )
     return _leaderless(partition, target)
 
@@ -162,7 +170,7 @@ def _unclean_leader(target: PartitionState, step: Transition) -> int | None:
         last_known = target.last_known_elr[0]
         if last_known in target.replicas and step.can_lead(last_known):
             return last_known
-    if step.election is not Election.UNCLEAN:
+    if step.election is not Election.UNCLEAN and not is_untouched(target):
         return None
     return next((broker for broker in target.replicas if step.can_lead(broker)), None)
 

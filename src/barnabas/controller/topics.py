@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
+from barnabas.config.remote_origin import origin_of
 from barnabas.controller.assignments import check_assignment, new_partition
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.placement import place_replicas, replica_load
@@ -97,6 +100,8 @@ class _Creation:
         configs = _checked_configs(topic.configs, self._policy)
         check_new_topic(self._image, configs)
         partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
+        if origin := origin_of(configs):
+            partitions = [replace(each, leader_epoch=origin.leader_epoch) for each in partitions]
         created = CreatedTopic(TopicState(topic.name, self._new_id(), tuple(partitions)), configs)
         self._remember(created)
         return created

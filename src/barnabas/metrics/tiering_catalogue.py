@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import counter, gauge, metrics_among
+from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
 
 # By topic
 REMOTE_FETCHES = counter(
@@ -51,6 +51,24 @@ REMOTE_COPY_LAG_SEGMENTS = gauge(
     "Sealed segments that are not copied yet.",
     "topic",
 )
+REMOTE_DELETE_LAG_BYTES = gauge(
+    "kafka_server_brokertopicmetrics_remotedeletelagbytes",
+    "Bytes of remote segments that are expired or replaced, and not deleted yet.",
+    "topic",
+)
+REMOTE_DELETE_LAG_SEGMENTS = gauge(
+    "kafka_server_brokertopicmetrics_remotedeletelagsegments", "Those segments.", "topic"
+)
+BUILT_REMOTE_AUX = counter(
+    "kafka_server_brokertopicmetrics_buildremotelogauxstaterequests_total",
+    "Logs of followers that were to begin at the tiered end.",
+    "topic",
+)
+FAILED_REMOTE_AUX = counter(
+    "kafka_server_brokertopicmetrics_buildremotelogauxstateerrors_total",
+    "Those that could not, and try again.",
+    "topic",
+)
 REMOTE_LOG_SIZE = gauge(
     "kafka_server_brokertopicmetrics_remotelogsizebytes", "Bytes of a topic's remote segments.", "topic"
 )
@@ -66,6 +84,40 @@ REMOTE_READER_QUEUE = gauge(
 REMOTE_READER_IDLE = gauge(
     "kafka_log_remote_remotelogmanager_remotelogreaderavgidlepercent",
     "Share of remote.log.reader.threads, 0 to 1, that download nothing at this moment.",
+)
+REMOTE_READER_TIMES = Metric(
+    "summary",
+    "kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems",
+    "Time that the download of a chunk took, in milliseconds; quantiles since the start, estimated.",
+    ("quantile",),
+)
+REMOTE_TASKS_IDLE = gauge(
+    "kafka_log_remote_remotelogmanager_remotelogmanagertasksavgidlepercent",
+    "Share of the partitions led here with a remote part, 0 to 1, of which nothing is copied or deleted right now.",
+)
+REMOTE_FETCH_BYTE_RATE = gauge(
+    "kafka_server_rlmfetch_byte_rate", "Bytes per second that are read from the object store."
+)
+REMOTE_COPY_BYTE_RATE = gauge(
+    "kafka_server_rlmcopy_byte_rate", "Bytes per second that are copied to the object store."
+)
+REMOTE_FETCH_THROTTLE_AVG = gauge(
+    "kafka_server_remotelogmanager_remote_fetch_throttle_time_avg",
+    "Milliseconds that remote reads waited for remote.log.manager.fetch.max.bytes.per.second, on average.",
+)
+REMOTE_FETCH_THROTTLE_MAX = gauge(
+    "kafka_server_remotelogmanager_remote_fetch_throttle_time_max", "The longest of these waits."
+)
+REMOTE_COPY_THROTTLE_AVG = gauge(
+    "kafka_server_remotelogmanager_remote_copy_throttle_time_avg",
+    "Milliseconds that pieces of segments waited for remote.log.manager.copy.max.bytes.per.second, on average.",
+)
+REMOTE_COPY_THROTTLE_MAX = gauge(
+    "kafka_server_remotelogmanager_remote_copy_throttle_time_max", "The longest of these waits."
+)
+REMOTE_SEARCHES_EXPIRED = counter(
+    "kafka_server_delayedremotelistoffsetsmetrics_expires_total",
+    "Searches by time that found nothing in remote segments in time (remote.list.offsets.request.timeout.ms).",
 )
 REMOTE_FETCHES_EXPIRED = counter(
     "kafka_server_delayedremotefetchmetrics_expires_total",

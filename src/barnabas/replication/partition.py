@@ -119,7 +119,8 @@ class Partition(InSyncReplicas):
         self._begin_epoch(state, leads=True)
         self.is_recovering = self.has_lost_log = False
         self._lead_or_follow(leads=True)
-        self._propose(state.isr)
+        if state.leader_recovery_state == RECOVERING:  # else nothing would change, and no answer would come
+            self._propose(state.isr)
 
     def begin_again(self) -> None:
         """The log of this leader goes on elsewhere: at the tiered end."""

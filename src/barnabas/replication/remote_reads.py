@@ -55,6 +55,7 @@ class RemoteReads(PageCache):
         self._tasks: dict[tuple[Log, int], asyncio.Task[object]] = {}
         self.expired = 0
         """Fetches that were answered before all had come."""
+        self.expired_searches = 0
 
     def is_cold(self, log: Log, offset: int) -> bool:
         return _is_remote(log, offset) or super().is_cold(log, offset)
@@ -107,6 +108,7 @@ class RemoteReads(PageCache):
             async with asyncio.timeout(seconds):
                 return await self._remote_log(log).offset_for_timestamp(timestamp, *part)
         except TimeoutError as late:
+            self.expired_searches += 1
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"the object store is slow: nothing was found in {seconds:g} s"
             ) from late

@@ -25,6 +25,7 @@ from barnabas.testing.naming import member
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.testing.embedded_registry import EmbeddedRegistry
 
 TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # where `barnabas.tls.auto` puts it
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -51,9 +52,9 @@ class EmbeddedBroker:
     """Ready when the constructor's `with` block begins. Several may run in one process.
 
     `settings` are Kafka's server settings. `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL: certificates are
-    made, and `users` are names and passwords for SASL. Without `data_dir` the records live in a temporary folder that
-    `stop` removes. A child process that was forked does not share the broker: it neither keeps its sockets open nor
-    stops it.
+    made, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir` the
+    records live in a temporary folder that `stop` removes. A child process that was forked does not share the broker:
+    it neither keeps its sockets open nor stops it.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class EmbeddedBroker:
         port: int = 0,
         security: str = "PLAINTEXT",
         users: Mapping[str, str] | None = None,
+        registry: bool = False,
     ) -> None:
         self.host = host
         self.security = security.upper()
@@ -74,6 +76,9 @@ class EmbeddedBroker:
         if self._has_sasl and not self._users:
             raise ValueError(f'{self.security} needs users={{"alice": "her password"}}')
         self.port = port
+        self._with_registry = registry
+        self._registry: EmbeddedRegistry | None = None
+        self._registry_port = 0
         self.settings = dict(settings or {})
         """What the next start uses; changing it does nothing to a broker that runs."""
         self._given_dir = None if data_dir is None else Path(data_dir)
@@ -102,6 +107,15 @@ class EmbeddedBroker:
             raise RuntimeError(NOT_RUNNING)
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def registry_url(self) -> str:
+        """What clients call `schema.registry.url`; for brokers with `registry=True`."""
+        if self._registry is None:
+            raise RuntimeError(
+                "there is no schema registry: make the broker with registry=True, and start it"
+            )
+        return self._registry.url
 
     @property
     def _has_tls(self) -> bool:
@@ -169,6 +183,8 @@ class EmbeddedBroker:
         self._owner = os.getpid()
         self.port = self._broker.listeners[0].port  # stays the same over a restart
         let_go_in_child(self)
+        if self._with_registry:
+            self._start_registry()
         return self
 
     def stop(self) -> None:
@@ -183,6 +199,7 @@ class EmbeddedBroker:
     def kill(self) -> None:
         """End without a goodbye, as kill -9 does to a process: nothing is flushed, handed over or marked clean."""
         thread, broker = self._in_thread(), self._running_broker()
+        self._stop_registry()
         self._broker = None
         try:
             thread.run(broker.abort(), STOP_TIMEOUT)
@@ -218,6 +235,25 @@ class EmbeddedBroker:
         api_key, code = member(ApiKey, api), member(ErrorCode, error)
         thread = self._in_thread()
         thread.run(self._inject(api_key, code, times), START_TIMEOUT)
+
+    def _start_registry(self) -> None:
+        from barnabas.client.security.parsing import parse_security
+        from barnabas.testing.embedded_registry import EmbeddedRegistry
+
+        try:
+            security = parse_security(self.clients.java)
+            self._registry = EmbeddedRegistry(
+                self.bootstrap_servers, security, self.host, self._registry_port
+            )
+        except BaseException:
+            self.stop()
+            raise
+        self._registry_port = self._registry.port  # stays the same over a restart
+
+    def _stop_registry(self) -> None:
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.stop()
 
     async def _start_broker(self) -> Broker:
         from barnabas.broker.broker import Broker
@@ -264,6 +300,7 @@ class EmbeddedBroker:
         self._running_broker().dispatcher.inject(api_key, code, times)
 
     def _halt(self) -> None:
+        self._stop_registry()
         broker, self._broker = self._broker, None
         try:
             if broker is not None and self._thread is not None:

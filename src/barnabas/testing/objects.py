@@ -181,6 +181,11 @@ class MemoryObjectStore:
         for info in await self._request("list", prefix, lambda fault: self._list(prefix, after)):
             yield info
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        found = await self._request("list", prefix, lambda fault: self._list(prefix, ""))
+        below = [info.key.removeprefix(prefix) for info in found]
+        return sorted({key.partition("/")[0] for key in below if "/" in key})
+
     async def close(self) -> None:
         return
 

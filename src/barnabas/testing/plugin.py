@@ -43,6 +43,19 @@ def barnabas(barnabas_settings: dict[str, str]) -> Iterator[EmbeddedBroker]:
         yield broker
 
 
+@pytest.fixture(scope="session")
+def barnabas_registry(barnabas: EmbeddedBroker) -> Iterator[str]:
+    """The address of a schema registry on that broker, such as http://127.0.0.1:34567."""
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.testing.embedded_registry import EmbeddedRegistry
+
+    registry = EmbeddedRegistry(barnabas.bootstrap_servers, parse_security(barnabas.clients.java))
+    try:
+        yield registry.url
+    finally:
+        registry.stop()
+
+
 @pytest.fixture
 def barnabas_topic(barnabas: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The name of a new, empty topic, made for this test."""

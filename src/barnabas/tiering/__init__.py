@@ -16,5 +16,6 @@ writing/           one task for each led partition
   named_steps        the steps of copying and expiring, where tests stop a writer
 reading/           consumers behind the local start: chunks, indexes and manifests, cached
 snapshots          pinned copies of manifests, and clones that read the objects of others
+restoring          what a cluster writes down of itself, and how it comes back from there
 repair             a manifest from the footers of its segments, every object against its checksums
 """

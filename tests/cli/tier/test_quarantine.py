@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.layout import parse_partition_prefix
 from barnabas.tiering.objects.manifest import Manifest, decode, encode
 from barnabas.tiering.objects.manifest_changes import cut
@@ -53,3 +56,21 @@ def test_it_is_deleted_by_command(cli: Cli, tiered: Tiered) -> None:
     until(lambda: not manifest_in(tiered, topic).quarantine, "it stays in quarantine")
     assert {each.key for each in cut_off} <= {each.key for each in manifest_in(tiered, topic).garbage}
     assert "is in quarantine" in cli.ok(*command, "--yes").err
+
+
+def test_it_needs_describe_and_the_setting_that_ends_waiting_alter_configs_on_the_topic(
+    tmp_path: Path,
+) -> None:
+    authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with EmbeddedBroker(data_dir=tmp_path / "data") as open_to_all:
+        open_to_all.create_topic("secret")
+    with EmbeddedBroker(authorizer, data_dir=tmp_path / "data") as broker:
+        cli = Cli(broker.bootstrap_servers)
+        (tmp_path / "bucket").mkdir()
+        refused = cli(
+            "tier", "quarantine", "secret", "--store", f"file://{tmp_path}/bucket", "--delete", "--yes"
+        )
+        assert (refused.code, "has nothing of topic" in refused.err) == (1, False)
+        refused = cli("configs", "set", "topic", "secret", "barnabas.remote.unclean.wait=false")
+        assert refused.code == 1
+        assert "authorization" in refused.err.lower()

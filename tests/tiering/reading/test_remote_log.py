@@ -399,6 +399,8 @@ def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
             await bench.log.read(offset, 100)
             assert bench.indexes.weight <= bench.indexes._limit
         assert bench.indexes.find(bench.key(0), bench.manifest.entries[0]) is None
+        assert bench.indexes.find(bench.key(19), bench.manifest.entries[19]) is not None, "the last one stays"
+        assert RemoteIndexCache(bench.indexes._store, bench.indexes._threads)._limit == 64 << 20
 
     running(tmp_path, test)
 

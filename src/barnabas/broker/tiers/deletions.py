@@ -1,8 +1,9 @@
 """The controller deletes the objects of topics that are deleted, or no longer tiered.
 
 The metadata say which (`remote_deletions`), so a later controller goes on with what is left. Each manifest is marked as
-deleted, then the objects go, then the manifest. What snapshots keep stays, and is looked at again. A leader that was
-cut off may upload one more object, which nobody lists; so everything is looked at once more before it is over.
+deleted, then the objects go, then the manifest. What snapshots keep stays, and is looked at again. What a leader was
+sending when it heard of it may arrive later, unlisted, and one that was cut off may send more; so everything is looked
+at again soon, and once more before it is over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from barnabas.tiering.writing.expiration import delete_partition
 from barnabas.tiering.writing.pacing import Backoff
 from barnabas.types import Uuid
 
+SOON_SECONDS = 5.0
 LINGER_SECONDS = 600.0
 """Between the first look and the last. An upload without progress is given up after a tenth of that."""
 
@@ -84,7 +86,8 @@ class RemoteDeletions:
                 self._news.clear()
                 seconds = self._linger_seconds
                 try:
-                    await self._look()
+                    if await self._look():
+                        seconds = min(SOON_SECONDS, seconds)
                     backoff.reset()
                 except StoreError as error:
                     seconds = backoff.after(error)
@@ -100,9 +103,10 @@ class RemoteDeletions:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
-    async def _look(self) -> None:
-        """At everything that has to go; the first error is raised in the end."""
+    async def _look(self) -> bool:
+        """At everything that has to go; the first error is raised in the end. Was there something new?"""
         failures: list[StoreError] = []
+        known = len(self._first_look)
         await self._writers_ended()
         for deletion in list(self._host.image.remote_deletions.values()):
             try:
@@ -111,6 +115,7 @@ class RemoteDeletions:
                 failures.append(error)
         if failures:
             raise failures[0]
+        return len(self._first_look) > known
 
     async def _delete(self, deletion: RemoteDeletion) -> None:
         now = self._host.clock.monotonic()

@@ -20,6 +20,7 @@ from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
@@ -68,7 +69,8 @@ class TieredFollowers:
         """Records have come for an empty log. Are they worth nothing, because it may begin behind remote segments?
         That is asked once in a leader epoch."""
         place = partition.topic_partition
-        is_wanted = partition.log.config.remote_storage_enable and self._from_tiered_end
+        log = partition.log
+        is_wanted = log.config.remote_storage_enable and self._from_tiered_end and not stays_whole(log)
         if not is_wanted or self._asked.get(place) == partition.leader_epoch:
             return False
         self._begin(partition, self._begin_new)
@@ -85,9 +87,11 @@ class TieredFollowers:
             task.add_done_callback(lambda _: self._beginning.pop(place, None))
 
     async def _try(self, partition: Partition, work: Callable[[Partition], Awaitable[None]]) -> None:
+        partition.counters.built_remote_aux.value += 1
         try:
             await work(partition)
         except KafkaError as error:
+            partition.counters.failed_remote_aux.value += 1
             logger.warning("%s cannot begin behind its remote part: %s", partition.topic_partition, error)
 
     async def _begin_new(self, partition: Partition) -> None:

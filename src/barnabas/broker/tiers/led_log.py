@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from barnabas.broker.tiers.taking_back import take_back
 from barnabas.clock import Clock
 from barnabas.log.log import Log
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.tiers.markers import lost_markers, write_lost_markers
+from barnabas.log.tiers.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiers.retention import RemoteSegment
 from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiers.whole import WholePart, is_still_there, to_copy, whole_parts
 from barnabas.log_lines import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest
@@ -69,6 +72,11 @@ class LedLog:
             )
         if lost_markers(log):
             await self._end_transactions()
+        self._go_on(claim)
+
+    def _go_on(self, claim: Claim) -> None:
+        """The log is in order: it leads, and starts where the manifest does."""
+        log, partition = self._log, self._partition
         partition.recover()
         start = min(claim.log_start, log.high_watermark)
         if start > log.log_start_offset:
@@ -119,6 +127,40 @@ def _tell(partition: Partition, claim: Claim) -> None:
         )
     elif partition.is_recovering:
         logger.info("%s has all that is in the object store: it is online", place)
+
+
+class WholeLedLog(LedLog):
+    """A compacted one. See `tiering.writing.whole_copier.WholeLog`."""
+
+    def view(self) -> LogView:
+        is_lost = self._partition.is_recovering and is_lost_log(self._log)
+        return super().view()._replace(is_lost=is_lost)
+
+    async def follow_claim(self, claim: Claim) -> None:
+        if claim.decision is Decision.START_AT:
+            epoch = self._partition.leader_epoch
+            await take_back(self._log, self._remote, epoch, self._clock, lambda: self._is_offline_in(epoch))
+        else:
+            _tell(self._partition, claim)
+        self._go_on(claim)
+
+    def _is_offline_in(self, leader_epoch: int) -> bool:
+        return self._partition.is_recovering and self._partition.leader_epoch == leader_epoch
+
+    def parts(self) -> tuple[WholePart, ...]:
+        return whole_parts(self._log)
+
+    async def read(self, part: WholePart) -> SealedSegment | None:
+        chosen = to_copy(self._log, part)
+        if chosen is None:
+            return None
+        try:
+            copied = await self._in_thread(chosen.read)
+        except OSError:
+            if is_still_there(self._log, chosen):
+                raise
+            return None
+        return copied if is_still_there(self._log, chosen) else None
 
 
 class ManifestSegments:

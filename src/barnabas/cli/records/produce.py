@@ -14,11 +14,13 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.output import count, say, show_json, size
+from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, encoded, encoder_for
 from barnabas.cli.session import PATIENCE, complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.producer import ProducerSettings
+    from barnabas.registry.serdes import Encoder
 
 
 class Compression(StrEnum):
@@ -56,6 +58,7 @@ class Plan:
     key_separator: bytes | None
     null: bytes | None
     settings: ProducerSettings
+    encoder: Encoder | None = None
 
 
 class Total(NamedTuple):
@@ -93,6 +96,11 @@ def produce(
         Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
     ] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as sent.")] = Acks.ALL,
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", help="Values are JSON; encode them with the latest schema of TOPIC-value."),
+    ] = False,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -103,6 +111,8 @@ def produce(
       echo hello | barnabas produce greetings
 
       barnabas produce orders --key 17 --value '{"total": 9.5}' --header source=shop
+
+      barnabas produce orders --schema --value '{"total": 9.5}'
 
       barnabas produce orders --file orders.txt --key-separator : --compression zstd
     """
@@ -119,6 +129,7 @@ def produce(
         None if key_separator is None else _unescape(key_separator),
         None if null is None else null.encode(),
         ProducerSettings(acks=acks.number, compression=compression, delivery_timeout=PATIENCE),
+        encoder_for(topic, registry) if schema else None,
     )
     total = with_client(bootstrap, lambda client: _produce(client, plan))
     if output is OutputFormat.JSON:
@@ -149,7 +160,10 @@ async def _produce(client: Client, plan: Plan) -> Total:
 
 async def _records(plan: Plan) -> AsyncIterator[NewRecord]:
     async for text in _texts(plan):
-        yield split_record(text, plan)
+        record = split_record(text, plan)
+        if plan.encoder is not None:
+            record = record._replace(value=encoded(plan.encoder, record.value))
+        yield record
 
 
 async def _texts(plan: Plan) -> AsyncIterator[bytes]:

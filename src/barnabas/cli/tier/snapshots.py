@@ -10,6 +10,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, show_done, show_rows, size
 from barnabas.cli.progress import Progress
 from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.tier import snapshot_restore
 from barnabas.cli.tier.failures import NotTieredError
 from barnabas.cli.tier.stores import (
     StoreOptions,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from barnabas.tiering.stores.store import ObjectStore
 
 app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
+
+app.command("restore")(snapshot_restore.restore)
 
 COLUMNS = ("name", "created", "state", "topics", "partitions", "size")
 

@@ -76,22 +76,26 @@ def with_topic_in_store(
     return with_store(url, options, checked)
 
 
-def with_store(url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
-    """Run a coroutine function with the store."""
+def with_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    """Run a coroutine function with the store. `named`: how the command calls the URL."""
     import asyncio
 
-    return asyncio.run(_run(url, parse_settings(options), work))
+    return asyncio.run(using_store(url, options, work, named))
 
 
-async def _run(url: str, options: dict[str, str], work: Callable[[ObjectStore], Awaitable[T]]) -> T:
-    store = _open(url, options)
+async def using_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    store = _open(url, parse_settings(options), named)
     try:
         return await work(store)
     finally:
         await store.close()
 
 
-def _open(url: str, options: dict[str, str]) -> ObjectStore:
+def _open(url: str, options: dict[str, str], named: str) -> ObjectStore:
     """With a command's own names in the errors: the texts were made for brokers."""
     from barnabas.config.setting import ConfigError
     from barnabas.tiering.stores.opening import URL, open_store
@@ -99,7 +103,7 @@ def _open(url: str, options: dict[str, str]) -> ObjectStore:
     try:
         return open_store(url, options)
     except ConfigError as error:
-        raise ConfigError(str(error).replace(URL, "--store").replace("rsm.config.*", "--option")) from None
+        raise ConfigError(str(error).replace(URL, named).replace("rsm.config.*", "--option")) from None
 
 
 async def find_topic(client: Client, name: str) -> TopicInStore:

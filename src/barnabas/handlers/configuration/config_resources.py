@@ -9,8 +9,10 @@ from barnabas.cluster.names import check_topic_name
 from barnabas.config import validation
 from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import Scope
+from barnabas.config.tiering_checks import becomes_compacted
 from barnabas.controller.configs import ConfigRules
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 
 MOST_SETTINGS = 500
 """Of one resource. A broker has 450, those of Kafka's included that mean nothing here."""
@@ -54,7 +56,8 @@ def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
 
     def check(resource: Resource, settings: Mapping[str, str]) -> None:
         if resource.type == ResourceType.TOPIC:
-            validation.check_topic_configs(settings, config)
+            is_internal = resource.name in INTERNAL_TOPICS
+            validation.check_topic_configs(settings, config, is_internal=is_internal)
         elif resource.type == ResourceType.BROKER:
             validation.check_broker_configs(settings, per_broker=bool(resource.name))
         elif resource.type == ResourceType.GROUP:
@@ -67,6 +70,7 @@ def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
         lambda resource, name: validation.list_default(Scope(resource.type), name),
         frozenset() if is_alone else CLUSTER_WIDE_ONLY,
         config["barnabas.configs.max.resources"],
+        lambda before, after: becomes_compacted(before, after, config),
     )
 
 

@@ -23,7 +23,7 @@ from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.tiers.checkpoint import epochs_below
-from barnabas.log.tiers.retention import copies, expired_upto
+from barnabas.log.tiers.retention import above_tiered_end, copies, expired_upto
 from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
@@ -61,6 +61,19 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
         return None
     epochs = epochs_below(log.epochs.entries, end)
     return SegmentToCopy(log.fs, log.folder, tuple(segments), base, end, epochs, log.generation)
+
+
+def uncopied_sizes(log: DurableLog) -> list[int]:
+    """Bytes of each sealed segment that has something above the tiered end."""
+    segments = log.segments.since(max(log.offsets.tiered_end, log.offsets.local_start))
+    return [segment.size for segment in segments[:-1]]
+
+
+def replica_bytes(log: DurableLog) -> int:
+    """What a new replica copies from this disk: it begins at the tiered end."""
+    if not log.is_tiered:
+        return log.size_bytes
+    return sum(size for _, size in above_tiered_end(log))
 
 
 class SegmentToCopy(NamedTuple):

@@ -30,16 +30,19 @@ class Outcome(Protocol):
     def committed(self) -> bool | None: ...
 
 
-def lost_markers(log: Log) -> dict[int, int]:
-    """Producer id -> first offset of transactions that nobody will end."""
-    end, undecided = log.offsets.tiered_end, log.producers.undecided
+def lost_markers(log: Log, end: int | None = None) -> dict[int, int]:
+    """Producer id -> first offset of transactions that nobody will end: those below `end`, or the tiered end."""
+    end = log.offsets.tiered_end if end is None else end
+    undecided = log.producers.undecided
     return {producer: first for producer, first in undecided.items() if first < end} if undecided else {}
 
 
-def write_lost_markers(log: Log, known: Iterable[Outcome], leader_epoch: int, now_ms: int) -> int:
+def write_lost_markers(
+    log: Log, known: Iterable[Outcome], leader_epoch: int, now_ms: int, end: int | None = None
+) -> int:
     """Before anybody else writes. How many there were. KafkaError if the disk fails; what is left is written later."""
     committed = {(each.producer_id, each.first_offset) for each in known if each.committed}
-    lost = lost_markers(log)
+    lost = lost_markers(log, end)
     for producer_id, first_offset in lost.items():
         producer = log.producers.get(producer_id)
         assert producer is not None

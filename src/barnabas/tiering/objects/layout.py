@@ -3,7 +3,8 @@
 <cluster id>/topics/<topic>.<topic id>/<partition>/manifest
                                                   /<base:020>-<epoch:010>-<8 hex>.segment
                                                   /<T:020>-<epoch:010>-<8 hex>.page
-             cluster/<metadata offset>   groups/<n>   snapshots/<name>/...   incarnation
+             cluster/<incarnation:010>-<metadata offset:020>   groups/<incarnation:010>-<n>
+             snapshots/<name>/...   incarnation
 """
 
 from __future__ import annotations
@@ -49,6 +50,23 @@ class SegmentName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.base:020}-{self.leader_epoch:010}-{self.nonce}{self.suffix}"
+
+
+def incarnation_key(cluster_id: str) -> str:
+    return f"{cluster_id}/incarnation"
+
+
+def cluster_state_prefix(cluster_id: str) -> str:
+    return f"{cluster_id}/cluster/"
+
+
+def group_state_key(cluster_id: str, incarnation: int, partition: int) -> str:
+    return f"{cluster_id}/groups/{incarnation:010}-{partition}"
+
+
+def behind(prefix: str) -> str:
+    """Above all keys that begin with this prefix (which ends with `/`), below all others that are above it."""
+    return prefix.removesuffix("/") + chr(ord("/") + 1)
 
 
 def snapshots_prefix(cluster_id: str) -> str:

@@ -84,6 +84,24 @@ def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
     return _changed(manifest, entries=(*manifest.entries, entry))
 
 
+def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, now_ms: int) -> Manifest:
+    """Of a compacted log: `entries`, which show it at one moment, take the place of all those that are `listed`, in
+    pages or not. What is in both stays; the rest becomes garbage."""
+    wanted = tuple(entry for entry in entries if entry.end > manifest.log_start)
+    live = tuple(entry for entry in listed if entry.end > manifest.log_start)
+    if wanted == live:
+        return manifest
+    if not wanted or wanted[-1].end < manifest.tiered_end:
+        raise ImpossibleChangeError(
+            f"segments up to {manifest.tiered_end} cannot be replaced by some that end below"
+        )
+    kept = {entry.key for entry in wanted}
+    gone = [_segment(entry) for entry in live if entry.key not in kept]
+    gone += map(_page_alone, manifest.pages)
+    garbage = manifest.garbage + _removed(manifest, gone, now_ms)
+    return _changed(manifest, pages=(), entries=wanted, garbage=garbage)
+
+
 def raise_log_start(
     manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None
 ) -> Manifest:
@@ -129,7 +147,7 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
     return _changed(
         manifest,
         pages=tuple(each for each in manifest.pages if each.end <= limit),
-        entries=tuple(_shortened(entry, limit) for entry in entries if entry.base < limit),
+        entries=tuple(shortened(entry, limit) for entry in entries if entry.base < limit),
         quarantine=manifest.quarantine + _removed(manifest, gone, now_ms),
         garbage=manifest.garbage + _removed(manifest, lists, now_ms),
     )
@@ -271,7 +289,7 @@ def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[
     return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
 
 
-def _shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
+def shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
     if entry.end <= end:
         return entry
     return replace(entry, end=end, epochs=epochs_within(entry.epochs, entry.base, end))

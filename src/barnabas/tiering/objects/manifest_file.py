@@ -84,6 +84,14 @@ async def read_page(store: ObjectReader, folder: PartitionFolder, page: Page) ->
     return tuple(replace(entry, key=whole_key(prefix, entry.key)) for entry in entries)
 
 
+async def listed_entries(
+    store: ObjectReader, folder: PartitionFolder, manifest: Manifest
+) -> tuple[SegmentEntry, ...]:
+    """All, those in pages included; some of these may lie below the log start."""
+    paged = [entry for page in manifest.pages for entry in await read_page(store, folder, page)]
+    return (*paged, *manifest.entries)
+
+
 async def read_page_at(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest, offset: int
 ) -> tuple[SegmentEntry, ...] | None:

@@ -54,12 +54,13 @@ class SegmentBuild:
         self._leader_epoch = leader_epoch
         self._name = name
         self._index: OffsetIndex | None = None
+        self.chunks: list[Chunk] = []
         self.entry: SegmentEntry | None = None
 
     async def pieces(self, in_thread: InThread) -> AsyncGenerator[bytes]:
         """At most PIECE_BYTES each, read when they are asked for. BadObjectError if the segment is not what it
         should be."""
-        chunks: list[Chunk] = []
+        chunks = self.chunks = []
         start, size = 0, len(self._segment.data)
         while start < size:
             end, base = await in_thread(partial(self._find_chunk, start))

@@ -18,10 +18,11 @@ from struct import Struct
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
+from barnabas.files import Bytes
 from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
 from barnabas.tiering.objects.manifest import Epochs, SegmentEntry, epochs_within
-from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores.store import ObjectReader, ObjectStore, StoreError
 
 MAGIC = b"BNS1"
 CHUNK_BYTES = 4 << 20
@@ -122,9 +123,9 @@ def footer_length(end_of_object: bytes, key: str) -> int:
     return int(length)
 
 
-async def read_footer(store: ObjectStore, key: str, entry: SegmentEntry) -> Footer:
+async def read_footer(store: ObjectReader, key: str, entry: SegmentEntry) -> Footer:
     """The footer of a listed segment, checked against its entry."""
-    return footer_of(await store.get_range(key, entry.footer, entry.total), key, entry)
+    return footer_of(bytes(await store.get_range(key, entry.footer, entry.total)), key, entry)
 
 
 def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
@@ -141,11 +142,11 @@ async def find_footer(store: ObjectStore, key: str, total: int) -> tuple[Footer,
     """The footer of an object of which only the size is known, and the entry that a manifest would have."""
     if total <= TRAILER_SIZE:
         raise BadObjectError(f"{key}: {total} bytes are too few for a segment")
-    length = footer_length(await store.get_range(key, total - TRAILER_SIZE, total), key)
+    length = footer_length(bytes(await store.get_range(key, total - TRAILER_SIZE, total)), key)
     position = total - TRAILER_SIZE - length
     if position <= 0:
         raise BadObjectError(f"{key}: a footer of {length} bytes does not fit in {total}")
-    data = await store.get_range(key, position, total)
+    data = bytes(await store.get_range(key, position, total))
     footer = Footer.decode(data, key)
     return footer, entry_of(footer, key.rpartition("/")[2], position, data)
 
@@ -165,29 +166,29 @@ def entry_of(footer: Footer, name: str, position: int, data: bytes) -> SegmentEn
     )
 
 
-async def read_section(store: ObjectStore, key: str, footer: Footer, name: str) -> bytes:
+async def read_section(store: ObjectReader, key: str, footer: Footer, name: str) -> bytes:
     place = footer.sections[name]
     if not place.length:
         return b""
-    data = await store.get_range(key, place.position, place.position + place.length)
+    data = bytes(await store.get_range(key, place.position, place.position + place.length))
     check_section(key, footer, name, data)
     return data
 
 
-def check_section(key: str, footer: Footer, name: str, data: bytes) -> None:
+def check_section(key: str, footer: Footer, name: str, data: Bytes) -> None:
     """BadObjectError if these are not the bytes of the section."""
     place = footer.sections[name]
     if len(data) != place.length or (data and crc32c(data) != place.crc):
         raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
 
 
-async def read_chunk(store: ObjectStore, key: str, footer: Footer, number: int) -> bytes:
+async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int) -> Bytes:
     data = await store.get_range(key, *footer.chunk_range(number))
     check_chunk(key, footer, number, data)
     return data
 
 
-def check_chunk(key: str, footer: Footer, number: int, data: bytes) -> None:
+def check_chunk(key: str, footer: Footer, number: int, data: Bytes) -> None:
     """BadObjectError if these are not the bytes of the chunk. A few milliseconds: for a thread."""
     start, end = footer.chunk_range(number)
     if len(data) != end - start or crc32c(data) != footer.chunks[number].crc:

@@ -95,7 +95,7 @@ async def _stored_producers(parts: ReadingParts, segment: SegmentIndexes) -> byt
         return encode_snapshot(())
     data = await parts.store.get_range(key, place.position, place.position + place.length)
     check_section(key, footer, PRODUCERS, data)
-    return data
+    return bytes(data)
 
 
 def _open_in(segment: SegmentIndexes, states: ProducerStates) -> tuple[OpenTransaction, ...]:

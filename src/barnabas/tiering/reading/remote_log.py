@@ -10,6 +10,7 @@ What cannot be had is an error for a second; until then readers are told at once
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from barnabas.clock import Clock
@@ -207,6 +208,19 @@ class RemoteLog:
         return None
 
     # -- for a log that begins at the tiered end --------------------------------------------------------
+
+    async def all_batches(self) -> AsyncIterator[bytes]:
+        """All that the newest manifest lists, chunk by chunk. StoreError if it cannot be had."""
+        manifest = await self.manifest.refresh()
+        for part in manifest.parts:
+            for entry in await self.manifest.entries_of(part):
+                if entry.end > manifest.log_start:
+                    segment = await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+                    for number in range(len(segment.footer.chunks)):
+                        file = await self._parts.chunks.load(segment.chunk(number))
+                        yield await self._parts.threads.call(
+                            lambda: file.read(segment.end_position(number, file), 0)  # noqa: B023
+                        )
 
     async def bootstrap(self, wanted: int | None = None) -> Bootstrap:
         """What a log needs that begins at the tiered end, by the newest manifest; or, if something below is `wanted`,

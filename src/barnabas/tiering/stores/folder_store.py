@@ -6,7 +6,7 @@ Several processes of one machine may share it. `folder_files` says how.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -73,6 +73,11 @@ class FolderStore:
                 waiting += reversed(entries)
             else:
                 yield entry
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        entries = await self._do(prefix, partial(self._files.entries, prefix, ""))
+        below = [entry for entry in entries if isinstance(entry, str)]
+        return sorted(entry.rstrip("/").rpartition("/")[2] for entry in below)
 
     async def close(self) -> None:
         threads, self._threads = self._threads, None

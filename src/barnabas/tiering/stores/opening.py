@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from barnabas.config.setting import ConfigError
 from barnabas.tiering.stores.folder_store import FolderStore
-from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.stores.store import BrowsableStore
 
 URL = "barnabas.remote.storage.url"
 FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _PREFIX = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
 
 
-def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
+def open_store(url: str, options: Mapping[str, str]) -> BrowsableStore:
     """`options` are those of `rsm.config.*`, without that beginning. Nothing is asked of the store yet."""
     parts = _split(url)
     if parts.scheme == "file":
@@ -42,7 +42,7 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
-def _folder(parts: SplitResult) -> ObjectStore:
+def _folder(parts: SplitResult) -> BrowsableStore:
     folder = os.path.normpath(unquote(parts.path)) if parts.path else ""
     if parts.netloc not in ("", "localhost") or not folder.startswith("/") or folder.strip("/") == "":
         raise ConfigError(
@@ -53,7 +53,7 @@ def _folder(parts: SplitResult) -> ObjectStore:
     return FolderStore(folder)
 
 
-def _bucket(parts: SplitResult, options: Mapping[str, str]) -> ObjectStore:
+def _bucket(parts: SplitResult, options: Mapping[str, str]) -> BrowsableStore:
     prefix = parts.path.strip("/")
     if not _NAME.fullmatch(parts.netloc):
         raise ConfigError(f"{URL}={parts.geturl()} names no bucket: write {FORMS}.")

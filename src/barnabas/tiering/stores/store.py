@@ -9,10 +9,11 @@ uses, and nobody sees them before a manifest names them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.files import Bytes
 
 
 class StoreError(KafkaError):
@@ -64,8 +65,9 @@ class ObjectReader(Protocol):
         """A whole small object."""
         ...
 
-    async def get_range(self, key: str, start: int, end: int) -> bytes:
-        """The bytes [start, end) of an object; fewer are an error."""
+    async def get_range(self, key: str, start: int, end: int) -> Bytes:
+        """The bytes [start, end) of an object; fewer are an error. Many of them may be a view of what came: a copy of a
+        chunk takes milliseconds."""
         ...
 
 
@@ -99,3 +101,12 @@ class ObjectStore(ObjectReader, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class BrowsableStore(ObjectStore, Protocol):
+    """For those who do not know what is in a bucket."""
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        """The names between `prefix` (which ends with `/`, or is empty) and the next `/`, sorted: one request for a
+        thousand of them, however many objects lie below."""
+        ...

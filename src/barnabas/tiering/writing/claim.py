@@ -13,6 +13,11 @@ an unclean one it may be behind, or have gone on otherwise:
 | ends below T, same epochs so far      | START_AT T: what is copied was committed                   |
 | has other epochs from some offset on  | KEEP; the manifest is cut there, what was behind it        |
 |                                       | goes into quarantine                                       |
+
+A compacted log stays where it is as a whole, and the copier replaces all that is listed by it. Which epochs its records
+have depends on what compaction has left, so they are not compared. Only if it ends below T the manifest is cut there;
+and if it is lost, it is rebuilt from the copy (START_AT). An empty log that others write to already is refused, so
+that the copy is not replaced by it.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ class LogView(NamedTuple):
     local_start: int
     end: int
     epochs: Epochs  # from the log start on
+    is_lost: bool = False  # a compacted one that has to be rebuilt, and that nobody writes to
 
 
 class Decision(Enum):
@@ -65,9 +71,16 @@ class Claim(NamedTuple):
 
 
 async def claim_manifest(
-    store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView, now_ms: int
+    store: ObjectStore,
+    folder: PartitionFolder,
+    writer: Writer,
+    log: LogView,
+    now_ms: int,
+    *,
+    whole: bool = False,
 ) -> Claim:
-    """FencedError if a later writer has been faster; BadManifestError if the manifest cannot be used."""
+    """FencedError if a later writer has been faster; BadManifestError if the manifest cannot be used. `whole`: a
+    compacted log, of which nothing has left the disk."""
     cut_at: int | None = None
 
     async def claimed(manifest: Manifest) -> Manifest:
@@ -76,7 +89,7 @@ async def claim_manifest(
         after = claim(manifest, writer)
         page = await read_page_at(store, folder, after, log.start)
         after = raise_log_start(after, log.start, now_ms, page)
-        found = divergence(after, log)
+        found = _lost_from(after, log, folder) if whole else divergence(after, log)
         if found is None:
             return after
         cut_at = found
@@ -88,7 +101,7 @@ async def claim_manifest(
 
     seen = await read_manifest(store, folder) or await _create(store, folder, writer, log, now_ms)
     seen = await change_manifest(store, folder, claimed, check, seen)
-    is_behind = log.end < seen.manifest.tiered_end
+    is_behind = log.end < seen.manifest.tiered_end or (log.is_lost and seen.manifest.tiered_end > 0)
     decision = Decision.START_AT if is_behind else Decision.KEEP
     return Claim(ManifestFile(store, folder, writer, seen), decision, seen.manifest.tiered_end, cut_at)
 
@@ -121,6 +134,19 @@ def _check_fence(manifest: Manifest, writer: Writer, folder: PartitionFolder) ->
             f"{folder.manifest} is claimed by {manifest.writer} in leader epoch {manifest.leader_epoch} "
             f"(incarnation {manifest.incarnation}); epoch {writer.leader_epoch} is over"
         )
+
+
+def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int | None:
+    """Where a compacted log ends that lacks something; None if it has all that is listed."""
+    if log.end >= manifest.tiered_end or log.is_lost:
+        return None
+    if log.end <= manifest.log_start:
+        raise BadManifestError(
+            f"{folder.manifest} lists records up to offset {manifest.tiered_end}, and the log is empty: nothing is "
+            f"written for this partition, so that they are not replaced. Stop the broker and remove the folder of the "
+            f"partition: then they are brought back."
+        )
+    return log.end
 
 
 def divergence(manifest: Manifest, log: LogView) -> int | None:

@@ -13,25 +13,25 @@ left has a base of T or more and a lower epoch: the next one sweeps it (sweep.py
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
-from barnabas.tiering.objects.manifest_changes import add, move_to_page, needs_page
+from barnabas.tiering.objects.manifest_changes import add, needs_page
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
-from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
-from barnabas.tiering.objects.segment_object import read_footer
+from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.named_steps import At, Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
-
-STALL_SECONDS = 60.0
-"""An upload without progress for so long is cancelled."""
+from barnabas.tiering.writing.uploading import (
+    STALL_SECONDS,
+    SegmentUploads,
+    UploadProgress,
+    random_nonce,
+    write_page,
+)
 
 
 class LocalSegments(Protocol):
@@ -69,18 +69,20 @@ class SegmentCopier:
         in_thread: InThread,
         *,
         at: At = nowhere,
-        new_nonce: Callable[[], str] = lambda: secrets.token_hex(4),
+        new_nonce: Callable[[], str] = random_nonce,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._store = store
         self._file = file
         self._log = log
-        self._pacer = pacer
-        self._in_thread = in_thread
+        self._uploads = SegmentUploads(store, file, pacer, in_thread, at=at, stall_seconds=stall_seconds)
         self._at = at
         self._new_nonce = new_nonce
-        self._stall_seconds = stall_seconds
         self._planned: _Planned | None = None
+
+    @property
+    def under_way(self) -> UploadProgress | None:
+        return self._uploads.under_way
 
     async def copy_next(self) -> SegmentEntry | None:
         """Copy one segment; None if there is none to copy. After an error it is called again, and goes on."""
@@ -125,27 +127,11 @@ class SegmentCopier:
         self._planned = None
 
     async def _upload(self, planned: _Planned) -> SegmentEntry:
-        key = self._file.folder.key(planned.name)
-        build = SegmentBuild(self._file.folder, planned.segment, self._file.writer.leader_epoch, planned.name)
-        try:
-            async with (
-                self._pacer.uploads,
-                asyncio.timeout(self._stall_seconds) as limit,
-                aclosing(self._paced(build, limit)) as pieces,
-            ):
-                await self._store.upload(key, pieces)
-        except TimeoutError as error:
-            raise StoreUnavailableError(
-                f"{key}: the store took nothing for {self._stall_seconds:g} s"
-            ) from error
-        if build.entry is None:
-            raise StoreError(f"{key}: the store says it is written, but took only a part of it")
-        return build.entry
+        return await self._uploads.upload(planned.segment, planned.name)
 
     async def _check(self, planned: _Planned, entry: SegmentEntry) -> None:
-        """Is the object there, as long as it should be, and does it end as it should? The local segment will go."""
         try:
-            await read_footer(self._store, self._file.folder.key(planned.name), entry)
+            await self._uploads.check(planned.name, entry)
             planned.is_checked = True
         except StoreUnavailableError:
             raise
@@ -153,25 +139,10 @@ class SegmentCopier:
             planned.entry = None  # it is written again
             raise
 
-    async def _paced(self, build: SegmentBuild, limit: asyncio.Timeout) -> AsyncGenerator[bytes]:
-        """Waiting for our own turn is not the store's delay."""
-        is_first = True
-        async with aclosing(build.pieces(self._in_thread)) as pieces:
-            limit.reschedule(None)
-            async for piece in pieces:
-                await self._pacer.take(len(piece))
-                limit.reschedule(asyncio.get_running_loop().time() + self._stall_seconds)
-                yield piece
-                if is_first:
-                    self._at(Step.FIRST_PART)
-                    is_first = False
-                limit.reschedule(None)
-        limit.reschedule(asyncio.get_running_loop().time() + self._stall_seconds)
-
     async def _list(self, entry: SegmentEntry) -> None:
         async def added(manifest: Manifest) -> Manifest:
             if needs_page(manifest):
-                manifest = await self._to_page(manifest)
+                manifest = await write_page(self._store, self._file, manifest)
             after = add(manifest, entry)
             self._at(Step.CAS_SENT)
             return after
@@ -181,11 +152,6 @@ class SegmentCopier:
         except FencedError:
             await self._remove_unlisted(entry.key, entry.base)
             raise
-
-    async def _to_page(self, manifest: Manifest) -> Manifest:
-        after, page, data = move_to_page(manifest, self._file.writer.leader_epoch)
-        await self._store.put(self._file.folder.key(page), data)
-        return after
 
     async def _remove_unlisted(self, name: str, base: int) -> None:
         """The manifest has changed since, and does not name the object: no CAS of ours can do that now. In doubt it

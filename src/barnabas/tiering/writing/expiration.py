@@ -15,7 +15,7 @@ from functools import partial
 
 from barnabas.steps import pieces
 from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
-from barnabas.tiering.objects.manifest import Kind, Manifest, Removed, Source, decode_page, entry_key
+from barnabas.tiering.objects.manifest import Kind, Manifest, Removed, Source, State, decode_page, entry_key
 from barnabas.tiering.objects.manifest_changes import (
     collect,
     forget_source,
@@ -107,7 +107,7 @@ async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
         return
     for source in file.manifest.sources:
         if not any(part.key.startswith(source.prefix) for part in file.manifest.parts):
-            await release(store, source)
+            await release_source(store, source)
             await file.change(partial(_forgotten, source))
 
 
@@ -128,6 +128,15 @@ async def release(store: ObjectStore, source: Source) -> None:
         await change_manifest(store, folder, unpinned, lambda manifest: None)
 
 
+async def release_source(store: ObjectStore, source: Source) -> None:
+    """The same, and if the source's topic was deleted meanwhile, and nobody keeps it any more, its objects go."""
+    await release(store, source)
+    folder = parse_partition_prefix(source.prefix)
+    seen = await read_manifest(store, folder) if folder is not None else None
+    if folder is not None and seen is not None and seen.manifest.state is State.DELETED:
+        await delete_partition(store, folder, seen.manifest.incarnation)
+
+
 # -- topics -------------------------------------------------------------------------------------------
 
 
@@ -138,7 +147,9 @@ async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnat
         return mark_deleted(manifest)
 
     def check(manifest: Manifest) -> None:
-        if manifest.incarnation != incarnation:
+        # A restored cluster goes on with what the old one had begun to delete.
+        has_begun = manifest.state is State.DELETED and manifest.incarnation < incarnation
+        if manifest.incarnation != incarnation and not has_begun:
             raise FencedError(
                 f"{folder.manifest} belongs to incarnation {manifest.incarnation} of the cluster, not {incarnation}"
             )
@@ -148,7 +159,7 @@ async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnat
         if manifest.pins:
             return False
         for source in manifest.sources:
-            await release(store, source)
+            await release_source(store, source)
     await delete_all(
         store, [each.key async for each in store.list(folder.prefix) if each.key != folder.manifest]
     )

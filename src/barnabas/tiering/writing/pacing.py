@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.tiering.stores.store import StoreDeniedError
+from barnabas.tiering.stores.traffic import Traffic
 
 FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
@@ -31,6 +32,7 @@ class Pacer:
         self._most_uploads = most_uploads
         self.uploads = asyncio.Semaphore(most_uploads)
         self._free_at = 0.0
+        self.traffic = Traffic(monotonic)
 
     def allow(self, bytes_per_second: float, most_uploads: int) -> None:
         """From now on. Uploads that run are not counted among those of a new limit."""
@@ -43,7 +45,9 @@ class Pacer:
         now = self._monotonic()
         start = max(self._free_at, now)
         self._free_at = start + size / self.bytes_per_second
+        self.traffic.moved(size)
         if start > now:
+            self.traffic.held_back(start - now)
             await asyncio.sleep(start - now)
 
 

@@ -28,6 +28,8 @@ from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.named_steps import At, nowhere
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
+from barnabas.tiering.writing.uploading import UploadProgress
+from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
 
 LOOK_SECONDS = 600.0
 """How often a writer looks at the manifest that it has claimed: others may have changed it."""
@@ -87,7 +89,10 @@ class RemoteWriter:
         clock: Clock,
         at: At = nowhere,
         counters: TopicCounters | None = None,
+        whole: WholeLog | None = None,
     ) -> None:
+        """`whole`: the log again, if it is a compacted one, which is copied as a whole."""
+        self._whole = whole
         self._counters = counters or TopicCounters()
         self._store = store
         self._folder = folder
@@ -101,10 +106,12 @@ class RemoteWriter:
         self._backoff = Backoff()
         self._news = asyncio.Event()
         self._file: ManifestFile | None = None
-        self._copier: SegmentCopier | None = None
+        self._copier: SegmentCopier | WholeLogCopier | None = None
         self._looked_at = 0.0
         self.state = WriterState.CLAIMING
         self.error: str | None = None
+        """Why it pauses, or has ended."""
+        self.error_since_ms = -1
         self.copied_segments = 0
         self.copied_bytes = 0
 
@@ -112,6 +119,15 @@ class RemoteWriter:
     def manifest(self) -> Manifest | None:
         """As far as is known; None until it is claimed."""
         return self._file.manifest if self._file else None
+
+    @property
+    def uploading(self) -> UploadProgress | None:
+        return self._copier.under_way if self._copier is not None else None
+
+    def pending_sizes(self) -> list[int] | None:
+        """Of a compacted log: bytes of each segment that is not copied as it is. None: the log itself knows."""
+        copier = self._copier
+        return copier.pending_sizes() if isinstance(copier, WholeLogCopier) else None
 
     def wake(self) -> None:
         """There may be something to do: a segment was sealed, the log start has risen, a setting has changed."""
@@ -123,7 +139,7 @@ class RemoteWriter:
             while True:
                 await self._run_until_replaced()
         except FencedError as fenced:
-            self.state, self.error = WriterState.FENCED, str(fenced)
+            self._note_error(WriterState.FENCED, fenced)
             logger.info("%s", fenced)
 
     async def _run_until_replaced(self) -> None:
@@ -145,29 +161,52 @@ class RemoteWriter:
             except FencedError:
                 raise
             except (KafkaError, OSError, ImpossibleChangeError) as error:
-                self.state, self.error = WriterState.PAUSED, str(error)
+                self._note_error(WriterState.PAUSED, error)
                 seconds = self._backoff.after(error)
                 if self._log.is_offline:
                     seconds = min(seconds, LONGEST_WAIT_OFFLINE)
                 logger.warning("%s: %s; again in %g s", self._folder.prefix, error, seconds)
                 await asyncio.sleep(seconds)
             else:
-                self.error = None
-                self._backoff.reset()
+                self._note_success()
                 return
+
+    def _note_error(self, state: WriterState, error: Exception) -> None:
+        if self.error is None:
+            self.error_since_ms = self._clock.now_ms()
+        self.state, self.error = state, str(error)
+
+    def _note_success(self) -> None:
+        self.error, self.error_since_ms = None, -1
+        self._backoff.reset()
 
     async def _begin(self) -> None:
         if self._file is None:
             now_ms = self._clock.now_ms()
-            claim = await claim_manifest(self._store, self._folder, self._writer, self._log.view(), now_ms)
+            view = self._log.view()
+            claim = await claim_manifest(
+                self._store, self._folder, self._writer, view, now_ms, whole=self._whole is not None
+            )
             await self._log.follow_claim(claim)
             self._file = claim.file
-            self._copier = SegmentCopier(
-                self._store, claim.file, self._log, self._pacer, self._in_thread, at=self._at
-            )
+            self._copier = self._copier_of(claim.file, max(view.end, claim.file.manifest.tiered_end))
         self._follow_manifest()
-        await sweep(self._store, self._file)
+        await sweep(self._store, self._file, everywhere=self._whole is not None)
         self._looked_at = self._clock.monotonic()
+
+    def _copier_of(self, file: ManifestFile, log_end: int) -> SegmentCopier | WholeLogCopier:
+        if self._whole is None:
+            return SegmentCopier(self._store, file, self._log, self._pacer, self._in_thread, at=self._at)
+        return WholeLogCopier(
+            self._store,
+            file,
+            self._whole,
+            self._pacer,
+            self._in_thread,
+            self._clock.now_ms,
+            log_end,
+            at=self._at,
+        )
 
     async def _round(self) -> None:
         self.state = WriterState.WORKING
@@ -204,8 +243,7 @@ class RemoteWriter:
         self._counters.remote_bytes_in.value += entry.size
         self.copied_segments += 1
         self.copied_bytes += entry.total
-        self.error = None
-        self._backoff.reset()
+        self._note_success()
         return True
 
     async def _expire(self) -> None:

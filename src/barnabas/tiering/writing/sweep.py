@@ -23,10 +23,12 @@ FULL_SWEEP_AGE_MS = 24 * 3600 * 1000
 FULL_SWEEP_INTERVAL_MS = 24 * 3600 * 1000
 
 
-async def sweep(store: ObjectStore, file: ManifestFile) -> list[str]:
-    """After a claim: what earlier leaders left above the sweep mark. The keys of what was removed."""
+async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = False) -> list[str]:
+    """After a claim: what earlier leaders left above the sweep mark, or `everywhere`: those of a compacted log replace
+    segments at all offsets. The keys of what was removed."""
     manifest = file.manifest
-    orphans = [info.key async for info in find_orphans(store, file, manifest.sweep)]
+    start = 0 if everywhere else manifest.sweep
+    orphans = [info.key async for info in find_orphans(store, file, start)]
     await delete_all(store, orphans)
 
     async def noted(current: Manifest) -> Manifest:

@@ -16,6 +16,7 @@ from barnabas.testing.simulation.world import World
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, decode
 from barnabas.tiering.repair import verify
+from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import delete_all
 from barnabas.tiering.writing.remote_writer import WriterState
 from barnabas.tiering.writing.sweep import find_orphans
@@ -109,7 +110,7 @@ def _is_idle(log: Log, led: Led) -> bool:
 def _under_way(led: Led) -> str:
     """What a leader is copying at this moment."""
     copier = led.writer._copier
-    planned = None if copier is None else copier._planned
+    planned = copier._planned if isinstance(copier, SegmentCopier) else None
     return "" if planned is None else planned.name
 
 

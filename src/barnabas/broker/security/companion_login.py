@@ -1,0 +1,96 @@
+"""How a companion of the broker logs in: a user of its own with a fresh password, and the rights that it needs.
+
+The password is made at every start, stored as SCRAM stores it, and goes to the companion over its pipe alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Protocol
+
+from barnabas.broker.local_requests import answer
+from barnabas.broker.security.first_users import Serving, add_user
+from barnabas.broker.security.tls import authority_of
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.listeners import ListenerSpec
+from barnabas.config.setting import ConfigError
+from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from barnabas.security.acls import AclBinding
+
+_PASSWORD_BYTES = 24
+_SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+_WILDCARDS = frozenset({"", "0.0.0.0", "::"})
+
+
+class Broker(Serving, Protocol):
+    @property
+    def config(self) -> BrokerConfig: ...
+
+
+class NoLoginError(ConfigError):
+    """The broker cannot log its companion in; the text says what to do."""
+
+
+async def login_of(
+    broker: Broker, listener: ListenerSpec, port: int, name: str, rights: Iterable[AclBinding]
+) -> tuple[str, dict[str, str]]:
+    """Where the companion connects, and its settings as those of Kafka's Java client."""
+    config, protocol = broker.config, listener.security_protocol
+    settings = {"security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        settings |= _trust(config, name)
+    if protocol.startswith("SASL"):
+        settings |= await _sasl(broker, listener, name)
+    if config["authorizer.class.name"]:
+        await _allow(broker, rights)
+    host = "127.0.0.1" if listener.host in _WILDCARDS else listener.host
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), settings
+
+
+def _trust(config: BrokerConfig, name: str) -> dict[str, str]:
+    if not config["barnabas.tls.auto"]:
+        raise NoLoginError(
+            "the certificates of this broker are not its own making (--tls auto): say how the registry connects "
+            "with --registry-config FILE (security.protocol, ssl.* and sasl.* settings)"
+        )
+    authority = authority_of(config)
+    settings = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority.certificate)}
+    if config["ssl.client.auth"] != "none":
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(authority.client(name))}
+    return settings
+
+
+async def _sasl(broker: Broker, listener: ListenerSpec, name: str) -> dict[str, str]:
+    offered = broker.config.of_listener(listener.name, "sasl.enabled.mechanisms")
+    mechanism = next((one for one in _SCRAM if one in offered), None)
+    if mechanism is None:
+        raise NoLoginError(
+            f"the listener {listener.name} offers no SCRAM, so the broker cannot make a login for the registry: "
+            "say how it connects with --registry-config FILE"
+        )
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    await add_user(broker, name, password)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="{name}" password="{password}";'
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+
+
+async def _allow(broker: Broker, rights: Iterable[AclBinding]) -> None:
+    creations = [
+        AclCreation(
+            acl.resource_type,
+            acl.name,
+            acl.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission,
+        )
+        for acl in rights
+    ]
+    response = await answer(broker, CreateAclsRequest(creations))
+    assert isinstance(response, CreateAclsResponse)
+    for result in response.results:
+        if result.error_code:
+            raise NoLoginError(f"no rights for the registry: {result.error_message or result.error_code}")

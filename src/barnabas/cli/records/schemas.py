@@ -1,0 +1,117 @@
+"""`--schema` of consume and produce: values by the schemas of a registry, as JSON on the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import OutputFormat
+from barnabas.cli.output import say
+
+if TYPE_CHECKING:
+    from barnabas.client.opening import ConsumedRecord
+    from barnabas.client.schemas import SchemaClient
+    from barnabas.registry.serdes import Encoder
+
+DEFAULT_REGISTRY = "http://127.0.0.1:8081"
+VARIABLE = "BARNABAS_REGISTRY"
+
+RegistryUrl = Annotated[
+    str,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        envvar=VARIABLE,
+        help="The schema registry; http://USER:PASSWORD@HOST:PORT too.",
+    ),
+]
+
+Write = Callable[["ConsumedRecord"], bytes]
+
+
+def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) -> Write:
+    """The same writer, for records whose values (and keys, if they have a schema) are decoded."""
+    from barnabas.client.schemas import NotFramedError
+    from barnabas.registry.serdes import Decoder
+
+    decoder = Decoder(client)
+    said: set[str] = set()
+
+    def value_of(data: bytes | None) -> Any:
+        if data is None:
+            return None
+        try:
+            return decoder(data)
+        except NotFramedError as error:
+            if str(error) not in said:
+                said.add(str(error))
+                say(f"Shown as it is: {error}.")
+            return data
+
+    def written(record: ConsumedRecord) -> bytes:
+        key, value = _optional(decoder, record.key), value_of(record.value)
+        if output is OutputFormat.JSON:
+            return _json_line(write, record, key, value)
+        return write(record._replace(key=_text(key), value=_text(value)))
+
+    return written
+
+
+def encoder_for(topic: str, url: str) -> Encoder:
+    """For values of a topic: the latest schema of TOPIC-value."""
+    from barnabas.registry.serdes import Encoder
+
+    with registry_client(url) as client:
+        return Encoder(client, f"{topic}-value")
+
+
+def encoded(encoder: Encoder, text: bytes | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"a value is not JSON: {error}") from None
+    return encoder(value)
+
+
+def registry_client(url: str) -> SchemaClient:
+    from barnabas.client.schemas import SchemaClient
+
+    try:
+        return SchemaClient(url)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--registry") from None
+
+
+def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:
+    """Keys are often plain texts beside values with a schema."""
+    if not data or data[0]:
+        return data
+    from barnabas.client.errors import ClientError
+
+    try:
+        return decoder(data)
+    except (ClientError, ValueError):
+        return data
+
+
+def _text(value: Any) -> bytes | None:
+    from barnabas.registry.serdes import plain
+
+    if value is None or isinstance(value, bytes):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=plain).encode()
+
+
+def _json_line(write: Write, record: ConsumedRecord, key: Any, value: Any) -> bytes:
+    from barnabas.registry.serdes import plain
+
+    document = json.loads(write(record._replace(key=_text(key), value=_text(value))))
+    for name, decoded in (("key", key), ("value", value)):
+        if not isinstance(decoded, bytes | None):
+            document[name] = decoded
+    return json.dumps(document, ensure_ascii=False, default=plain).encode() + b"\n"

@@ -1,0 +1,310 @@
+"""A client of a schema registry (Confluent's API): schemas by id, kept once they were fetched.
+
+A schema never changes under its id, so what was fetched is good forever; `latest` asks each time.
+
+with SchemaClient("http://127.0.0.1:8081") as schemas:
+    schema_id, payload = decode(record.value)
+    schemas.schema(schema_id).text
+
+From a coroutine: `await asyncio.to_thread(schemas.schema, schema_id)`, or `AsyncSchemaClient`, which does that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import threading
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from barnabas.client.errors import ClientError
+
+MAGIC = 0
+PREFIX = 5  # bytes before the payload: the magic byte and the id
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+TIMEOUT = 10.0
+MOST_CACHED = 10_000  # schemas; a consumer meets a handful
+LARGEST_ANSWER = 16 * 1024 * 1024
+
+
+class RegistryError(ClientError):
+    """The registry's refusal, with Confluent's error code (40403: no schema with this id)."""
+
+    def __init__(self, message: str, status: int = 0, code: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class NotFramedError(ValueError):
+    """The value does not begin with a schema id: its producer used no serializer with a registry."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """`name` is what the schema calls it (an import, a `$ref`, a type); subject and version say where it is."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    type: str  # AVRO, JSON or PROTOBUF
+    text: str
+    references: tuple[SchemaReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    subject: str
+    version: int
+    id: int
+    schema: Schema
+
+
+def decode(data: bytes) -> tuple[int, bytes]:
+    """(schema id, payload) of a value as serializers write it: 0, four bytes of id, payload.
+
+    A Protobuf payload begins with the path of its message: `split_message_index` takes it off.
+    """
+    if len(data) < PREFIX or data[0] != MAGIC:
+        raise NotFramedError(
+            "the value does not begin with a schema id (a zero byte and four bytes): "
+            "it was not written with a schema registry"
+        )
+    return int.from_bytes(data[1:PREFIX], "big"), bytes(data[PREFIX:])
+
+
+def encode(schema_id: int, payload: bytes) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + payload
+
+
+def split_message_index(payload: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Which message of a .proto file this is, as indexes from the outermost, and the message itself."""
+    count, at = _zigzag(payload, 0)
+    if count == 0:
+        return (0,), payload[at:]
+    if not 0 < count <= len(payload):
+        raise NotFramedError(f"the path of the Protobuf message cannot have {count} parts")
+    path = []
+    for _ in range(count):
+        index, at = _zigzag(payload, at)
+        path.append(index)
+    return tuple(path), payload[at:]
+
+
+def join_message_index(path: Sequence[int], message: bytes) -> bytes:
+    if tuple(path) == (0,):
+        return b"\0" + message
+    return b"".join([_to_zigzag(len(path)), *map(_to_zigzag, path), message])
+
+
+class SchemaClient:
+    """Blocks; usable by any thread. `user` and `password`, or `token`, are sent with each request."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str = "",
+        password: str = "",
+        token: str = "",
+        timeout: float = TIMEOUT,
+    ) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of a schema registry: write http://HOST:PORT")
+        self.url = url.rstrip("/")
+        self._parts = parts
+        self._timeout = timeout
+        self._headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+        user, password = user or _plain(parts.username), password or _plain(parts.password)
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        elif user:
+            self._headers["Authorization"] = (
+                f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+            )
+        self._cache: dict[int, Schema] = {}
+        self._lock = threading.Lock()  # of the connection
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def schema(self, schema_id: int) -> Schema:
+        found = self._cache.get(schema_id)
+        if found is None:
+            found = _schema(self.request("GET", f"/schemas/ids/{schema_id}"))
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
+            self._cache[schema_id] = found
+        return found
+
+    def cached(self, schema_id: int) -> Schema | None:
+        return self._cache.get(schema_id)
+
+    def latest(self, subject: str) -> SubjectVersion:
+        return self.version(subject, "latest")
+
+    def version(self, subject: str, version: int | str) -> SubjectVersion:
+        """Also what a reference names: `version(reference.subject, reference.version)`."""
+        found = self.request("GET", f"/subjects/{quoted(subject)}/versions/{version}")
+        return SubjectVersion(found["subject"], found["version"], found["id"], _schema(found))
+
+    def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        """The id of the schema in this subject, a new one if it is new."""
+        path = f"/subjects/{quoted(subject)}/versions{'?normalize=true' if normalize else ''}"
+        answer = self.request("POST", path, _document(schema))
+        number: int = answer["id"]
+        return number
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer's JSON; RegistryError for a refusal, and when there was no answer."""
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            status, text = self._exchange(method, self._parts.path.rstrip("/") + path, data)
+        except (OSError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            raise RegistryError(f"the schema registry at {self._place} did not answer: {reason}") from error
+        try:
+            document = json.loads(text) if text else None
+        except ValueError:
+            raise RegistryError(f"{self._place} answers HTTP {status} without JSON", status) from None
+        if status >= 300:
+            raise _refusal(self._place, status, document)
+        return document
+
+    @property
+    def _place(self) -> str:
+        return f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
+
+    def _exchange(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        with self._lock:
+            kept = self._connection is not None
+            try:
+                return self._ask(method, path, data)
+            except (OSError, http.client.HTTPException):
+                self._drop()
+                if not kept:  # it may have been closed while idle; every request here may be repeated
+                    raise
+            try:
+                return self._ask(method, path, data)
+            except (OSError, http.client.HTTPException):
+                self._drop()
+                raise
+
+    def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        if self._connection is None:
+            kind = (
+                http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            )
+            host = self._parts.hostname or ""
+            self._connection = kind(host, self._parts.port, timeout=self._timeout)
+        self._connection.request(method, path, data, self._headers)
+        response = self._connection.getresponse()
+        return response.status, whole_body(response)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class AsyncSchemaClient:
+    """The same for coroutines: what is cached is answered at once, a request is made by a thread."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.client = SchemaClient(url, **options)
+
+    async def schema(self, schema_id: int) -> Schema:
+        if (found := self.client.cached(schema_id)) is not None:
+            return found
+        return await asyncio.to_thread(self.client.schema, schema_id)
+
+    async def latest(self, subject: str) -> SubjectVersion:
+        return await asyncio.to_thread(self.client.latest, subject)
+
+    async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        return await asyncio.to_thread(self.client.register, subject, schema, normalize=normalize)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.client.close)
+
+
+def whole_body(response: http.client.HTTPResponse) -> bytes:
+    """HTTPException for a body that is too large, or cut off: the other side may have been killed in the middle."""
+    length = response.length
+    body = response.read(LARGEST_ANSWER + 1)
+    if len(body) > LARGEST_ANSWER:
+        raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
+    if length is not None and len(body) < length:
+        raise http.client.IncompleteRead(body, length - len(body))
+    return body
+
+
+def quoted(subject: str) -> str:
+    return urllib.parse.quote(subject, safe="")
+
+
+def _plain(text: str | None) -> str:
+    return urllib.parse.unquote(text or "")
+
+
+def _schema(document: dict[str, Any]) -> Schema:
+    references = tuple(
+        SchemaReference(one["name"], one["subject"], one["version"])
+        for one in document.get("references") or ()
+    )
+    return Schema(document.get("schemaType") or "AVRO", document["schema"], references)
+
+
+def _document(schema: Schema) -> dict[str, Any]:
+    references = [
+        {"name": one.name, "subject": one.subject, "version": one.version} for one in schema.references
+    ]
+    return {"schema": schema.text, "schemaType": schema.type, "references": references}
+
+
+def _refusal(place: str, status: int, document: Any) -> RegistryError:
+    known = document if isinstance(document, dict) else {}
+    text = known.get("message") or f"HTTP {status}"
+    return RegistryError(f"{place} refuses: {text}", status, known.get("error_code") or status)
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 28:
+            raise NotFramedError("the path of the Protobuf message is cut off")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
+def _to_zigzag(number: int) -> bytes:
+    value, out = (number << 1) ^ (number >> 31), bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

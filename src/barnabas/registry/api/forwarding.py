@@ -1,0 +1,39 @@
+"""Changes go to the registry that leads, with the client's own name and password: that one checks them again."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+
+from barnabas.client.schemas import whole_body
+from barnabas.registry import errors
+from barnabas.registry.leadership import Identity
+
+FORWARDED = "x-forward"  # Confluent's header: whoever gets it does not forward again
+TIMEOUT = 35.0  # a little longer than the leader takes for a change
+_PASSED_ON = ("accept", "authorization", "content-type")
+
+
+class Forwarder:
+    async def forward(
+        self, leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
+        passed_on[FORWARDED] = "true"
+        try:
+            return await asyncio.to_thread(_exchange, leader, method, target, passed_on, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise errors.forwarding_failed(leader.url, str(error) or type(error).__name__) from error
+
+
+def _exchange(
+    leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
+) -> tuple[int, bytes]:
+    kind = http.client.HTTPSConnection if leader.scheme == "https" else http.client.HTTPConnection
+    connection = kind(leader.host, leader.port, timeout=TIMEOUT)
+    try:
+        connection.request(method, target, body or None, headers)
+        response = connection.getresponse()
+        return response.status, whole_body(response)
+    finally:
+        connection.close()

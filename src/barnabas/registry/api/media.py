@@ -1,0 +1,47 @@
+"""Content types that Confluent's registry takes and gives."""
+
+from __future__ import annotations
+
+from barnabas.registry import errors
+
+JSON_V1 = "application/vnd.schemaregistry.v1+json"
+JSON_ANY = "application/vnd.schemaregistry+json"
+JSON = "application/json"
+OCTETS = "application/octet-stream"
+
+_GIVEN = (JSON_V1, JSON_ANY, JSON)
+_TAKEN = frozenset({*_GIVEN, OCTETS})
+
+
+def check_content_type(header: str) -> None:
+    """A body without a type is taken for JSON."""
+    if header and _bare(header) not in _TAKEN:
+        raise errors.http_error(415)
+
+
+def answered(accept: str) -> str:
+    """The first type of those that the client accepts, best first."""
+    if not accept.strip():
+        return JSON_V1
+    for wanted in sorted(accept.split(","), key=_quality, reverse=True):
+        kind = _bare(wanted)
+        if kind.startswith("*") or kind == "application/*":
+            return JSON_V1
+        if kind in _GIVEN:
+            return kind
+    raise errors.http_error(406)
+
+
+def _bare(text: str) -> str:
+    return text.partition(";")[0].strip().lower()
+
+
+def _quality(text: str) -> float:
+    for part in text.split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        if name == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

@@ -1,0 +1,1 @@
+"""May readers of one schema read what was written with another? One module of rules for each language."""

@@ -1,0 +1,166 @@
+"""Refusals with Confluent's error codes and texts: clients look at the code, people read the text."""
+
+from __future__ import annotations
+
+
+class RegistryError(Exception):
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def subject_not_found(subject: str) -> RegistryError:
+    return RegistryError(404, 40401, f"Subject '{subject}' not found.")
+
+
+def version_not_found(version: int | str) -> RegistryError:
+    return RegistryError(404, 40402, f"Version {version} not found.")
+
+
+def schema_not_found(schema_id: int | str | None = None) -> RegistryError:
+    text = "Schema not found" if schema_id is None else f"Schema {schema_id} not found"
+    return RegistryError(404, 40403, text)
+
+
+def subject_soft_deleted(subject: str) -> RegistryError:
+    return RegistryError(
+        404, 40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
+    )
+
+
+def subject_not_soft_deleted(subject: str) -> RegistryError:
+    return RegistryError(
+        404, 40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
+    )
+
+
+def version_soft_deleted(subject: str, version: int) -> RegistryError:
+    return RegistryError(
+        404,
+        40406,
+        f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
+    )
+
+
+def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
+    return RegistryError(
+        404,
+        40407,
+        f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
+    )
+
+
+def no_config(subject: str) -> RegistryError:
+    return RegistryError(
+        404, 40408, f"Subject '{subject}' does not have subject-level compatibility configured"
+    )
+
+
+def no_mode(subject: str) -> RegistryError:
+    return RegistryError(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
+
+
+def incompatible(subject: str, details: list[str]) -> RegistryError:
+    text = (
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
+    )
+    return RegistryError(409, 409, f"{text}[{', '.join(details)}]")
+
+
+def invalid_schema(reason: str) -> RegistryError:
+    return RegistryError(422, 42201, f"Invalid schema: {reason}")
+
+
+def empty_schema() -> RegistryError:
+    return RegistryError(422, 42201, "Empty schema")
+
+
+def invalid_version(version: str) -> RegistryError:
+    return RegistryError(
+        422,
+        42202,
+        f"The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] and "
+        'the string "latest"',
+    )
+
+
+def invalid_level() -> RegistryError:
+    return RegistryError(
+        422,
+        42203,
+        "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+        "forward_transitive, and full_transitive",
+    )
+
+
+def invalid_mode() -> RegistryError:
+    return RegistryError(
+        422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE and IMPORT"
+    )
+
+
+def not_permitted(reason: str) -> RegistryError:
+    return RegistryError(422, 42205, reason)
+
+
+def reference_exists(subject: str, version: int) -> RegistryError:
+    key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
+    return RegistryError(422, 42206, f"One or more references exist to the schema {key}.")
+
+
+def id_does_not_match(found: int, given: int) -> RegistryError:
+    return RegistryError(422, 42207, f"Schema id {found} does not match the given id {given}")
+
+
+def invalid_subject(subject: str) -> RegistryError:
+    return RegistryError(422, 42208, f"The specified subject '{subject}' is not a valid.")
+
+
+def invalid_rules(reason: str) -> RegistryError:
+    return RegistryError(422, 42210, f"Invalid ruleset: {reason}")
+
+
+def bad_request(reason: str) -> RegistryError:
+    return RegistryError(400, 400, reason)
+
+
+def unprocessable(reason: str) -> RegistryError:
+    return RegistryError(422, 422, reason)
+
+
+def unauthorized() -> RegistryError:
+    return RegistryError(401, 401, "Unauthorized")
+
+
+def forbidden(operation: str, resource: str) -> RegistryError:
+    return RegistryError(403, 40301, f"User is denied operation {operation} on {resource}")
+
+
+def http_error(status: int) -> RegistryError:
+    """What Confluent's server says by itself, before a resource is asked."""
+    names = {
+        404: "Not Found",
+        405: "Method Not Allowed",
+        406: "Not Acceptable",
+        413: "Request Entity Too Large",
+        415: "Unsupported Media Type",
+    }
+    return RegistryError(status, status, f"HTTP {status} {names[status]}")
+
+
+def store_error(reason: str) -> RegistryError:
+    return RegistryError(500, 50001, f"Error in the backend data store: {reason}")
+
+
+def timed_out(reason: str) -> RegistryError:
+    return RegistryError(500, 50002, f"Operation timed out: {reason}")
+
+
+def forwarding_failed(leader: str, reason: str) -> RegistryError:
+    return RegistryError(500, 50003, f"Error while forwarding the request to the primary {leader}: {reason}")
+
+
+def unknown_leader() -> RegistryError:
+    return RegistryError(500, 50004, "Primary not known: the registries are choosing one; try again")

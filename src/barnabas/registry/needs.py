@@ -1,0 +1,31 @@
+"""What a registry itself must be allowed to do; its clients need rights of their own (`api/routes`)."""
+
+from __future__ import annotations
+
+from barnabas.registry.leadership import GROUP
+from barnabas.registry.topic import TOPIC
+from barnabas.registry.writing import TRANSACTIONAL_ID
+from barnabas.security.acls import AclBinding
+from barnabas.security.authorizer import Operation, ResourceType
+
+LITERAL, ALLOW, EVERYWHERE = 3, 3, "*"
+
+_NEEDED = {
+    (ResourceType.TOPIC, TOPIC): (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    ),
+    (ResourceType.GROUP, GROUP): (Operation.READ, Operation.DESCRIBE),
+    (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID): (Operation.WRITE, Operation.DESCRIBE),
+}
+
+
+def needed_acls(user: str) -> list[AclBinding]:
+    return [
+        AclBinding(kind, name, LITERAL, f"User:{user}", EVERYWHERE, operation, ALLOW)
+        for (kind, name), operations in _NEEDED.items()
+        for operation in operations
+    ]

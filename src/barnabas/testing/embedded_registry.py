@@ -1,0 +1,49 @@
+"""A schema registry beside an embedded broker, in a thread and a loop of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.client.addresses import Address
+from barnabas.testing.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from barnabas.client.security.settings import Security
+    from barnabas.registry.server import RegistryServer
+
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 30.0
+
+
+class EmbeddedRegistry:
+    """Ready when the constructor returns."""
+
+    def __init__(self, bootstrap: str, security: Security, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._thread = LoopThread("barnabas registry")
+        try:
+            self._server = self._thread.run(_start(bootstrap, security, Address(host, port)), START_TIMEOUT)
+        except BaseException:
+            self._thread.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def stop(self) -> None:
+        try:
+            self._thread.run(self._server.stop(), STOP_TIMEOUT)
+        finally:
+            self._thread.close()
+
+
+async def _start(bootstrap: str, security: Security, listen: Address) -> RegistryServer:
+    from barnabas.registry.server import RegistryServer, RegistrySettings
+
+    server = RegistryServer(RegistrySettings(bootstrap, security, listen))
+    await server.start()
+    return server

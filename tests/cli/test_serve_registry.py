@@ -1,0 +1,61 @@
+"""`serve --registry`: a process beside the broker that logs in by itself, comes back, and does not outlive it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.apache_kafka import free_port
+from tests.broker_process import BrokerProcess
+from tests.registry.rest import Rest
+
+READY = "The schema registry is ready on"
+DEADLINE = 60.0
+
+
+def children(pid: int) -> list[int]:
+    """Of all its threads: a process is the child of the thread that started it."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(text) for one in lists for text in one.read_text().split()]
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until_closed(port: int) -> None:
+    end = time.monotonic() + DEADLINE
+    while is_open(port):
+        assert time.monotonic() < end, "the registry outlives its broker"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_registry_logs_in_to_its_own_broker_comes_back_and_dies_with_it(tmp_path: Path) -> None:
+    port = free_port()
+    broker = BrokerProcess(tmp_path, options=("--users", "--tls", "auto", "--registry", f"127.0.0.1:{port}"))
+    with broker:
+        broker.until_it_says(READY)
+        password = re.findall(r"with the password (\S+)", "".join(broker.lines))[0]
+        with Rest(f"http://127.0.0.1:{port}", f"admin:{password}") as admin:
+            assert admin.register("orders-value", '"string"').body == {"id": 1}
+        with Rest(f"http://127.0.0.1:{port}") as nobody:
+            assert nobody.get("/subjects").status == 401
+        broker.lines[:] = [line for line in broker.lines if READY not in line]
+        registry = next(
+            pid for pid in children(broker.pid) if b"registry" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
+        assert password.encode() not in Path(f"/proc/{registry}/cmdline").read_bytes()
+        os.kill(registry, signal.SIGKILL)
+        broker.until_it_says(READY)
+        with Rest(f"http://127.0.0.1:{port}", f"admin:{password}") as admin:
+            assert admin.get("/subjects").body == ["orders-value"]
+        broker.kill()
+        wait_until_closed(port)
