@@ -41,16 +41,23 @@ class TierEnding:
 
     def _is_settled(self) -> bool:
         led = list(self.led())
-        return len(led) == PARTITIONS and all(_is_idle(partition.log, each) for partition, each in led)
+        indexes = sorted(partition.index for partition, _ in led)
+        return indexes == list(range(PARTITIONS)) and all(
+            _is_idle(partition.log, each) for partition, each in led
+        )
 
     def led(self) -> Iterator[tuple[Partition, Led]]:
+        """By those who lead, not by those who only believe so."""
+        states = self._world.image().topics[TOPIC].partitions
         for machine in self._world.machines:
             broker = machine.broker
             tiering = broker.tiering if broker is not None else None
             if broker is not None and isinstance(tiering, Tiering):
                 for place, led in tiering.led.items():
                     partition = broker.replicas.find(*place)
-                    if place.topic == TOPIC and partition is not None and partition.is_leader:
+                    if place.topic != TOPIC or partition is None or not partition.is_leader:
+                        continue
+                    if states[place.partition].leader == machine.number:
                         yield partition, led
 
     async def compare(self) -> None:
