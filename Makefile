@@ -116,8 +116,8 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
-simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
-	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
+simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000 SIMULATE=--tiered)
+	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS) $(SIMULATE)
 
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -138,7 +138,7 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL")
+chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL --tiered")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")

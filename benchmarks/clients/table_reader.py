@@ -25,7 +25,7 @@ def by_table(options: argparse.Namespace) -> int:
 
 def by_poll(options: argparse.Namespace) -> int:
     """What people write: poll, json.loads, a DataFrame at the end."""
-    import pandas  # type: ignore[import-untyped]
+    import pandas
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": options.bootstrap, "group.id": "poll", "enable.auto.commit": False}

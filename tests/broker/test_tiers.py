@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from barnabas.broker.tiers.led_log import LedLog
+from barnabas.broker.tiers.tiering import Tiering
+from barnabas.clock import ManualClock
+from barnabas.log.segments.scan import BadBatch
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.objects.segment_object import BadObjectError
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 
@@ -318,3 +326,34 @@ def alter_broker(broker: EmbeddedBroker, name: str, value: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     (asked,) = admin.incremental_alter_configs([resource]).values()
     asked.result(TIMEOUT)
+
+
+def test_metadata_that_come_while_a_broker_stops_start_no_writer(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    tiering, partition = broker.broker.tiering, broker.broker.replicas.by_name[topic][0]
+    assert isinstance(tiering, Tiering)
+    until(lambda: tiering.led, "the partition has a writer")
+
+    async def stop_and_follow() -> None:
+        await tiering.stop()
+        tiering.follow(partition)
+        tiering.applied([])
+
+    broker._in_thread().run(stop_and_follow(), TIMEOUT)
+    assert (tiering.led, tiering.remote) == ({}, {})
+
+
+def test_a_local_segment_that_is_damaged_is_told_of_and_tried_again() -> None:
+    """A writer waits after such an error; any other would end it."""
+
+    def read() -> None:
+        raise BadBatch(17, "wrong magic")
+
+    segment = SimpleNamespace(file=SimpleNamespace(path="/data/clicks-0/0.log"))
+    chosen = SimpleNamespace(base=0, read=read, segments=[segment], generation=0)
+    log = SimpleNamespace(
+        next_to_copy=lambda now_ms: chosen, offsets=SimpleNamespace(tiered_end=-1), generation=0
+    )
+    led = LedLog(SimpleNamespace(log=log), None, ManualClock(), at_once)  # type: ignore[arg-type]
+    with pytest.raises(BadObjectError, match=r"0\.log is damaged: wrong magic"):
+        asyncio.run(led.next_sealed(0))

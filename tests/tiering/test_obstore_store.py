@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
+from barnabas.tiering.stores import obstore_store
 from barnabas.tiering.stores.obstore_store import Bucket, ObstoreStore
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import (
@@ -253,3 +254,24 @@ def test_a_process_that_has_read_much_ends_as_any_other(s3: dict[str, str]) -> N
     for _ in range(4):
         done = subprocess.run([sys.executable, "-c", READER, url, json.dumps(s3)], check=False, timeout=120)
         assert done.returncode == 0
+
+
+def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a connection, and the leaders of thousands of partitions begin at the same moment."""
+    monkeypatch.setattr(obstore_store, "MOST_REQUESTS", 3)
+    running, most = 0, 0
+
+    async def request() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    async def scenario() -> None:
+        store = ObstoreStore(Bucket("s3", "bucket", ""), s3_options(1))
+        await asyncio.gather(*(store._do(f"key {number}", request) for number in range(20)))
+        await store.close()
+
+    asyncio.run(scenario())
+    assert most == 3

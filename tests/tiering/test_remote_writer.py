@@ -23,6 +23,24 @@ class LedReplica(Replica):
     async def follow_claim(self, claim) -> None:
         self.truth.start = max(self.truth.start, claim.log_start)
 
+    def note_log_start(self, offset: int) -> None:
+        self.truth.start = max(self.truth.start, offset)
+
+
+class NewLeader(LedReplica):
+    """It does not know yet how much is committed: what lies above does not count as copied, nor as expired."""
+
+    high_watermark = 0
+
+    async def next_sealed(self, start: int):
+        return await super().next_sealed(start) if self.tiered_end == start else None
+
+    def note_tiered_end(self, offset: int) -> None:
+        super().note_tiered_end(min(offset, self.high_watermark))
+
+    def note_log_start(self, offset: int) -> None:
+        super().note_log_start(min(offset, self.high_watermark))
+
 
 class World:
     def __init__(self, store=None, rate: float = 1e12, **settings) -> None:
@@ -84,6 +102,79 @@ def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
         assert await world.until(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(
             30, abs=1
         )
+
+    world.run(scenario)
+
+
+def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_it_has_risen():
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(20, 1)
+        await world.until(lambda: world.writer.copied_segments == 4)
+        world.log.truth.append(10, 2)
+        second = World(world.store)
+        second.log = NewLeader(world.log.truth, 5)
+        follower = RemoteWriter(
+            world.store,
+            FOLDER,
+            Writer(0, 2, "two"),
+            second.log,
+            lambda: second.settings,
+            Pacer(world.clock.monotonic, 1e12),
+            at_once,
+            world.clock,
+        )
+        leading = asyncio.ensure_future(follower.run())
+        await world.until(lambda: follower.state is WriterState.WAITING)
+        assert manifest_in(world.store).tiered_end == 20
+        second.log.high_watermark = 30
+        follower.wake()
+        await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        second.loop.close()
+
+    world.run(scenario)
+
+
+class Counting(MemoryStore):
+    """Knows how many uploads ran at once."""
+
+    running = most = 0
+
+    async def upload(self, key, pieces) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(1)
+        await super().upload(key, pieces)
+        self.running -= 1
+
+
+def test_only_so_many_segments_are_copied_at_once():
+    """Each upload has parts of 16 MiB in memory: a thousand partitions must not copy at the same time."""
+    store = Counting()
+    world = World(store)
+    pacer = Pacer(world.clock.monotonic, 1e12, most_uploads=2)
+
+    def writer_of(partition: int) -> RemoteWriter:
+        log = LedReplica(Truth(), 5)
+        log.truth.append(10, 1)
+        folder = FOLDER._replace(partition=partition)
+        settings = world.settings
+        writer = Writer(0, 1, "one")
+        return RemoteWriter(store, folder, writer, log, lambda: settings, pacer, at_once, world.clock)
+
+    async def scenario(task):
+        writers = [writer_of(partition) for partition in range(1, 8)]
+        tasks = [asyncio.ensure_future(writer.run()) for writer in writers]
+        await world.until(lambda: all(writer.copied_segments == 2 for writer in writers))
+        assert store.most == 2
+        pacer.allow(1e12, 5)
+        assert pacer.uploads._value == 5
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     world.run(scenario)
 

@@ -75,7 +75,6 @@ T = TypeVar("T")
 FLUSH_THREADS = 4
 DISK_THREADS = 4
 LOGIN_THREADS = 4  # for steps of an authentication that compute or wait
-HOUSEKEEPING_SECONDS = 1.0
 
 
 class BrokerParts:
@@ -198,7 +197,10 @@ class BrokerParts:
         self._audit_writer = AuditWriter(self, config)
         self.monitoring = self.platform.monitoring(self)
         self._housekeeping = Rounds(
-            lambda: keep_house(self), HOUSEKEEPING_SECONDS, self.clock.monotonic, self.platform.turn_limit
+            lambda: keep_house(self),
+            self.platform.housekeeping_seconds,
+            self.clock.monotonic,
+            self.platform.turn_limit,
         )
         self._use_config()
 

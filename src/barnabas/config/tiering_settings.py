@@ -19,6 +19,9 @@ TIERING_SETTINGS: tuple[Setting, ...] = (
     # Kafka's default is no limit. Unpaced uploads held the loop up by 86 to 146 ms, paced ones like these did not.
     Setting("remote.log.manager.copy.max.bytes.per.second", Kind.LONG, "52428800",
             "The most that a broker copies to the object store.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
+    Setting("remote.log.manager.copier.thread.pool.size", Kind.INT, "10",
+            "The most segments that a broker copies at once. They need no threads; each holds some parts of 16 MiB "
+            "in memory.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("remote.log.manager.fetch.max.bytes.per.second", Kind.LONG, str(MAX_LONG),
             "The most that a broker reads from the object store.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("remote.log.reader.threads", Kind.INT, "10",

@@ -18,7 +18,7 @@ _CLUSTER_WIDE = """
     background.threads config.providers group.coordinator.cached.buffer.max.bytes
     log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size metric.reporters num.io.threads
     num.network.threads remote.log.index.file.cache.total.size.bytes
-    remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.expiration.thread.pool.size
     remote.log.manager.follower.thread.pool.size share.coordinator.cached.buffer.max.bytes
 """
 

@@ -88,6 +88,16 @@ def test_nothing_is_given_that_is_not_flushed_or_not_committed() -> None:
     assert log.next_to_copy(NOW) is not None
 
 
+def test_what_was_sealed_and_not_flushed_before_a_restart_is_flushed_to_be_copied() -> None:
+    """Nothing is appended any more, so no roll asks for it. The simulator found it (seed 20)."""
+    scene = TieredScene()
+    scene.logs.housekeeping(NOW)
+    scene.log.lower_recovery_point(0)
+    assert scene.log not in scene.logs.housekeeping(NOW)
+    assert scene.log.next_to_copy(NOW) is None
+    assert scene.log in scene.logs.housekeeping(NOW)
+
+
 def test_what_has_expired_is_not_copied() -> None:
     scene = TieredScene(replace(TIERED, retention_ms=DAY_MS))
     assert scene.log.next_to_copy(LATER) is None

@@ -23,6 +23,7 @@ from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
@@ -402,3 +403,25 @@ def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
         assert RemoteIndexCache(bench.indexes._store, bench.indexes._threads)._limit == 64 << 20
 
     running(tmp_path, test)
+
+
+def test_a_manifest_that_was_asked_for_before_the_leader_changed_does_not_count() -> None:
+    """What an unclean election has cut would be read from it."""
+
+    async def scenario() -> None:
+        store = MemoryObjectStore()
+        reader = ManifestReader(FOLDER, store)
+        store.set_contents(FOLDER.manifest, encode(new_manifest(FOLDER, WRITER, 0)))
+        store.fault(Fault.LATE, "get", seconds=0.05)
+        early = asyncio.ensure_future(reader.refresh())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.requests["get"] == 1
+        reader.use(None)
+        newest = await reader.refresh()
+        assert reader.current is newest
+        assert await early is not newest
+        assert reader.current is newest
+        reader.close()
+
+    asyncio.run(scenario())

@@ -11,5 +11,5 @@ settings    from Kafka's settings to values
 monitoring  what is measured
 status      what is told to clients
 taking_back compacted logs that were lost
-untiered    a broker without tiered storage
+needs       what is needed of the broker
 """

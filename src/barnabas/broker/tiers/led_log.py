@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from barnabas.broker.tiers.taking_back import take_back
 from barnabas.clock import Clock
 from barnabas.log.log import Log
+from barnabas.log.segments.scan import BadBatch
 from barnabas.log.tiers.markers import lost_markers, write_lost_markers
 from barnabas.log.tiers.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiers.retention import RemoteSegment
@@ -16,6 +17,7 @@ from barnabas.log_lines import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.objects.segment_build import InThread
+from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing.claim import Claim, Decision, LogView
@@ -44,7 +46,10 @@ class LedLog:
         chosen = log.next_to_copy(self._clock.now_ms())
         if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
             return None  # the high watermark of a new leader is still below what was copied
-        copied = await self._in_thread(chosen.read)
+        try:
+            copied = await self._in_thread(chosen.read)
+        except BadBatch as bad:
+            raise BadObjectError(f"{chosen.segments[0].file.path} is damaged: {bad}") from bad
         return copied if chosen.generation == log.generation else None
 
     def note_tiered_end(self, offset: int) -> None:
@@ -98,6 +103,12 @@ class LedLog:
             "%s: %d transactions have lost their ends, and are ended", self._log.topic_partition, ended
         )
         self._partition.begin_again()
+
+    def note_log_start(self, offset: int) -> None:
+        start = min(offset, self._log.high_watermark)
+        if start > self._log.log_start_offset:
+            self._log.advance_log_start(start)
+            self._partition.log_start_moved()
 
 
 def _tell(partition: Partition, claim: Claim) -> None:

@@ -32,6 +32,14 @@ def tiering_settings(config: BrokerConfig) -> TieringSettings | None:
     )
 
 
+def copying_limits(config: BrokerConfig) -> tuple[int, int]:
+    """(bytes per second, uploads at once) of all partitions."""
+    return (
+        config["remote.log.manager.copy.max.bytes.per.second"],
+        config["remote.log.manager.copier.thread.pool.size"],
+    )
+
+
 def remote_limits(config: BrokerConfig) -> RemoteLimits:
     return RemoteLimits(
         fetch_seconds=config["remote.fetch.max.wait.ms"] / 1000,

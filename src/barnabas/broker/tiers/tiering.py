@@ -9,8 +9,8 @@ One that fails the probe is never written to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from barnabas.broker.tiers import recording
 from barnabas.broker.tiers.beginnings import Beginnings
@@ -18,26 +18,28 @@ from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.broker.tiers.followers import TieredFollowers
 from barnabas.broker.tiers.led_log import LedLog, ManifestSegments, WholeLedLog
 from barnabas.broker.tiers.monitoring import LedPart, TieringMetrics
-from barnabas.broker.tiers.settings import TieringSettings, remote_limits, tiering_settings, writer_settings
+from barnabas.broker.tiers.needs import Host, Platform
+from barnabas.broker.tiers.settings import (
+    TieringSettings,
+    copying_limits,
+    remote_limits,
+    tiering_settings,
+    writer_settings,
+)
 from barnabas.broker.tiers.status import Problem, describe_broker, describe_partition
 from barnabas.broker.tiers.taking_back import take_back
 from barnabas.broker.tiers.untiered import Untiered, end_tiering, tell_recovering
-from barnabas.clock import Clock, Timers
+from barnabas.clock import Timers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
-from barnabas.cluster.image import NO_LEADER, MetadataImage
-from barnabas.cluster.peers import Peers
+from barnabas.cluster.image import NO_LEADER
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.controller import Controller
-from barnabas.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log.tiers.rebuilding import forget, is_unfinished
 from barnabas.log.tiers.whole import stays_whole
 from barnabas.log_lines import safe_logger
-from barnabas.metrics.registry import Registry
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
-from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import Partition
 from barnabas.replication.remote_reads import RemoteReads
@@ -51,9 +53,10 @@ from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.restoring.state import GroupState, read_group_state
-from barnabas.tiering.stores.probe import UnsoundStoreError, probe
+from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
+from barnabas.tiering.writing.named_steps import At, nowhere
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.types import TopicPartition
@@ -67,32 +70,6 @@ THREADS = 4
 logger = safe_logger(__name__)
 
 
-class Host(recording.Host, Protocol):
-    """What is needed of the broker."""
-
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def files(self) -> FileSystem: ...
-    @property
-    def image(self) -> MetadataImage: ...
-    @property
-    def metrics(self) -> Registry: ...
-    @property
-    def node_id(self) -> int: ...
-    @property
-    def broker_epoch(self) -> int: ...
-    def follow_leadership(self) -> None: ...
-    @property
-    def peers(self) -> Peers: ...
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
 class Led(NamedTuple):
     """A partition that this broker leads, with the writer of its remote part."""
 
@@ -102,26 +79,30 @@ class Led(NamedTuple):
     task: asyncio.Task[None]
 
 
-class Platform(Protocol):
-    def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore: ...
-    def threads(self, count: int, name: str) -> ThreadBackground: ...
-
-
 def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
     settings = tiering_settings(config)
     if settings is None:
         return Untiered(host)
     store = platform.object_store(settings.url, settings.options)
-    return Tiering(host, store, platform.threads(THREADS, "barnabas-remote"), settings)
+    threads = platform.threads(THREADS, "barnabas-remote")
+    return Tiering(host, store, threads, settings, platform.probe_rounds)
 
 
 class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
 
     def __init__(
-        self, host: Host, store: ObjectStore, threads: ThreadBackground, settings: TieringSettings
+        self,
+        host: Host,
+        store: ObjectStore,
+        threads: ThreadBackground,
+        settings: TieringSettings,
+        probe_rounds: int = ROUNDS,
     ) -> None:
         self._host = host
+        self._probe_rounds = probe_rounds
+        self.at: At = nowhere
+        """Told of each step of every writer: the simulator kills brokers there."""
         self._threads = threads
         self.store = store
         self.reader = StoreReader(store, host.clock, settings.reader_threads)
@@ -139,7 +120,7 @@ class Tiering:
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
-        self._pacer = Pacer(host.clock.monotonic, host.config["remote.log.manager.copy.max.bytes.per.second"])
+        self._pacer = Pacer(host.clock.monotonic, *copying_limits(host.config))
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -151,7 +132,7 @@ class Tiering:
         self.waits_for_tiers = self._followers.waits_for_tiers
         self._beginnings = Beginnings(host, self._bootstrap, self._take_back, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
-        self._is_sound = False
+        self._is_sound = self._is_stopped = False
         self.problem = Problem()
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
@@ -171,7 +152,7 @@ class Tiering:
         return self._reads
 
     def use_config(self, config: BrokerConfig) -> None:
-        self._pacer.bytes_per_second = config["remote.log.manager.copy.max.bytes.per.second"]
+        self._pacer.allow(*copying_limits(config))
         if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
             self.chunks.most_downloads = most
             self.reader.allow(most)
@@ -186,7 +167,7 @@ class Tiering:
         self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                await probe(self.store)
+                await probe(self.store, self._probe_rounds)
         except UnsoundStoreError:
             raise
         except (StoreError, TimeoutError) as error:
@@ -201,7 +182,7 @@ class Tiering:
         while not self._is_sound:
             await asyncio.sleep(backoff.after(StoreError(self.problem.text)))
             try:
-                await probe(self.store)
+                await probe(self.store, self._probe_rounds)
             except UnsoundStoreError as error:
                 self._note_problem(error.message)
                 logger.error("%s", error)
@@ -219,7 +200,8 @@ class Tiering:
         self.problem.say(text, self._host.clock.now_ms())
 
     async def stop(self) -> None:
-        """Copying ends wherever it is; the next leader goes on."""
+        """Copying ends wherever it is; the next leader goes on. What the metadata say from now on is not followed."""
+        self._is_stopped = True
         led, self.led = self.led, {}
         await self._deletions.stop()
         tasks = [each.task for each in led.values()] + list(self._tasks)
@@ -260,6 +242,8 @@ class Tiering:
 
     def follow(self, partition: Partition) -> None:
         """A partition has taken over a state, has new settings, or has left this broker."""
+        if self._is_stopped:
+            return
         place, log = partition.topic_partition, partition.log
         if partition.is_retired or not log.config.remote_storage_enable:
             self._stop_writing(place)
@@ -288,7 +272,7 @@ class Tiering:
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
-        if self._is_sound:
+        if self._is_sound and not self._is_stopped:
             self._deletions.follow()
         for delta in deltas:
             if isinstance(delta, ConfigsChanged):
@@ -351,6 +335,7 @@ class Tiering:
             self._pacer,
             self._threads.call,
             host.clock,
+            at=self.at,
             counters=partition.counters,
             whole=whole,
         )

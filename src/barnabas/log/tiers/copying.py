@@ -52,7 +52,10 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
     if len(segments) < 2 or not copies(log.config):
         return None
     end = segments[1].base_offset
-    if end > min(log.last_stable_offset, offsets.recovery_point) or end <= base:
+    if end > log.last_stable_offset or end <= base:
+        return None
+    if end > offsets.recovery_point:
+        log.want_flush()  # sealed before the last start: nobody else would ask for that
         return None
     if log.config.deletes and expired_upto(log, now_ms) > base:
         return None

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import obstore
@@ -53,6 +53,8 @@ PARTS_AT_ONCE = 2
 LARGE = (
     1 << 20
 )  # bytes that are not copied: new memory for 4 MiB takes 2 to 7 ms in a virtual machine, and holds the loop up
+MOST_REQUESTS = 128
+"""At once. Leaders of thousands of partitions claim their manifests at the same moment, each with a connection."""
 
 RAISED = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 CONDITION_FAILED = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
@@ -97,6 +99,7 @@ class ObstoreStore:
     ) -> None:
         self._bucket = bucket
         self._patience = without_progress_seconds
+        self._slots = asyncio.Semaphore(MOST_REQUESTS)
         self._store = _client(bucket, options, REQUEST_SECONDS, REPEATED)
         self._conditional = _client(bucket, options, REQUEST_SECONDS, ONCE)
         self._uploading = _client(bucket, options, without_progress_seconds, REPEATED)
@@ -107,7 +110,7 @@ class ObstoreStore:
     # -- reading --------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> Versioned:
-        return await self._do(key, self._get(key), missing=self._missing(key))
+        return await self._do(key, lambda: self._get(key), missing=self._missing(key))
 
     async def _get(self, key: str) -> Versioned:
         result = await obstore.get_async(self._store, key)
@@ -117,8 +120,11 @@ class ObstoreStore:
     async def get_range(self, key: str, start: int, end: int) -> Bytes:
         if start == end:
             return b""
-        reading = obstore.get_range_async(self._store, key, start=start, end=end)
-        found = await self._do(key, reading, missing=self._missing(key))
+        found = await self._do(
+            key,
+            lambda: obstore.get_range_async(self._store, key, start=start, end=end),
+            missing=self._missing(key),
+        )
         if len(found) < end - start:
             raise StoreError(
                 f"{key} in {self._bucket} ends at {start + len(found)}, before {end}: it has been cut."
@@ -127,15 +133,15 @@ class ObstoreStore:
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
         found = obstore.list(self._store, prefix.rstrip("/") or None, offset=after or None, chunk_size=1000)
-        while some := await self._do(prefix, _next(found)):
+        while some := await self._do(prefix, lambda: _next(found)):
             for item in some:
                 if item["path"] <= after:
                     continue  # Azurite does not know where a list should begin
                 yield ObjectInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        work = obstore.list_with_delimiter_async(self._store, prefix.rstrip("/") or None)
-        found = await self._do(prefix, work)
+        below = prefix.rstrip("/") or None
+        found = await self._do(prefix, lambda: obstore.list_with_delimiter_async(self._store, below))
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
 
     # -- writing --------------------------------------------------------------------------------------
@@ -152,11 +158,13 @@ class ObstoreStore:
     async def _write_if(
         self, key: str, data: bytes, mode: Any, lost: StoreError, missing: StoreError | None
     ) -> str:
-        writing = obstore.put_async(self._conditional, key, data, mode=mode)
-        return self._version(key, await self._do(key, writing, lost, missing))
+        written = await self._do(
+            key, lambda: obstore.put_async(self._conditional, key, data, mode=mode), lost, missing
+        )
+        return self._version(key, written)
 
     async def put(self, key: str, data: bytes) -> None:
-        await self._do(key, obstore.put_async(self._store, key, data, use_multipart=False))
+        await self._do(key, lambda: obstore.put_async(self._store, key, data, use_multipart=False))
 
     async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         """The writer is opened late: one that is never used can abort the process at its end (seen with 0.12.1)."""
@@ -165,12 +173,12 @@ class ObstoreStore:
         writer = obstore.open_writer_async(
             self._uploading, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
         )
-        await self._do(key, writer.__aenter__())
+        await self._do(key, writer.__aenter__)
         try:
-            await self._progress(key, writer.write(first))
+            await self._progress(key, lambda: writer.write(first))
             async for piece in source:
-                await self._progress(key, writer.write(piece))
-            await self._progress(key, writer.close())
+                await self._progress(key, partial(writer.write, piece))
+            await self._progress(key, writer.close)
         except BaseException as error:
             with suppress(
                 Exception
@@ -178,7 +186,7 @@ class ObstoreStore:
                 await writer.__aexit__(type(error), error, None)
             raise
 
-    async def _progress(self, key: str, step: Awaitable[object]) -> None:
+    async def _progress(self, key: str, step: Callable[[], Awaitable[object]]) -> None:
         try:
             async with asyncio.timeout(self._patience):
                 await self._do(key, step)
@@ -188,7 +196,7 @@ class ObstoreStore:
 
     async def delete(self, key: str) -> None:
         with suppress(MissingObjectError):
-            await self._do(key, obstore.delete_async(self._store, key), missing=self._missing(key))
+            await self._do(key, lambda: obstore.delete_async(self._store, key), missing=self._missing(key))
 
     async def close(self) -> None:
         """obstore closes its connections when the last reference goes."""
@@ -197,11 +205,17 @@ class ObstoreStore:
     # -- errors ---------------------------------------------------------------------------------------
 
     async def _do(
-        self, key: str, work: Awaitable[T], lost: StoreError | None = None, missing: StoreError | None = None
+        self,
+        key: str,
+        work: Callable[[], Awaitable[T]],
+        lost: StoreError | None = None,
+        missing: StoreError | None = None,
     ) -> T:
-        """`lost`: what it means that the condition of a write does not hold; `missing`: that there is no object."""
+        """`lost`: what it means that the condition of a write does not hold; `missing`: that there is no object.
+        obstore begins when it is called, not when it is awaited: hence a function."""
         try:
-            return await work
+            async with self._slots:
+                return await work()
         except RAISED as error:
             problem = self._described(error, key, lost, missing)
         raise problem  # here, so that obstore's text, which may contain a signed address, is not printed with it

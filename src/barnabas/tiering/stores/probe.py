@@ -29,9 +29,9 @@ class UnsoundStoreError(StoreError):
     """Conditional writes do not hold: nothing may be tiered to this store."""
 
 
-async def probe(store: ObjectStore) -> None:
+async def probe(store: ObjectStore, rounds: int = ROUNDS) -> None:
     """Raises UnsoundStoreError; a store that cannot be asked raises what it raises. Leaves nothing behind."""
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         key = f"{FOLDER}{uuid.uuid4().hex}"
         try:
             await _round(store, key)

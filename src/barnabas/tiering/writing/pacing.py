@@ -12,17 +12,34 @@ FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
 """Rights and full buckets are mended by people."""
 LONGEST_WAIT_SECONDS = 300.0
+DEFAULT_UPLOADS = 10  # remote.log.manager.copier.thread.pool.size
 
 
 class Pacer:
     """All copying of a broker shares one: each piece waits until those before it would have been sent at this rate.
-    Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s there is no difference to none."""
+    Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s there is no difference to none.
 
-    def __init__(self, monotonic: Callable[[], float], bytes_per_second: float) -> None:
+    `uploads`: what is copied at once takes a slot. Each holds some parts of 16 MiB in memory."""
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        bytes_per_second: float,
+        most_uploads: int = DEFAULT_UPLOADS,
+    ) -> None:
         self._monotonic = monotonic
         self.bytes_per_second = bytes_per_second
+        self._most_uploads = most_uploads
+        self.uploads = asyncio.Semaphore(most_uploads)
         self._free_at = 0.0
         self.traffic = Traffic(monotonic)
+
+    def allow(self, bytes_per_second: float, most_uploads: int) -> None:
+        """From now on. Uploads that run are not counted among those of a new limit."""
+        self.bytes_per_second = bytes_per_second
+        if most_uploads != self._most_uploads:
+            self._most_uploads = most_uploads
+            self.uploads = asyncio.Semaphore(most_uploads)
 
     async def take(self, size: int) -> None:
         now = self._monotonic()

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from barnabas.clock import Clock
+from barnabas.errors import KafkaError
 from barnabas.log_lines import limited_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
@@ -50,6 +51,10 @@ class LedLog(LocalSegments, Protocol):
 
     async def follow_claim(self, claim: Claim) -> None:
         """Take the manifest's log start, go on at the tiered end if the claim says so, and serve clients."""
+        ...
+
+    def note_log_start(self, offset: int) -> None:
+        """The store has nothing below: nor has the log, as far as it is committed."""
         ...
 
 
@@ -155,7 +160,7 @@ class RemoteWriter:
                 await action()
             except FencedError:
                 raise
-            except (StoreError, OSError, ImpossibleChangeError) as error:
+            except (KafkaError, OSError, ImpossibleChangeError) as error:
                 self._note_error(WriterState.PAUSED, error)
                 seconds = self._backoff.after(error)
                 if self._log.is_offline:
@@ -185,7 +190,7 @@ class RemoteWriter:
             await self._log.follow_claim(claim)
             self._file = claim.file
             self._copier = self._copier_of(claim.file, max(view.end, claim.file.manifest.tiered_end))
-            self._copier.note_tiered_end()
+        self._follow_manifest()
         await sweep(self._store, self._file, everywhere=self._whole is not None)
         self._looked_at = self._clock.monotonic()
 
@@ -207,6 +212,7 @@ class RemoteWriter:
         self.state = WriterState.WORKING
         self._news.clear()
         await self._look()
+        self._follow_manifest()
         await self._expire()
         while self._settings().copies and await self._copy():
             await self._expire()
@@ -218,6 +224,12 @@ class RemoteWriter:
         if self._file is not None and now - self._looked_at >= LOOK_SECONDS:
             await self._file.look()
             self._looked_at = now
+
+    def _follow_manifest(self) -> None:
+        """Again and again: what the high watermark of a new leader did not allow yet is noted later."""
+        if self._file is not None and self._copier is not None:
+            self._log.note_log_start(self._file.manifest.log_start)
+            self._copier.note_tiered_end()
 
     async def _copy(self) -> bool:
         try:

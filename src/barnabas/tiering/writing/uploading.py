@@ -62,6 +62,7 @@ class SegmentUploads:
         self.under_way = UploadProgress(len(segment.data))
         try:
             async with (
+                self._pacer.uploads,
                 asyncio.timeout(self._stall_seconds) as limit,
                 aclosing(self._paced(build, limit)) as pieces,
             ):
