@@ -46,7 +46,7 @@ S3MOCK_VERSION    := 4.8.0
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
-PROGRAMS := kcat slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
+PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
 
 KERBEROS_STAMP := $(VENV)/.kerberos
@@ -116,18 +116,19 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
-simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000)
-	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS)
+simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000 SIMULATE=--tiered)
+	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS) $(SIMULATE)
 
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-check: $(STAMP)  ## format, lint, strict types, import layers, documentation
+check: $(STAMP)  ## format, lint, strict types, import layers, sizes, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src tools benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.check_imports
+	$(BIN)/python -m tools.check_sizes
 	$(BIN)/python -m tools.check_docs
 
 format: $(STAMP)  ## rewrite the code the way `check` wants it
@@ -137,7 +138,7 @@ format: $(STAMP)  ## rewrite the code the way `check` wants it
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
 
-chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL")
+chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL --tiered")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")

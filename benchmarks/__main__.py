@@ -29,8 +29,9 @@ def main() -> int:
     begin = time.monotonic()
     results = _run(options, console)
     about = _about(options, time.monotonic() - begin)
+    saved = report.save(results, about, options.results)  # first: what took an hour must not hang on a table
     report.print_table(results, console)
-    console.print(f"saved: {report.save(results, about, options.results)}")
+    console.print(f"saved: {saved}")
     return 1 if any(line.verdict not in report.GOOD for line in report.lines(results)) else 0
 
 

@@ -30,11 +30,11 @@ from io import BytesIO
 from pathlib import Path
 from statistics import median
 
-from benchmarks.brokers import Broker, barnabas
-from benchmarks.calibration import microseconds_per_request
+from benchmarks.floors.calibration import microseconds_per_request
 from benchmarks.gate_loads import LOADS, Load
 from benchmarks.loads import client
 from benchmarks.session import NO_FSYNC, Session
+from benchmarks.subjects.brokers import Broker, barnabas
 from tests.kafka_jars import PROJECT_ROOT
 
 BASE = "9b546e8"

@@ -43,8 +43,8 @@ from barnabas.records.batch import MAGIC, BatchHeader, write_crc
 from barnabas.records.builder import assemble_batch
 from barnabas.records.compression import Codec
 from barnabas.records.varints import varint
-from benchmarks.brokers import barnabas
 from benchmarks.loads import pinged
+from benchmarks.subjects.brokers import barnabas
 from tests.apache_kafka import free_port
 
 _TOPIC, _COMPACTED = "plain", "compacted"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.brokers import Broker
+from benchmarks.subjects.brokers import Broker
 from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import PROJECT_ROOT
 

@@ -85,7 +85,7 @@ class Row:
     prepare: Callable[[Session], None] = nothing_to_prepare
     # Why this row cannot be measured on this machine, if so: something that it compares with is not installed.
     missing: Callable[[], str | None] = nothing_is_missing
-    # One unmeasured run first, for compilers and caches. Pointless where a process is started anew.
+    # One unmeasured run first, for compilers and caches. Pointless where a process is started again.
     warm_up: bool = True
     # A figure that cannot vary between rounds, such as the memory at the end of the whole run.
     once: bool = False

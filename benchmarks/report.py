@@ -39,11 +39,15 @@ def lines(results: list[RowResult]) -> Iterator[Line]:
         yield from _lines_of(result)
 
 
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "no reason given")[:80]
+
+
 def _lines_of(result: RowResult) -> Iterator[Line]:
     if result.left_out is not None:
         yield Line(result.row.title, "", f"left out: {result.left_out}", "", "", "")
     for where, why in result.failures.items():
-        yield Line(result.row.title, "", f"{where}: failed", "", "", why.strip().splitlines()[0][:80])
+        yield Line(result.row.title, "", f"{where}: failed", "", "", _first_line(why))
     shown: set[tuple[str | None, str]] = set()
     for target in result.row.targets:
         line = _target_line(result, target)

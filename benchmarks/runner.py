@@ -76,4 +76,5 @@ def _measure_all(
         try:
             result.add(subject.name, dict(subject.measure(session)))
         except Exception as error:
-            failures[subject.name] = str(error)
+            failures[subject.name] = str(error) or type(error).__name__  # a TimeoutError says nothing
+            progress(f"{title}, {subject.name} failed: {type(error).__name__}: {error}")

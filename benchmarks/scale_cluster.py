@@ -19,7 +19,7 @@ from barnabas.cli.cluster.local_cluster import BrokerChild, LocalCluster
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.types import TopicPartition
-from benchmarks.processes import cpu_seconds, resident_bytes
+from benchmarks.subjects.processes import cpu_seconds, resident_bytes
 
 TOPICS = 3
 PARTITIONS_OF_A_TOPIC = 1000

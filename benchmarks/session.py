@@ -12,10 +12,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.brokers import Broker, apache_kafka, barnabas
-from benchmarks.clusters import BarnabasCluster, Cluster, KafkaCluster
-from benchmarks.rabbitmq import RabbitMq
-from benchmarks.secured import SECURED, Certificates, secured_barnabas, secured_kafka
+from benchmarks.subjects.brokers import Broker, apache_kafka, barnabas
+from benchmarks.subjects.clusters import BarnabasCluster, Cluster, KafkaCluster
+from benchmarks.subjects.object_store import ObjectStore
+from benchmarks.subjects.rabbitmq import RabbitMq
+from benchmarks.subjects.secured import SECURED, Certificates, secured_barnabas, secured_kafka
 
 # Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
 # Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
@@ -39,6 +40,17 @@ _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas-quotas": NO_FSYNC,
     "barnabas-compacting": {**NO_FSYNC, **COMPACT_AT_ONCE},
     "barnabas-acls": {**NO_FSYNC, **OPEN_WITHOUT_ACLS},
+}
+# Segments leave the disk as soon as they are copied; a read of a log that is larger than the cache is cold.
+_AS_FAST_AS_IT_GOES = str(10 << 30)
+_TIERED: Mapping[str, Mapping[str, str]] = {
+    "barnabas-tiers": {"remote.log.manager.copy.max.bytes.per.second": _AS_FAST_AS_IT_GOES},
+    "barnabas-tiers-paced": {"remote.log.manager.copy.max.bytes.per.second": str(50_000_000)},
+}
+_FOR_ALL_TIERED = {
+    "remote.log.manager.task.interval.ms": "100",
+    "log.retention.check.interval.ms": "200",
+    "barnabas.remote.cache.bytes": str(64 << 20),
 }
 _KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "kafka": {},
@@ -65,6 +77,7 @@ class Session:
         self._brokers: dict[str, Broker] = {}
         self._clusters: dict[str, Cluster] = {}
         self._rabbitmq: RabbitMq | None = None
+        self._object_store: ObjectStore | None = None
         self._numbers = itertools.count(1)
         self._kept: dict[tuple[str, str], str] = {}
 
@@ -95,7 +108,12 @@ class Session:
             return secured_kafka(key, folder, self.certificates)
         if key == _SECURED_BARNABAS:
             return secured_barnabas(key, folder, self.certificates, NO_FSYNC, self._profile_to)
-        return barnabas(key, folder, _SETTINGS[key], self._profile_to)
+        return barnabas(key, folder, self._settings(key), self._profile_to)
+
+    def _settings(self, key: str) -> Mapping[str, str]:
+        if key not in _TIERED:
+            return _SETTINGS[key]
+        return {**NO_FSYNC, **_FOR_ALL_TIERED, **_TIERED[key], **self.object_store().broker_settings}
 
     def cluster(self, key: str) -> Cluster:
         """The cluster of that key, which runs until the row ends."""
@@ -108,13 +126,19 @@ class Session:
         folder = self._scratch / f"{key}-cluster-{next(self._numbers)}"
         if key in _KAFKA_SETTINGS:
             return KafkaCluster(key, folder)
-        return BarnabasCluster(key, folder, _SETTINGS[key])
+        return BarnabasCluster(key, folder, self._settings(key))
 
     def rabbitmq(self) -> RabbitMq:
         """A RabbitMQ, which runs until the row ends."""
         if self._rabbitmq is None:
             self._rabbitmq = RabbitMq(self._scratch / f"rabbitmq-{next(self._numbers)}").start()
         return self._rabbitmq
+
+    def object_store(self) -> ObjectStore:
+        """An S3 on this machine, which runs until the row ends."""
+        if self._object_store is None:
+            self._object_store = ObjectStore(self._scratch / f"objects-{next(self._numbers)}").start()
+        return self._object_store
 
     def new_name(self) -> str:
         """Of a topic that no measurement has used."""
@@ -165,7 +189,14 @@ class Session:
             self._brokers.pop(key).stop()
         for key in list(self._clusters):
             self._clusters.pop(key).stop()
+        self._stop_others()
+
+    def _stop_others(self) -> None:
+        """Last: brokers may still need the object store while they stop."""
         self._stop_rabbitmq()
+        if self._object_store is not None:
+            self._object_store.stop()
+            self._object_store = None
 
     def _stop_rabbitmq(self) -> None:
         if self._rabbitmq is not None:
@@ -182,4 +213,4 @@ class Session:
             broker.stop()
         for cluster in self._clusters.values():
             cluster.stop()
-        self._stop_rabbitmq()
+        self._stop_others()

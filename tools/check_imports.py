@@ -15,14 +15,17 @@ SRC = Path(__file__).parent.parent / "src"
 # library -> the only modules (or packages) that may import it
 ONLY_IMPORTED_BY = {
     "kazoo": ("barnabas.cluster.zookeeper.kazoo_client",),
-    "obstore": ("barnabas.tiering.obstore_store",),
+    "obstore": ("barnabas.tiering.stores.obstore_store",),
     "typer": ("barnabas.cli",),
     "rich": ("barnabas.cli", "barnabas.demo", "barnabas.pipelines.terminal"),
     "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
-    "gzip": ("barnabas.records.compression",),
-    "zlib": ("barnabas.records.compression",),
+    "gzip": (
+        "barnabas.records.compression",
+        "barnabas.ingest.files.contents",
+    ),  # files that logrotate compresses
+    "zlib": ("barnabas.records.compression", "barnabas.ingest.files.contents"),
 }
 
 SERVER = ("barnabas.broker", "barnabas.handlers", "barnabas.network")
@@ -73,7 +76,7 @@ MUST_NOT_CALL = {
     "logging.getLogger": (
         SERVED,
         (
-            "barnabas.handlers.broker_loggers",
+            "barnabas.handlers.configuration.broker_loggers",
             "barnabas.cluster.zookeeper.kazoo_client",
         ),  # levels of loggers; kazoo's logger
     ),

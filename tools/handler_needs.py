@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from barnabas.broker.broker import Broker
 from barnabas.handlers.cluster import ClusterNeeds
-from barnabas.handlers.configs import ConfigsNeeds
+from barnabas.handlers.configuration.alter_configs import ConfigsNeeds
+from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
+from barnabas.handlers.configuration.tls_configs import TlsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
-from barnabas.handlers.failed_logins import SaslNeeds
 from barnabas.handlers.fetch.handler import Fetching
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds
 from barnabas.handlers.forwarding import ForwardingNeeds
@@ -29,6 +30,7 @@ from barnabas.handlers.produce.appending import ProduceNeeds
 from barnabas.handlers.replication import ReplicationNeeds
 from barnabas.handlers.security.acls import AclsNeeds
 from barnabas.handlers.security.client_quotas import ClientQuotasNeeds
+from barnabas.handlers.security.failed_logins import SaslNeeds
 from barnabas.handlers.security.scram_credentials import ScramNeeds
 from barnabas.handlers.security.tokens import TokensNeeds
 from barnabas.handlers.share.fetch import ShareFetchNeeds
@@ -36,7 +38,6 @@ from barnabas.handlers.share.offsets import ShareOffsetNeeds
 from barnabas.handlers.share.requests import ShareNeeds
 from barnabas.handlers.share.state import ShareStateNeeds
 from barnabas.handlers.telemetry import TelemetryNeeds
-from barnabas.handlers.tls_configs import TlsNeeds
 from barnabas.handlers.topic_partitions import TopicPartitionsNeeds
 from barnabas.handlers.topics import TopicsNeeds
 from barnabas.handlers.transactions.admin import ListingNeeds
@@ -86,3 +87,4 @@ def check(broker: Broker) -> None:
     _36: ScramNeeds = broker
     _37: TokensNeeds = broker
     _38: TlsNeeds = broker
+    _39: DescribeConfigsNeeds = broker

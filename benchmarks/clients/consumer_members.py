@@ -22,7 +22,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from benchmarks.processes import cpu_seconds
+from benchmarks.subjects.processes import cpu_seconds
 
 _VERSION = 1
 # The coordinator of this group may still be loading its partition.

@@ -7,7 +7,7 @@ import argparse
 import json
 import time
 
-from benchmarks import spark
+from benchmarks.subjects import spark
 
 
 def main() -> None:

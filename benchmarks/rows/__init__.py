@@ -21,9 +21,12 @@ from benchmarks.rows import (
     spark_growth,
     spark_write,
     startup,
+    tables,
     transactions,
 )
 from benchmarks.rows.security import acls, quotas, scram, tls
+from benchmarks.rows.tiering import copying, replica, restore
+from benchmarks.rows.tiering import latency as tier_latency
 
 # Memory comes last: it is the memory after everything else.
 ALL_ROWS: tuple[Row, ...] = (
@@ -47,6 +50,11 @@ ALL_ROWS: tuple[Row, ...] = (
     *cold.ROWS,
     *growth.ROWS,
     *cluster.ROWS,
+    *copying.ROWS,
+    *tier_latency.ROWS,
+    *replica.ROWS,
+    *restore.ROWS,
+    *tables.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

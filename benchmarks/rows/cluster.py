@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks import disk_floor
 from benchmarks.clients.probe import Probe
-from benchmarks.clusters import BROKERS, Cluster, create_topic, running, wait_for
+from benchmarks.floors import disk_floor
 from benchmarks.loads import client, producer_perf_test, with_cpu
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Subject, Target
 from benchmarks.rows.common import CPU, CPU_TARGET, RATE, WITH_FSYNC
@@ -16,6 +15,7 @@ from benchmarks.rows.latency import P50, P99
 from benchmarks.rows.latency import seconds as latency_seconds
 from benchmarks.rows.produce import BATCHES_OF_128_KB
 from benchmarks.session import Session
+from benchmarks.subjects.clusters import BROKERS, Cluster, create_topic, running, wait_for
 
 _RECORDS, _PARTITIONS, _MANY_PARTITIONS = 2_000_000, 6, 1_000
 _LATENCY_RATE, _LATENCY_WARM_SECONDS = 2_000, 20

@@ -5,12 +5,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, client_command, fill_log
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Target
 from benchmarks.rows.common import MeasureBroker, subject
 from benchmarks.rows.latency import P50, P99, seconds
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 from tests.kafka_jars import PROJECT_ROOT
 
 _LOG_BYTES = 4 << 30

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from benchmarks.brokers import Broker
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Subject, Target
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 RATE = Metric("rate", "records/s")
 CPU = Metric("cpu", "s CPU", digits=2)

@@ -6,12 +6,12 @@ over stands in the cleaner's checkpoint, which both brokers write when they have
 
 import time
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, MeasureBroker, both_of
 from benchmarks.rows.latency import P50, P99
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _LOG_BYTES, _SEGMENT_BYTES = 256 << 20, 16 << 20
 _PRODUCE_SECONDS, _AT_MOST_COMPACTED_IN_A_SECOND = 3, 128 << 20

@@ -2,12 +2,12 @@
 
 import itertools
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import consumer_perf_test, producer_perf_test, with_cpu
 from benchmarks.model import Figures, Row, Target
 from benchmarks.rows.common import CPU, CPU_TARGET, RATE, both
 from benchmarks.rows.produce import BATCHES_OF_128_KB
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _RECORDS, _PARTITIONS = 5_000_000, 6
 _groups = (f"bench-group-{number}" for number in itertools.count())

@@ -1,12 +1,12 @@
 """Groups of the new protocol (KIP-848): what members cost that stay, how soon one that joins has its share, and how
 long the others stand still meanwhile."""
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Target
 from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, MeasureBroker, both, subject
 from benchmarks.rows.groups import wait_for_coordinators
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _MEMBERS, _HEARTBEATS = 500, 50_000
 _SETTLED = 50

@@ -1,12 +1,12 @@
 """CPU seconds per GiB that arrives in 128 KB batches, beside the floor measured in the same run."""
 
-from benchmarks import floor
-from benchmarks.brokers import Broker
+from benchmarks.floors import floor
 from benchmarks.loads import producer_perf_test
 from benchmarks.model import Figures, Metric, Row, Subject, Target
 from benchmarks.rows.common import both
 from benchmarks.rows.produce import BATCHES_OF_128_KB
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _RECORDS = 4_000_000
 

@@ -8,11 +8,11 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from benchmarks import wire
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, request_load, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, MeasureBroker, both_and_with_fsync
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _GROUPS, _CONNECTIONS, _COMMITS = 100, 100, 20_000
 _MEMBERS, _SETTLING_GROUPS = 50, 10

@@ -1,11 +1,11 @@
 """Whether work stays as cheap when there is more around it: partitions, and bytes in the log."""
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import fill_log, producer_perf_test, request_load, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import CPU, RATE, subject
 from benchmarks.rows.produce import BATCHES_OF_128_KB
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _LOADED_PARTITIONS, _ALL_PARTITIONS, _PARTITIONS_PER_TOPIC = 10, 2_000, 90
 _RECORDS, _FETCHES = 2_000_000, 20_000

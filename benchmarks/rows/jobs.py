@@ -6,12 +6,13 @@ disk (`barnabas.acks.all.fsync=auto`, the default), which is the stricter promis
 
 from collections.abc import Callable
 
-from benchmarks import disk_floor, rabbitmq
-from benchmarks.brokers import Broker
+from benchmarks.floors import disk_floor
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
-from benchmarks.rabbitmq import RabbitMq
 from benchmarks.session import Session
+from benchmarks.subjects import rabbitmq
+from benchmarks.subjects.brokers import Broker
+from benchmarks.subjects.rabbitmq import RabbitMq
 
 RABBITMQ, NO_FSYNC = "RabbitMQ", "Barnabas, fsync=never"
 _JOBS = 50_000
@@ -45,7 +46,7 @@ def _jobs(name: str, system: System, client_of: str, workers: int) -> Subject:
 
         def work(jobs: int, rate: int) -> dict[str, float]:
             return client(
-                "jobs",
+                "queues.jobs",
                 *("--system", client_of, "--port", broker.port, "--queue", session.new_name()),
                 *("--workers", workers, "--jobs", session.scaled(jobs), "--rate", rate),
             )

@@ -1,10 +1,10 @@
 """Latencies at a fixed rate, in microseconds, with librdkafka."""
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import both
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 P50, P99 = Metric("p50_us", "µs p50"), Metric("p99_us", "µs p99")
 _SECONDS = 6

@@ -1,9 +1,9 @@
 """Resident memory of the brokers that served this run: right after their start, and at its end."""
 
-from benchmarks.brokers import Broker
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import both
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _MB = 1_000_000
 

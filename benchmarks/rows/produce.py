@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import producer_perf_test, with_cpu
 from benchmarks.model import Figures, Row, Target
 from benchmarks.rows.common import CPU, CPU_TARGET, RATE, MeasureBroker, both, both_and_with_fsync
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 BATCHES_OF_128_KB = {"batch.size": "131072", "linger.ms": "5"}
 

@@ -1,10 +1,10 @@
 """Many connections that each send small requests: the cost of a request rather than of a byte."""
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import request_load, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import CPU, CPU_TARGET, both
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _CONNECTIONS, _PARTITIONS, _REQUESTS = 200, 6, 100_000
 

@@ -2,11 +2,11 @@
 
 import itertools
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, producer_perf_test, with_cpu
 from benchmarks.model import Figures, Row, Target
 from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, RATE, both
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _RECORDS, _PARTITIONS = 1_000_000, 6
 _groups = (f"bench-share-{number}" for number in itertools.count())

@@ -14,14 +14,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spark
 
-from benchmarks import spark
-from benchmarks.brokers import Broker
 from benchmarks.clients.percentiles import percentile
 from benchmarks.loads import client, client_command
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
 from benchmarks.rows.common import RATE
 from benchmarks.session import Session
-from benchmarks.spark import CONNECTOR, OURS, THEIRS
+from benchmarks.subjects import spark
+from benchmarks.subjects.brokers import Broker
+from benchmarks.subjects.spark import CONNECTOR, OURS, THEIRS
 from tests.kafka_jars import PROJECT_ROOT
 
 EVENTS, PARTITIONS = 10_000_000, 6

@@ -7,7 +7,7 @@ from benchmarks.rows.common import RATE
 from benchmarks.rows.growth import FLAT
 from benchmarks.rows.spark import count, fill_events, timed
 from benchmarks.session import Session
-from benchmarks.spark import CONNECTOR, OURS, THEIRS
+from benchmarks.subjects.spark import CONNECTOR, OURS, THEIRS
 
 FEW_RECORDS, MANY_RECORDS, PARTITIONS = 1_000_000, 20_000_000, 6
 ONE_PARTITION, MANY_PARTITIONS, RECORDS = 1, 64, 5_000_000

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from benchmarks import spark
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
 from benchmarks.rows.common import RATE
 from benchmarks.session import Session
-from benchmarks.spark import CONNECTOR, OURS, THEIRS
+from benchmarks.subjects import spark
+from benchmarks.subjects.spark import CONNECTOR, OURS, THEIRS
 
 ROWS_WRITTEN, PARTITIONS, TASKS = 4_000_000, 6, 2
 EXACTLY_ONCE = "Barnabas, exactly once"

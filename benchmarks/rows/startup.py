@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from benchmarks.brokers import Broker
 from benchmarks.model import BARNABAS, KAFKA, Figures, Measure, Metric, Row, Subject, Target
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _PARTITIONS, _PARTITIONS_PER_TOPIC = 2_000, 100
 _DEADLINE = 120.0

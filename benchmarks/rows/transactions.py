@@ -1,10 +1,10 @@
 """Small transactions, one after the other: what the coordinator and the markers cost."""
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import COORDINATION_CPU_TARGET, CPU, both_and_with_fsync
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 _TRANSACTIONS = 800
 

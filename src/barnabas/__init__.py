@@ -1,3 +1,17 @@
 """Barnabas: a Kafka that installs with pip."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.tables.table import Table
+
 __version__ = "0.1.0"
+
+
+def table(topic: str, **options: Any) -> Table:
+    """A topic as a table; `barnabas.tables.opening.open_table` says which options there are."""
+    from barnabas.tables.opening import open_table
+
+    return open_table(topic, **options)

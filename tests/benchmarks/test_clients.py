@@ -1,6 +1,8 @@
 """The load generators against a broker: what they count must be what the broker got."""
 
+import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -8,8 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
 from benchmarks.clients import end_to_end, fill, keyed_fill, produce_latency, transactions
-from benchmarks.loads import client, pinged
+from benchmarks.loads import client, client_command, pinged
 from benchmarks.rows.groups import wait_for_coordinators
+from tests.tiering.stores import BUCKET, moto_server
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the load generator uses epoll")
 
@@ -43,6 +46,23 @@ def test_filling_a_log_writes_as_many_records_as_it_says(
     records = fill.fill("127.0.0.1", barnabas.port, barnabas_topic, 1_000_000)
     assert records == 16 * fill.RECORDS_PER_BATCH
     assert end_offset(barnabas, barnabas_topic) == records
+
+
+def test_a_log_is_read_whole_without_decoding_it(barnabas: EmbeddedBroker, barnabas_topic: str) -> None:
+    records = fill.fill("127.0.0.1", barnabas.port, barnabas_topic, 30_000_000)
+    options = ("--port", barnabas.port, "--topic", barnabas_topic, "--end-offset", records)
+    assert client("log_reader", *options)["bytes"] == pytest.approx(30_000_000, rel=0.01)
+
+
+def test_obstore_alone_moves_as_many_bytes_as_it_says() -> None:
+    size = 20 << 20
+    with moto_server() as options:
+        for what in ("put", "get"):
+            command = client_command("object_ranges", what, "--bucket", BUCKET, "--key", "k", "--bytes", size)
+            done = subprocess.run(
+                command, input=json.dumps(options), capture_output=True, text=True, check=True
+            )
+            assert json.loads(done.stdout)["mb_per_second"] > 0
 
 
 def test_produce_latency_is_measured_for_the_rate_and_time_asked_for(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.brokers import noted_offset
-from benchmarks.disk_floor import sync_latency
 from benchmarks.figures import Between, Figure
+from benchmarks.floors.disk_floor import sync_latency
 from benchmarks.model import Metric, Row, Subject, Target
 from benchmarks.report import MET, MISSED, WITHIN, lines
 from benchmarks.runner import RowResult, measure_row, measure_rows
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import noted_offset
 
 
 def figures(*rounds: float) -> Figure:

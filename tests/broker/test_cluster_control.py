@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker import cluster_control as control
 from barnabas.broker.cluster_control import ClusterControl
+from barnabas.broker.move_sizes import MoveSize
 from barnabas.cluster.deltas import Delta, TopicCreated
 from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
@@ -76,6 +77,10 @@ class SlowStore(MemoryMetadataStore):
         return await super().head()
 
 
+async def nothing_to_copy(image: MetadataImage, targets: object) -> MoveSize:
+    return MoveSize(0, {}, 0, 0)
+
+
 class Controlling:
     def __init__(
         self, balance_seconds: float | None = None, store: type[MemoryMetadataStore] = MemoryMetadataStore
@@ -90,6 +95,7 @@ class Controlling:
             lambda: founding,
             lambda: balance_seconds,
             HealingSettings(None, False, 0.0, 1),
+            nothing_to_copy,
             SUPPORTED_FEATURES,
             is_alone=False,
         )

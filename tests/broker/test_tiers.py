@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from barnabas.broker.tiers.led_log import LedLog
+from barnabas.broker.tiers.tiering import Tiering
+from barnabas.clock import ManualClock
+from barnabas.log.segments.scan import BadBatch
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.objects.segment_object import BadObjectError
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 
@@ -152,7 +160,58 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_the_store(broker: EmbeddedBro
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(TIMEOUT)
     until(lambda: not list((tmp_path / "bucket").rglob(f"{topic}.*/**/manifest")), "the manifest is gone")
+    until(lambda: not objects(tmp_path), "what the leader was sending stays")
+
+
+def test_a_controller_that_is_started_again_goes_on_deleting(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: objects(tmp_path), "segments are copied")
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(TIMEOUT)
+    broker.stop()
+    (tmp_path / "away").rename(tmp_path / "bucket")
+    assert objects(tmp_path)
+    broker.start()
+    until(lambda: not objects(tmp_path), "objects stay")
+
+
+def test_disabling_deletes_the_remote_part_and_is_refused_if_that_is_not_said(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 3000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    (base,) = local_bases(broker, topic)
+    with pytest.raises(
+        KafkaException, match="It is invalid to disable remote storage without deleting remote data"
+    ):
+        configure(broker, topic, {"remote.storage.enable": "false"})
+    assert objects(tmp_path)
+    configure(broker, topic, {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+    until(lambda: not objects(tmp_path), "objects stay")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    until(
+        lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT) == (base, 3000),
+        "the log does not start on the disk",
+    )
+    consumer.close()
+    with pytest.raises(KafkaException, match="is still being deleted"):
+        configure(broker, topic, {"remote.storage.enable": "true"})
+    broker.restart()
+    produce(broker, topic, 3000, 5000)
     assert objects(tmp_path) == []
+
+
+def configure(broker: EmbeddedBroker, topic: str, values: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in values.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
 
 
 def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_local(
@@ -202,3 +261,99 @@ def test_what_is_copied_and_read_is_measured(broker: EmbeddedBroker) -> None:
         assert float(line[1]) > 0
     assert f'remotecopylagbytes{{topic="{topic}"}} 0' in page
     assert "barnabas_remote_store_down 0" in page
+
+
+BY_TOPIC = [
+    "buildremotelogauxstateerrors_total",
+    "buildremotelogauxstaterequests_total",
+    "remotecopybytes_total",
+    "remotecopyerrors_total",
+    "remotecopylagbytes",
+    "remotecopylagsegments",
+    "remotecopyrequests_total",
+    "remotedeleteerrors_total",
+    "remotedeletelagbytes",
+    "remotedeletelagsegments",
+    "remotedeleterequests_total",
+    "remotefetchbytes_total",
+    "remotefetcherrors_total",
+    "remotefetchrequests_total",
+    "remotelogmetadatacount",
+    "remotelogsizebytes",
+]
+KAFKAS = (
+    *(f"kafka_server_brokertopicmetrics_{name}" for name in BY_TOPIC),
+    "kafka_log_remote_remotelogmanager_remotelogmanagertasksavgidlepercent",
+    "kafka_log_remote_remotelogmanager_remotelogreaderavgidlepercent",
+    "kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems_count",
+    "kafka_log_remote_remotelogmanager_remotelogreadertaskqueuesize",
+    "kafka_server_delayedremotefetchmetrics_expires_total",
+    "kafka_server_delayedremotelistoffsetsmetrics_expires_total",
+    "kafka_server_remotelogmanager_remote_copy_throttle_time_avg",
+    "kafka_server_remotelogmanager_remote_copy_throttle_time_max",
+    "kafka_server_remotelogmanager_remote_fetch_throttle_time_avg",
+    "kafka_server_remotelogmanager_remote_fetch_throttle_time_max",
+    "kafka_server_rlmcopy_byte_rate",
+    "kafka_server_rlmfetch_byte_rate",
+)
+"""Those of Apache Kafka 4.3.1 that apply; docs/tiering.md names the one that does not."""
+
+
+def measured(broker: EmbeddedBroker, name: str) -> float:
+    line = re.search(rf"^{name} (\S+)$", render(broker.broker.metrics), re.MULTILINE)
+    assert line is not None, name
+    return float(line[1])
+
+
+def test_kafkas_metrics_are_there_and_remote_reads_wait_for_their_limit(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    produce(broker, topic, 0, 5000)
+    until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
+    alter_broker(broker, "remote.log.manager.fetch.max.bytes.per.second", "2000000")
+    tiering = broker.broker.tiering
+    until(lambda: tiering.chunks.quota.bytes_per_second == 2_000_000, "the limit is in force")
+    assert consume(broker, topic, 5000) == list(range(5000))
+    assert measured(broker, "kafka_server_remotelogmanager_remote_fetch_throttle_time_max") > 0
+    assert measured(broker, "kafka_server_rlmfetch_byte_rate") > 0
+    assert measured(broker, "kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems_count") >= 4
+    for name in KAFKAS:
+        measured(broker, name)
+
+
+def alter_broker(broker: EmbeddedBroker, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    (asked,) = admin.incremental_alter_configs([resource]).values()
+    asked.result(TIMEOUT)
+
+
+def test_metadata_that_come_while_a_broker_stops_start_no_writer(broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic(configs=TIERED)
+    tiering, partition = broker.broker.tiering, broker.broker.replicas.by_name[topic][0]
+    assert isinstance(tiering, Tiering)
+    until(lambda: tiering.led, "the partition has a writer")
+
+    async def stop_and_follow() -> None:
+        await tiering.stop()
+        tiering.follow(partition)
+        tiering.applied([])
+
+    broker._in_thread().run(stop_and_follow(), TIMEOUT)
+    assert (tiering.led, tiering.remote) == ({}, {})
+
+
+def test_a_local_segment_that_is_damaged_is_told_of_and_tried_again() -> None:
+    """A writer waits after such an error; any other would end it."""
+
+    def read() -> None:
+        raise BadBatch(17, "wrong magic")
+
+    segment = SimpleNamespace(file=SimpleNamespace(path="/data/clicks-0/0.log"))
+    chosen = SimpleNamespace(base=0, read=read, segments=[segment], generation=0)
+    log = SimpleNamespace(
+        next_to_copy=lambda now_ms: chosen, offsets=SimpleNamespace(tiered_end=-1), generation=0
+    )
+    led = LedLog(SimpleNamespace(log=log), None, ManualClock(), at_once)  # type: ignore[arg-type]
+    with pytest.raises(BadObjectError, match=r"0\.log is damaged: wrong magic"):
+        asyncio.run(led.next_sealed(0))

@@ -1,6 +1,9 @@
 """Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
 
 links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, slow, or frozen one way or both
+store.py      the object store of a tiered cluster, which can be killed, paused and slow
+tiers.py      what must hold of it
+waiting.py    waiting with a deadline
 disks.py      a small disk that can be filled
 cluster.py    ZooKeeper and brokers as processes that can be killed, paused and restarted
 security.py   PLAINTEXT, or SASL_SSL everywhere but to ZooKeeper

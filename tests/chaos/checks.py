@@ -7,8 +7,10 @@ from collections import Counter
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.chaos import java
-from tests.chaos.cluster import PATIENCE, ChaosCluster, until
+from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS, Load
+from tests.chaos.tiers import check_tiers
+from tests.chaos.waiting import PATIENCE, until
 
 
 def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
@@ -18,6 +20,8 @@ def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
     if load.client == java.CLIENT:
         assert java.read_all(cluster.clients, topic) == found, "Kafka's consumer sees something else"
     until(lambda: replicas_are_equal(cluster, topic), "all replicas hold the same bytes")
+    if cluster.store is not None:
+        check_tiers(cluster, topic)
 
 
 def _check_partition(found: list[int], acknowledged: list[int], load: Load, partition: int) -> None:
@@ -59,7 +63,13 @@ def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
 
 
 def replicas_are_equal(cluster: ChaosCluster, topic: str) -> bool:
-    return all(len(set(_copies(cluster, topic, partition))) == 1 for partition in range(PARTITIONS))
+    return all(_are_equal(_copies(cluster, topic, partition)) for partition in range(PARTITIONS))
+
+
+def _are_equal(copies: list[bytes]) -> bool:
+    """As far back as each of them goes: of a tiered topic, disks hold more or less of the same."""
+    longest = max(copies, key=len)
+    return all(longest.endswith(copy) for copy in copies)
 
 
 def _copies(cluster: ChaosCluster, topic: str, partition: int) -> list[bytes]:

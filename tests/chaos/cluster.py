@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,9 +18,10 @@ from tests.chaos.disks import SmallDisk
 from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
 from tests.chaos.security import PLAINTEXT, Security
+from tests.chaos.store import ChaosStore
+from tests.chaos.waiting import PATIENCE, until
 
 READY = "Barnabas is ready on "
-PATIENCE = 60.0
 WITH_SMALL_DISK = 1  # the broker whose disk can be filled
 
 
@@ -119,13 +119,17 @@ class ChaosCluster:
         brokers: int = 3,
         settings: Mapping[str, str] | None = None,
         protocol: str = PLAINTEXT,
+        *,
+        tiered: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.store = ChaosStore(folder) if tiered else None
         self.folder = folder
         self._security = Security(protocol, folder)
         self.zookeeper = ZooKeeperProcess(folder / "zookeeper").start()
         address = (self.zookeeper.host, self.zookeeper.port)
-        chosen = {**_SETTINGS, **self._security.of_brokers(), **(settings or {})}
+        of_store = self.store.settings() if self.store is not None else {}
+        chosen = {**_SETTINGS, **self._security.of_brokers(), **of_store, **(settings or {})}
         self.brokers = {
             number: BrokerProcess(number, folder, address, chosen) for number in range(1, brokers + 1)
         }
@@ -159,6 +163,8 @@ class ChaosCluster:
             broker.close()
         self.zookeeper.stop()
         self.small_disk.unmount()
+        if self.store is not None:
+            self.store.close()
 
     def metadata(self) -> ClusterMetadata:
         # A client for each question: one that lives long answers from what it remembers.
@@ -213,6 +219,8 @@ class ChaosCluster:
         """After a run that went wrong in the middle: the next one shall begin with everybody."""
         self.heal()
         self.small_disk.make_room()
+        if self.store is not None:
+            self.store.make_whole()
         for broker in self.brokers.values():
             if not broker.is_running:
                 broker.start()
@@ -223,13 +231,6 @@ class ChaosCluster:
         return found is not None and all(
             part.leader > 0 and len(part.isrs) == len(part.replicas) for part in found.partitions.values()
         )
-
-
-def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not after {seconds:g} s"
-        time.sleep(0.05)
 
 
 _SETTINGS = {

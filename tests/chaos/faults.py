@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.types import TopicPartition
-from tests.chaos.cluster import WITH_SMALL_DISK, BrokerProcess, ChaosCluster, until
+from tests.chaos.cluster import WITH_SMALL_DISK, BrokerProcess, ChaosCluster
 from tests.chaos.links import Way
 from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.moves import hold_back, let_go, move
 from tests.chaos.power import forget_unsynced
+from tests.chaos.store import ChaosStore
+from tests.chaos.waiting import until
 
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
@@ -36,6 +38,10 @@ class Scene(NamedTuple):
         leader = self.cluster.leader(self.topic)
         followers = [number for number in self.cluster.replicas(self.topic) if number != leader]
         return self.cluster.brokers[leader if role == "leader" else followers[0]]
+
+    def store(self) -> ChaosStore:
+        assert self.cluster.store is not None
+        return self.cluster.store
 
     def go_on(self, more: int = 100) -> None:
         """Wait until every partition has acknowledged some more."""
@@ -237,6 +243,47 @@ def all_in_turn(scene: Scene, role: str) -> None:
         scene.whole()
 
 
+def kill_store(scene: Scene, role: str) -> None:
+    """Nobody who writes notices; what was being copied is copied when the store is back."""
+    store = scene.store()
+    store.kill()
+    time.sleep(SESSION_SECONDS)
+    scene.go_on()
+    store.start()
+
+
+def pause_store(scene: Scene, role: str) -> None:
+    store = scene.store()
+    store.pause()
+    time.sleep(2 * SESSION_SECONDS)  # longer than a request to it waits
+    scene.go_on()
+    store.resume()
+
+
+def slow_store(scene: Scene, role: str) -> None:
+    store = scene.store()
+    store.slow_down(SLOW_SECONDS)
+    time.sleep(2 * SESSION_SECONDS)
+    scene.go_on()
+    store.make_whole()
+
+
+def kill_with_slow_store(scene: Scene, role: str) -> None:
+    """A leader dies while all that it sends to the store is on its way; the next one copies on."""
+    scene.store().slow_down(SLOW_SECONDS)
+    time.sleep(SESSION_SECONDS)
+    kill(scene, role)
+    scene.store().make_whole()
+
+
+def pause_with_slow_store(scene: Scene, role: str) -> None:
+    """A leader stands still while it copies, and goes on with it when another leads."""
+    scene.store().slow_down(SLOW_SECONDS)
+    time.sleep(SESSION_SECONDS)
+    pause(scene, role)
+    scene.store().make_whole()
+
+
 class Fault(NamedTuple):
     name: str
     action: Callable[[Scene, str], None]
@@ -245,10 +292,19 @@ class Fault(NamedTuple):
     """Seconds without an acknowledgement on some partition; None where nothing is promised."""
     brokers: int = 3
     needs_small_disk: bool = False
+    needs_store: bool = False
 
     def is_possible(self, cluster: ChaosCluster) -> bool:
-        enough = len(cluster.brokers) >= self.brokers
-        return enough and (cluster.has_small_disk or not self.needs_small_disk)
+        return not self.obstacle(cluster)
+
+    def obstacle(self, cluster: ChaosCluster) -> str:
+        """Why it cannot be done to this cluster; empty if it can."""
+        if len(cluster.brokers) < self.brokers:
+            return f"it needs {self.brokers} brokers"
+        if self.needs_small_disk and not cluster.has_small_disk:
+            return "only root can mount a small disk"
+        has_process = cluster.store is not None and cluster.store.is_process
+        return "it needs versitygw" if self.needs_store and not has_process else ""
 
 
 _ROLES = ("leader", "follower", "controller", "coordinator")
@@ -278,3 +334,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kill the controller during a move", kill_controller_while_moving, "", brokers=4),
     Fault("restart ZooKeeper", restart_zookeeper, ""),
 )
+STORE_FAULTS: tuple[Fault, ...] = (
+    Fault("kill the object store", kill_store, "", needs_store=True),
+    Fault("pause the object store", pause_store, "", needs_store=True),
+    Fault("slow down the object store", slow_store, "", needs_store=True),
+    Fault("kill the leader, the store is slow", kill_with_slow_store, "leader", KILLED_GAP, needs_store=True),
+    Fault("pause the leader, the store is slow", pause_with_slow_store, "leader", needs_store=True),
+)
+"""Of tiered clusters only."""

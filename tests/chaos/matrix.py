@@ -1,6 +1,6 @@
 """Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`.
 
-`--security SASL_SSL`: brokers and clients talk TLS and log in.
+`--security SASL_SSL`: brokers and clients talk TLS and log in. `--tiered`: segments go to an object store.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos import java, librdkafka
 from tests.chaos.checks import check
-from tests.chaos.cluster import PATIENCE, ChaosCluster
-from tests.chaos.faults import FAULTS, Fault, Scene
+from tests.chaos.cluster import ChaosCluster
+from tests.chaos.faults import FAULTS, STORE_FAULTS, Fault, Scene
 from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.security import PLAINTEXT, PROTOCOLS
+from tests.chaos.tiers import TOPIC_SETTINGS
+from tests.chaos.waiting import PATIENCE
 
 LOADS: tuple[type[Load], ...] = (
     librdkafka.IdempotentLoad,
@@ -77,7 +79,8 @@ def _too_long(fault: Fault, gap: float, slack: float) -> str:
 
 def _create(cluster: ChaosCluster, topic: str) -> None:
     admin = AdminClient(cluster.clients.confluent)
-    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3)]).values():
+    config = TOPIC_SETTINGS if cluster.store is not None else {}
+    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3, config=config)]).values():
         created.result(PATIENCE)
 
 
@@ -91,6 +94,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--load", choices=("idempotent", "transactional", "both"), default="both")
     parser.add_argument(
         "--security", choices=PROTOCOLS, default=PLAINTEXT, help="of brokers among each other and of clients"
+    )
+    parser.add_argument(
+        "--tiered",
+        action="store_true",
+        help="topics with segments in an object store, to which things happen too",
     )
     parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
@@ -130,7 +138,8 @@ def _folder_for_logs(outcomes: Sequence[Outcome]) -> Iterator[Path]:
 
 def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
     """Most faults on one cluster after the other; those that need more brokers on a larger one."""
-    wanted = [fault for fault in FAULTS if re.search(options.only, fault.name)]
+    possible = (*STORE_FAULTS, *FAULTS) if options.tiered else FAULTS
+    wanted = [fault for fault in possible if re.search(options.only, fault.name)]
     loads = [
         load
         for load in LOADS
@@ -145,7 +154,11 @@ def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
             for load in loads
         ]
         random.Random(options.seed).shuffle(runs)
-        with ChaosCluster(folder / f"{brokers}-brokers", brokers, protocol=options.security) as cluster:
+        with ChaosCluster(
+            folder / f"{brokers}-brokers", brokers, protocol=options.security, tiered=options.tiered
+        ) as cluster:
+            if cluster.store is not None:
+                print(f"segments go to {cluster.store.name}", flush=True)
             yield from _run_all(cluster, runs, deadline)
 
 
@@ -155,8 +168,8 @@ def _run_all(
     for number, (fault, load) in enumerate(runs, 1):
         if time.monotonic() > deadline:
             outcome = Outcome(fault, load, problem="not run: no time was left")
-        elif not fault.is_possible(cluster):
-            outcome = Outcome(fault, load, problem="not run: only root can mount a small disk")
+        elif obstacle := fault.obstacle(cluster):
+            outcome = Outcome(fault, load, problem=f"not run: {obstacle}")
         else:
             outcome = run_one(cluster, fault, load, number)
         yield outcome
@@ -178,7 +191,7 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
         "| fault | allowed | " + " | ".join(f"{load.client}, {load.kind}" for load in loads) + " |",
         "|---|---:|" + "---:|" * len(loads),
     ]
-    for fault in FAULTS:
+    for fault in (*STORE_FAULTS, *FAULTS):
         found = {outcome.load: outcome for outcome in outcomes if outcome.fault is fault}
         if found:
             allowed = "" if fault.allowed_gap is None else f"{fault.allowed_gap:g} s"

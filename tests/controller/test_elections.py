@@ -1,7 +1,7 @@
 import pytest
 
 from barnabas.cluster.deltas import ConfigsChanged, apply
-from barnabas.cluster.image import PartitionState, ResourceType
+from barnabas.cluster.image import RECOVERED, RECOVERING, PartitionState, ResourceType
 from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
@@ -107,3 +107,24 @@ def test_an_unclean_leader_of_a_tiered_topic_is_never_elected_by_itself(tiered: 
     assert image.topics["t"].partitions[0].leader == leader
     decided = elect_leaders(image, [T0], Election.UNCLEAN, POLICY)
     assert after(image, decided).topics["t"].partitions[0].leader == 2
+
+
+def test_an_uncleanly_elected_leader_is_recovering_until_it_asks_for_an_isr() -> None:
+    image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1))
+    image = after(image, fence(image, 1, POLICY))
+    image = after(image, elect_leaders(image, [T0], Election.UNCLEAN, POLICY))
+    state = image.topics["t"].partitions[0]
+    assert (state.leader, state.leader_recovery_state) == (2, RECOVERING)
+    topic_id, epoch = image.topics["t"].topic_id, image.brokers[2].epoch
+    same = ProposedIsr(topic_id, 0, state.leader_epoch, state.partition_epoch, [(2, ANY_EPOCH)])
+    image = after(image, alter_isr(image, 2, epoch, [same], POLICY))
+    now = image.topics["t"].partitions[0]
+    assert (now.isr, now.leader_recovery_state) == ((2,), RECOVERED)
+    assert (now.leader_epoch, now.partition_epoch) == (state.leader_epoch, state.partition_epoch + 1)
+
+
+def test_a_clean_leader_has_nothing_to_recover() -> None:
+    image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1, 2), 1))
+    image = after(image, fence(image, 1, POLICY))
+    state = image.topics["t"].partitions[0]
+    assert (state.leader, state.leader_recovery_state) == (2, RECOVERED)

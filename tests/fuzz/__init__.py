@@ -5,6 +5,6 @@
 `extremes` says what is extreme, `world` what exists on the broker, `generating` makes messages of both from the
 declarations of the protocol, `batches` makes record batches, `damaging` mutates frames, `seeds` holds what has stopped
 the loop before. `variants` says to which listeners that goes, before or after authentication: `lines` connects,
-`strangers` is what is said before it, `broken_tls` what is no TLS. `target` is the broker in a process of its own,
+`unauthenticated` is what is said before it, `broken_tls` what is no TLS. `target` is the broker in its own process,
 `driving` talks to it, `judging` decides what is a failure, `running` is the long run, `findings` what it has found.
 """

@@ -35,7 +35,7 @@ from tests.fuzz.judging import (
 )
 from tests.fuzz.seeds import seeds
 from tests.fuzz.stage import prepare, refresh
-from tests.fuzz.strangers import PATIENCE_SECONDS, Stranger, judged
+from tests.fuzz.unauthenticated import PATIENCE_SECONDS, Unauthenticated, judged
 from tests.fuzz.variants import BROKEN_TLS, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
 
@@ -80,7 +80,7 @@ class Run:
         self._source = Random(seed)
         self._world = World()
         self._generator = Generator(self._source, self._world, Batches(self._source, int(time.time() * 1000)))
-        self._stranger = Stranger(self._source, self._generator)
+        self._unauthenticated = Unauthenticated(self._source, self._generator)
         self._vandal = Vandal(self._source, self._new_frame)
         turns = [variant for variant in variants for _ in range(TURNS[variant])]
         self._source.shuffle(turns)
@@ -179,8 +179,8 @@ class Run:
         how = self._source.random()
         if self._variant == BROKEN_TLS:
             self._attack()
-        elif self._variant.is_stranger:
-            self._converse_as_stranger()
+        elif self._variant.is_unauthenticated:
+            self._converse_as_unauthenticated()
         elif how < MUTATED_SHARE:
             self._converse([damaged(self._new_frame(), self._recent, self._source)])
         elif how < MUTATED_SHARE + STATEFUL_SHARE:
@@ -216,8 +216,8 @@ class Run:
         self._safely(lambda target: thrown.append(self._vandal.attack(target)))
         self._count(thrown, 1)
 
-    def _converse_as_stranger(self) -> None:
-        conversation = self._stranger.conversation()
+    def _converse_as_unauthenticated(self) -> None:
+        conversation = self._unauthenticated.conversation()
         frames = conversation.frames
         self._count([b"".join(frames)], len(frames))
         expected, quiet = (len(frames) + 1, PATIENCE_SECONDS) if conversation.ends else (0, QUIET_SECONDS)

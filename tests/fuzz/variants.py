@@ -34,7 +34,7 @@ class Variant(NamedTuple):
         return self.listener.startswith("sasl") and self.stage == AFTER
 
     @property
-    def is_stranger(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         return self.listener.startswith("sasl") and self.stage == BEFORE
 
     def __str__(self) -> str:

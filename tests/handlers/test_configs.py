@@ -11,13 +11,9 @@ from barnabas.config import definitions
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.errors import ErrorCode
-from barnabas.handlers.config_resources import MOST_SETTINGS
-from barnabas.handlers.configs import (
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-    list_config_resources,
-)
+from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
+from barnabas.handlers.configuration.config_resources import MOST_SETTINGS
+from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources
 from barnabas.protocol.messages.configs import (
     AlterConfigsAlterableConfig,
     AlterConfigsAlterConfigsResource,

@@ -28,7 +28,7 @@ from barnabas.records.batch import iterate_headers
 from barnabas.replication.remote_reads import RemoteLimits
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import Fault
-from barnabas.tiering import segment_build
+from barnabas.tiering.objects import segment_build
 from tests.clients.raw import RawConnection
 from tests.queues.test_with_clients import set_group
 from tests.tiering.tiered_broker import HandMadeTiers

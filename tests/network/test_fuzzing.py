@@ -23,7 +23,7 @@ from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answe
 from tests.fuzz.running import Run
 from tests.fuzz.seeds import frame
 from tests.fuzz.stage import prepare
-from tests.fuzz.strangers import PROBE_FRAME, Conversation, judged
+from tests.fuzz.unauthenticated import PROBE_FRAME, Conversation, judged
 from tests.fuzz.variants import AFTER, BEFORE, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
 

@@ -11,7 +11,7 @@ from barnabas.protocol.api import REQUESTS, RESPONSES
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from barnabas.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from barnabas.protocol.messages.records.streams_description import TYPE as OUR_OWN_TYPE
-from barnabas.protocol.schema import Message
+from barnabas.protocol.schema import Field, Message
 from tests.kafka_jars import jar, newest_client_jar
 
 # jar -> the Java package of the classes Kafka generates from the descriptions in it
@@ -77,3 +77,8 @@ def camel_case(name: str) -> str:
     """The way back, as Kafka's JSON converters spell field names: lastKnownElr."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def is_own(field: Field) -> bool:
+    """A field that Kafka's messages do not have."""
+    return field.name.startswith("barnabas_")

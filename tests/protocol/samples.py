@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct
+from tests.protocol.catalogue import is_own
 
 S = TypeVar("S", bound=Struct)
 
@@ -33,8 +34,8 @@ _RANDOM_VALUES: dict[str, Callable[[random.Random], Any]] = {
 
 
 def sample(cls: type[S], version: int, source: random.Random) -> S:
-    """A struct whose fields of this version are random, often null or default where that is allowed."""
-    present = [field for field in cls.FIELDS if field.present_in(version)]
+    """A struct whose fields of this version (those of Kafka) are random, often null or default where that may be."""
+    present = [field for field in cls.FIELDS if field.present_in(version) and not is_own(field)]
     return cls(**{field.name: _sample_field(field, version, source) for field in present})
 
 

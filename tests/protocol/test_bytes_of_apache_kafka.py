@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.protocol import Message, Struct, decode_whole, encode
 from barnabas.protocol.schema import Field
 from tests.kafka_jars import kafka_libs, newest_client_jar, requires_java
-from tests.protocol.catalogue import ALL_VERSIONS, camel_case, java_class
+from tests.protocol.catalogue import ALL_VERSIONS, camel_case, is_own, java_class
 from tests.protocol.samples import sample
 
 SAMPLES_OF_EACH_VERSION = 6
@@ -61,7 +61,7 @@ def as_kafka_json(value: Struct, version: int) -> dict[str, Any]:
     return {
         camel_case(field.name): _field_as_json(field, getattr(value, field.name), version)
         for field in value.FIELDS
-        if field.present_in(version)
+        if field.present_in(version) and not is_own(field)
     }
 
 

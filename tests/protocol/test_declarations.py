@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.api import APIS, REQUESTS, RESPONSES, ApiKey
+from barnabas.protocol.messages.tiers import OWN_TAG
 from barnabas.protocol.schema import UNBOUNDED, Field, Message, Struct, Versions
 from barnabas.protocol.wire import ZERO_UUID
 from tests.kafka_jars import requires_java
@@ -12,6 +13,7 @@ from tests.protocol.catalogue import (
     ALL_MESSAGES,
     JARS,
     camel_case,
+    is_own,
     kafka_descriptions,
     snake_case,
 )
@@ -38,10 +40,19 @@ def test_a_declaration_agrees_with_kafkas_description_of_the_message(cls: type[M
 
 
 def check_fields(cls: type[Struct], described: list[dict[str, Any]], valid: Versions, common: Any) -> None:
-    assert [camel_case(field.name) for field in cls.FIELDS] == [lower_first(f["name"]) for f in described]
-    for field, expected in zip(cls.FIELDS, described, strict=True):
+    fields = [field for field in cls.FIELDS if not is_own(field)]
+    assert [camel_case(field.name) for field in fields] == [lower_first(f["name"]) for f in described]
+    for field, expected in zip(fields, described, strict=True):
         check_field(field, expected, valid)
         check_type(field, expected, valid, common)
+
+
+@pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.NAME)
+def test_fields_of_our_own_are_tagged_beyond_kafkas_tags_and_may_be_dropped(cls: type[Message]) -> None:
+    for field in filter(is_own, cls.FIELDS):
+        assert field.tag is not None
+        assert field.tag >= OWN_TAG
+        assert field.ignorable
 
 
 def lower_first(name: str) -> str:

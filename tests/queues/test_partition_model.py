@@ -15,8 +15,9 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.queues.acknowledgements import Range
 from barnabas.queues.acquisition import Span, Wanted, acquire
 from barnabas.queues.changes import Stored, Write
-from barnabas.queues.partition import SharePartition, ShareSettings
+from barnabas.queues.partition import SharePartition
 from barnabas.queues.states import FINISHED, Acknowledgement, RecordState
+from barnabas.queues.window import ShareSettings
 
 MEMBERS = st.sampled_from(["ann", "bob", "cid"])
 SETTINGS = ShareSettings(max_locks=20, delivery_limit=3, lock_seconds=10.0)

@@ -10,8 +10,8 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker, parse_end_transaction
-from barnabas.records.record import Record, iterate_records
-from barnabas.records.validation import recompress
+from barnabas.records.record import Record, iterate_records, record_data
+from barnabas.records.validation import repack
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import in_ci, requires_java
 from tests.records.examples import CODECS, EXAMPLES, NOW
@@ -128,8 +128,9 @@ def test_kafkas_classes_find_every_byte_of_our_records(segment: Path) -> None:
 def test_kafkas_classes_read_every_level_of_recompression(tmp_path: Path) -> None:
     batch = build_batch(EXAMPLES)
     header = next(iterate_headers(batch))[1]
+    data = record_data(batch, header)
     path = tmp_path / "recompressed.log"
-    path.write_bytes(b"".join(recompress(batch, header, codec, level) for codec, level in LEVELS))
+    path.write_bytes(b"".join(repack(data, header, codec, level) for codec, level in LEVELS))
     done = run_tool(str(RECORD_FILE), "read", str(path)).check()
     assert done.stdout.splitlines() == [
         as_printed(codec, False, record) for codec, _ in LEVELS for record in EXAMPLES

@@ -5,8 +5,8 @@ from barnabas.errors import ErrorCode
 from barnabas.records.batch import CRC_START, TimestampType, crc_is_right, read_header
 from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.compression import Codec
-from barnabas.records.record import InvalidRecords, Record, iterate_records
-from barnabas.records.validation import TimestampBounds, recompress, validate_records
+from barnabas.records.record import InvalidRecords, Record, iterate_records, record_data
+from barnabas.records.validation import TimestampBounds, repack, validate_records
 from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, with_header
 
 KEYED = [record for record in EXAMPLES if record.key is not None]
@@ -99,7 +99,7 @@ def test_a_recompressed_batch_differs_in_nothing_but_its_codec(source: int, targ
         transactional=True,
     )
     before = read_header(batch)
-    result = recompress(batch, before, target)
+    result = repack(record_data(batch, before), before, target)
     after = read_header(result)
     assert list(iterate_records(result, after)) == list(iterate_records(batch, before))
     assert after.compression == target
@@ -117,10 +117,11 @@ def test_levels_trade_time_for_size(codec: int, fast: int, small: int) -> None:
     text = " ".join(str(number * number % 1009) for number in range(20_000)).encode()
     batch = build_batch([Record(0, NOW, None, text)])
     header = read_header(batch)
-    assert len(recompress(batch, header, codec, small)) < len(recompress(batch, header, codec, fast))
+    data = record_data(batch, header)
+    assert len(repack(data, header, codec, small)) < len(repack(data, header, codec, fast))
 
 
 def test_recompressing_garbage_is_an_invalid_record() -> None:
     garbage = batch_of(b"garbage", 1, Codec.LZ4)
     with pytest.raises(InvalidRecords):
-        recompress(garbage, read_header(garbage), Codec.ZSTD)
+        record_data(garbage, read_header(garbage))

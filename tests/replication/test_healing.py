@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, create, read_all
@@ -20,7 +24,10 @@ def holders(brokers: Brokers) -> set[int]:
     return {replica for state in topic.partitions for replica in state.replicas if not state.being_reassigned}
 
 
-def test_replicas_of_a_lost_broker_are_made_again_and_a_new_broker_gets_its_share(tmp_path: Path) -> None:
+def test_replicas_of_a_lost_broker_are_made_again_and_a_new_broker_gets_its_share(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "barnabas.broker.cluster_control")
     with Brokers(tmp_path, 4, SETTINGS) as brokers:
         create(brokers, "orders", partitions=4)
         writing = Writing(brokers, "orders")
@@ -36,3 +43,7 @@ def test_replicas_of_a_lost_broker_are_made_again_and_a_new_broker_gets_its_shar
         writing.write_more(brokers)
         writing.finish()
         assert sorted(int(value) for value in read_all(brokers, "orders", 4)) == sorted(writing.acknowledged)
+    assert re.search(
+        r"reassignments begin: \d+ replicas copy [1-9][\d,]* bytes; 0 are called off", caplog.text
+    )
+    assert re.search(r"reassignments are over: about [1-9]\d* bytes were to be copied", caplog.text)

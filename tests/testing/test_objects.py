@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.testing.simulation.loop import VirtualLoop
-from barnabas.tiering.store import MissingObjectError, StoreDeniedError, StoreUnavailableError
+from barnabas.tiering.stores.store import MissingObjectError, StoreDeniedError, StoreUnavailableError
 from tests.tiering.stores import pieces
 
 

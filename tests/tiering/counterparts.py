@@ -25,7 +25,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.tiering.probe import UnsoundStoreError, probe
+from barnabas.tiering.stores.probe import UnsoundStoreError, probe
 from tests.tiering.stores import BUCKET, NAMED, NAMED_OPTIONS, make_bucket, named_store, s3_options
 
 PROBES = 20

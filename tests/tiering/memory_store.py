@@ -7,7 +7,7 @@ from enum import Enum
 
 from barnabas.clock import ManualClock
 from barnabas.testing.objects import WRITES, MemoryObjectStore
-from barnabas.tiering.store import ObjectExistsError, StaleVersionError, StoreUnavailableError
+from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError, StoreUnavailableError
 from tests.tiering.support import NOW
 
 CALLS_LATER = 3

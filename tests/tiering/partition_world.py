@@ -2,19 +2,20 @@
 
 from copy import copy
 
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering.claim import Decision, LogView, claim_manifest
-from barnabas.tiering.copier import SegmentCopier
-from barnabas.tiering.expiration import expire
-from barnabas.tiering.layout import parse_object_name
-from barnabas.tiering.manifest import Kind, Writer, decode, decode_page
-from barnabas.tiering.manifest_file import FencedError
-from barnabas.tiering.named_steps import Step, nowhere
-from barnabas.tiering.pacing import Pacer
-from barnabas.tiering.segment_build import at_once
-from barnabas.tiering.segment_object import SealedSegment, read_chunk, read_footer
-from barnabas.tiering.store import MissingObjectError, StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from barnabas.tiering.objects.layout import parse_object_name
+from barnabas.tiering.objects.manifest import Kind, Writer, decode, decode_page
+from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.objects.segment_object import read_chunk, read_footer
+from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
+from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.named_steps import Step, nowhere
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
 
@@ -56,6 +57,8 @@ class Replica:
         self.stride = stride
         self.local_start = 0
         self.tiered_end = 0
+
+    is_offline = False
 
     def view(self) -> LogView:
         return LogView(self.truth.start, self.local_start, self.truth.end, tuple(self.truth.epochs))

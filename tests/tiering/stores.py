@@ -13,28 +13,34 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas.testing.objects import MemoryObjectStore
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import BrowsableStore, ObjectStore
 
 BUCKET = "barnabas-tests"
 NAMED = "BARNABAS_TEST_STORE"
 NAMED_OPTIONS = "BARNABAS_TEST_STORE_OPTIONS"
 SECRET = "the-secret-key-of-moto"
 
-MakeStore = Callable[[], ObjectStore]
+MakeStore = Callable[[], BrowsableStore]
 
 
 @contextmanager
-def moto_server() -> Iterator[dict[str, str]]:
+def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
     """The options of an S3 of our own, in which there is a bucket."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    server = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
     try:
         assert server.stderr is not None
         port = next(

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any, cast
 
-from barnabas.files import FileSlice
+from barnabas.files import File, FileSlice
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.tiering.layout import PartitionFolder, SegmentName
-from barnabas.tiering.manifest import Manifest, SegmentEntry, Writer
-from barnabas.tiering.manifest_changes import add, new_manifest
-from barnabas.tiering.segment_build import SegmentBuild, at_once
-from barnabas.tiering.segment_object import SealedSegment
+from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, Writer
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 
 NOW = 1_700_000_000_000
 FOLDER = PartitionFolder("cluster", "orders", bytes(range(16)), 0)
@@ -42,7 +43,11 @@ def batches(base: int, end: int, records: int = 1, epoch: int = 0, value: bytes 
 
 
 def sealed(
-    base: int, end: int, data: bytes | None = None, epochs: Iterable[tuple[int, int]] = ((0, 0),), **fields
+    base: int,
+    end: int,
+    data: bytes | None = None,
+    epochs: Iterable[tuple[int, int]] = ((0, 0),),
+    **fields: Any,
 ) -> SealedSegment:
     data = batches(base, end) if data is None else data
     offsets, times = OffsetIndex(), TimeIndex()
@@ -56,7 +61,7 @@ def sealed(
     return SealedSegment(
         base=base,
         end=end,
-        data=FileSlice(MemoryFile(data), 0, len(data)),
+        data=FileSlice(cast(File, MemoryFile(data)), 0, len(data)),
         largest_timestamp=largest,
         offset_index=offsets.to_bytes(),
         time_index=times.to_bytes(),

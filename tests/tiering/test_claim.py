@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering.claim import Decision, LogView, claim_manifest, divergence
-from barnabas.tiering.manifest import BadManifestError, Writer, encode
-from barnabas.tiering.manifest_changes import add, mark_deleted, raise_log_start
-from barnabas.tiering.manifest_file import FencedError, change_manifest
-from barnabas.tiering.store import StoreUnavailableError
+from barnabas.tiering.objects.manifest import BadManifestError, Writer, encode
+from barnabas.tiering.objects.manifest_changes import add, mark_deleted, raise_log_start
+from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
+from barnabas.tiering.stores.store import StoreUnavailableError
+from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest, divergence
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import manifest_in
 from tests.tiering.support import FOLDER, NOW, entry, manifest_of

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.tiering.probe import FOLDER, probe
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.probe import FOLDER, probe
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
@@ -228,6 +228,18 @@ def test_a_list_is_in_the_order_of_keys(make_store: MakeStore) -> None:
         assert [info.key async for info in store.list("a/", "a/2/a")] == ["a/2/x", "a/3"]
         assert [info.key async for info in store.list("", "a/3")] == ["ab/1", "b"]
         assert [info.key async for info in store.list("c/")] == []
+
+    run(make_store, scenario)
+
+
+def test_the_folders_below_a_prefix_are_named_once(make_store: MakeStore) -> None:
+    async def scenario(store: ObjectStore) -> None:
+        for key in ("a/1/x/y", "a/1/z", "a/2/x", "a/3", "ab/1", "b"):
+            await store.put(key, b"")
+        assert await store.folders("") == ["a", "ab"]
+        assert await store.folders("a/") == ["1", "2"]
+        assert await store.folders("a/1/") == ["x"]
+        assert await store.folders("c/") == []
 
     run(make_store, scenario)
 

@@ -4,22 +4,16 @@ import asyncio
 from dataclasses import replace
 
 from barnabas.log.segments.transactions import decode_aborted
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering.claim import Claim, LogView
-from barnabas.tiering.claim import claim_manifest as claim
-from barnabas.tiering.copier import SegmentCopier
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.manifest import Manifest, Writer, entry_key
-from barnabas.tiering.pacing import Pacer
+from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
+from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section
 from barnabas.tiering.repair import rebuild, verify
-from barnabas.tiering.segment_object import (
-    ABORTED,
-    OpenTransaction,
-    SealedSegment,
-    read_chunk,
-    read_footer,
-    read_section,
-)
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.writing.claim import Claim, LogView
+from barnabas.tiering.writing.claim import claim_manifest as claim
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.pacing import Pacer
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
 from tests.log.tiers.scene import TIERED
 from tests.tiering.support import FOLDER
@@ -40,9 +34,7 @@ class CopiedLog:
         if chosen is None:
             return None
         assert chosen.base == start
-        found = await asyncio.to_thread(chosen.read)
-        opened = tuple(OpenTransaction(*each) for each in found.open_transactions)
-        return SealedSegment(*found[:-1], open_transactions=opened)
+        return await asyncio.to_thread(chosen.read)
 
     def note_tiered_end(self, offset: int) -> None:
         self.log.note_tiered(offset)

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.named_steps import Step
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.writing.named_steps import Step
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import (
     Died,

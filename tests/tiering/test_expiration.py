@@ -3,14 +3,15 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.expiration import delete_partition, expire
-from barnabas.tiering.manifest import State
-from barnabas.tiering.manifest_changes import pin, unpin
-from barnabas.tiering.manifest_file import FencedError, change_manifest
-from barnabas.tiering.store import StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.manifest import State, encode
+from barnabas.tiering.objects.manifest_changes import pin, unpin
+from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
+from barnabas.tiering.stores.store import StoreUnavailableError
+from barnabas.tiering.writing.expiration import delete_partition, expire
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
@@ -189,6 +190,18 @@ def test_another_incarnation_of_the_cluster_does_not_delete():
         with pytest.raises(FencedError, match="incarnation"):
             await delete_partition(store, FOLDER, 1)
         assert len(segments_in(store)) == 4
+
+    run(scenario())
+
+
+def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun():
+    async def scenario():
+        store = MemoryStore()
+        leader = await leader_with(store, 20)
+        manifest = replace(leader.file.manifest, state=State.DELETED)
+        store.set_contents(FOLDER.manifest, encode(manifest))
+        assert await delete_partition(store, FOLDER, 1)
+        assert not store.keys
 
     run(scenario())
 

@@ -13,14 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.tiering.folder_files import WRITING, FolderFiles, always
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.store import MissingObjectError, StoreDeniedError, StoreError, StoreUnavailableError
+from barnabas.tiering.stores.folder_files import WRITING, FolderFiles, always
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.store import (
+    MissingObjectError,
+    StoreDeniedError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 COUNTER = """
 import asyncio, sys
-from barnabas.tiering.folder_store import FolderStore
-from barnabas.tiering.store import ObjectExistsError, StaleVersionError
+from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError
 
 async def main():
     store = FolderStore(sys.argv[1])
@@ -47,7 +52,7 @@ asyncio.run(main())
 
 KILLED = """
 import os, sys
-from barnabas.tiering.folder_files import FolderFiles
+from barnabas.tiering.stores.folder_files import FolderFiles
 file = FolderFiles(sys.argv[1]).begin("object")
 file.append(b"half of it")
 os.kill(os.getpid(), 9)

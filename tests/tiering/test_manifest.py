@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.layout import PartitionFolder, parse_object_name
-from barnabas.tiering.manifest import (
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
+from barnabas.tiering.objects.manifest import (
     BadManifestError,
     Kind,
     State,
@@ -19,7 +19,7 @@ from barnabas.tiering.manifest import (
     encode,
     epochs_within,
 )
-from barnabas.tiering.manifest_changes import (
+from barnabas.tiering.objects.manifest_changes import (
     ImpossibleChangeError,
     add,
     claim,
@@ -174,7 +174,7 @@ def test_a_cut_below_the_log_start_leaves_no_segment():
 
 
 def test_old_entries_move_to_a_page(monkeypatch):
-    monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     before = manifest_of(*range(0, 60, 10))
     manifest, name, data = move_to_page(before, 5)
     assert parse_object_name(name)[:2] == (50, 5)
@@ -188,7 +188,7 @@ def test_old_entries_move_to_a_page(monkeypatch):
 
 
 def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
-    monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
     page = decode_page(data, name)
     with pytest.raises(ImpossibleChangeError, match="page"):
@@ -206,7 +206,7 @@ def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
 
 
 def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch):
-    monkeypatch.setattr("barnabas.tiering.manifest_changes.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
     manifest = cut(manifest, 15, NOW, decode_page(data, name))
     assert [(each.base, each.end) for each in manifest.entries] == [(0, 10), (10, 15)]

@@ -6,12 +6,13 @@ from unittest.mock import patch
 
 import pytest
 
-from barnabas.tiering import claim, copier, expiration, manifest_changes, manifest_file, sweep
-from barnabas.tiering.copier import SegmentCopier
-from barnabas.tiering.layout import parse_object_name
-from barnabas.tiering.manifest_file import read_manifest
-from barnabas.tiering.named_steps import Step
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.objects import manifest_changes, manifest_file
+from barnabas.tiering.objects.layout import parse_object_name
+from barnabas.tiering.objects.manifest_file import read_manifest
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing import claim, copier, expiration, sweep
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.named_steps import Step
 from tests.tiering import partition_world
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import dying_at, unlisted

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
+import subprocess
+import sys
 import traceback
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from barnabas.tiering.obstore_store import Bucket, ObstoreStore
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import (
+from barnabas.tiering.stores import obstore_store
+from barnabas.tiering.stores.obstore_store import Bucket, ObstoreStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
@@ -21,7 +26,7 @@ from barnabas.tiering.store import (
     StoreError,
     StoreUnavailableError,
 )
-from tests.tiering.stores import SECRET, pieces, s3_options
+from tests.tiering.stores import BUCKET, SECRET, pieces, s3_options
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OPERATIONS: list[Callable[[ObjectStore], Awaitable[object]]] = [
@@ -224,3 +229,49 @@ def test_a_lifetime_of_a_manifest_on_s3(s3: dict[str, str]) -> None:
             await open_store("s3://another-bucket", options).get("manifest")
 
     asyncio.run(main(s3))
+
+
+READER = """
+import asyncio, json, sys
+from barnabas.tiering.stores.opening import open_store
+
+async def main():
+    store = open_store(sys.argv[1], json.loads(sys.argv[2]))
+    await store.put("object", bytes(8 << 20))
+    async def some():
+        for _ in range(6):
+            await store.get_range("object", 0, 4 << 20)
+    await asyncio.gather(*(some() for _ in range(4)))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_has_read_much_ends_as_any_other(s3: dict[str, str]) -> None:
+    """obstore's threads outlive the last answer by a moment, and an interpreter that ends meanwhile is aborted."""
+    url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", READER, url, json.dumps(s3)], check=False, timeout=120)
+        assert done.returncode == 0
+
+
+def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a connection, and the leaders of thousands of partitions begin at the same moment."""
+    monkeypatch.setattr(obstore_store, "MOST_REQUESTS", 3)
+    running, most = 0, 0
+
+    async def request() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    async def scenario() -> None:
+        store = ObstoreStore(Bucket("s3", "bucket", ""), s3_options(1))
+        await asyncio.gather(*(store._do(f"key {number}", request) for number in range(20)))
+        await store.close()
+
+    asyncio.run(scenario())
+    assert most == 3

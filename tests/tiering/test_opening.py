@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.config.setting import ConfigError
-from barnabas.tiering.opening import open_store
+from barnabas.tiering.stores.opening import open_store
 
 SECRET = "a-very-secret-key"
 
@@ -74,7 +74,7 @@ def test_without_the_extra_one_is_told_how_to_install_it() -> None:
     program = """
 import sys
 sys.modules["obstore"] = None
-from barnabas.tiering.opening import open_store
+from barnabas.tiering.stores.opening import open_store
 try:
     open_store("s3://bucket", {})
 except ValueError as error:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from barnabas.tiering.probe import ROUNDS, WRITERS, UnsoundStoreError, probe
-from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.probe import ROUNDS, WRITERS, UnsoundStoreError, probe
+from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError, Versioned
 
 
 class IgnoresConditions(MemoryObjectStore):

@@ -5,15 +5,16 @@ import asyncio
 import pytest
 
 from barnabas.testing.simulation.loop import VirtualClock, VirtualLoop
-from barnabas.tiering import segment_build
-from barnabas.tiering.claim import LogView, claim_manifest
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.pacing import Backoff, Pacer
-from barnabas.tiering.remote_writer import RemoteWriter, WriterSettings, WriterState
-from barnabas.tiering.segment_build import at_once
-from barnabas.tiering.store import StoreDeniedError, StoreUnavailableError
-from barnabas.tiering.sweep import FULL_SWEEP_AGE_MS
-from tests.tiering.memory_store import MemoryStore
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
+from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
+from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
+from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
 
@@ -21,6 +22,24 @@ from tests.tiering.support import FOLDER, NOW
 class LedReplica(Replica):
     async def follow_claim(self, claim) -> None:
         self.truth.start = max(self.truth.start, claim.log_start)
+
+    def note_log_start(self, offset: int) -> None:
+        self.truth.start = max(self.truth.start, offset)
+
+
+class NewLeader(LedReplica):
+    """It does not know yet how much is committed: what lies above does not count as copied, nor as expired."""
+
+    high_watermark = 0
+
+    async def next_sealed(self, start: int):
+        return await super().next_sealed(start) if self.tiered_end == start else None
+
+    def note_tiered_end(self, offset: int) -> None:
+        super().note_tiered_end(min(offset, self.high_watermark))
+
+    def note_log_start(self, offset: int) -> None:
+        super().note_log_start(min(offset, self.high_watermark))
 
 
 class World:
@@ -83,6 +102,79 @@ def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
         assert await world.until(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(
             30, abs=1
         )
+
+    world.run(scenario)
+
+
+def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_it_has_risen():
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(20, 1)
+        await world.until(lambda: world.writer.copied_segments == 4)
+        world.log.truth.append(10, 2)
+        second = World(world.store)
+        second.log = NewLeader(world.log.truth, 5)
+        follower = RemoteWriter(
+            world.store,
+            FOLDER,
+            Writer(0, 2, "two"),
+            second.log,
+            lambda: second.settings,
+            Pacer(world.clock.monotonic, 1e12),
+            at_once,
+            world.clock,
+        )
+        leading = asyncio.ensure_future(follower.run())
+        await world.until(lambda: follower.state is WriterState.WAITING)
+        assert manifest_in(world.store).tiered_end == 20
+        second.log.high_watermark = 30
+        follower.wake()
+        await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        second.loop.close()
+
+    world.run(scenario)
+
+
+class Counting(MemoryStore):
+    """Knows how many uploads ran at once."""
+
+    running = most = 0
+
+    async def upload(self, key, pieces) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(1)
+        await super().upload(key, pieces)
+        self.running -= 1
+
+
+def test_only_so_many_segments_are_copied_at_once():
+    """Each upload has parts of 16 MiB in memory: a thousand partitions must not copy at the same time."""
+    store = Counting()
+    world = World(store)
+    pacer = Pacer(world.clock.monotonic, 1e12, most_uploads=2)
+
+    def writer_of(partition: int) -> RemoteWriter:
+        log = LedReplica(Truth(), 5)
+        log.truth.append(10, 1)
+        folder = FOLDER._replace(partition=partition)
+        settings = world.settings
+        writer = Writer(0, 1, "one")
+        return RemoteWriter(store, folder, writer, log, lambda: settings, pacer, at_once, world.clock)
+
+    async def scenario(task):
+        writers = [writer_of(partition) for partition in range(1, 8)]
+        tasks = [asyncio.ensure_future(writer.run()) for writer in writers]
+        await world.until(lambda: all(writer.copied_segments == 2 for writer in writers))
+        assert store.most == 2
+        pacer.allow(1e12, 5)
+        assert pacer.uploads._value == 5
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     world.run(scenario)
 
@@ -233,6 +325,69 @@ def test_once_a_day_everything_is_listed():
         await asyncio.sleep(3000)
         assert left_by_a_zombie not in world.store.keys
         await check_readable(world.store, world.log)
+
+    world.run(scenario)
+
+
+def test_everything_is_listed_once_a_day_though_leaders_come_and_go():
+    first = World()
+    left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
+
+    async def lead_for_a_while(task):
+        first.log.truth.append(20, 1)
+        await first.until(lambda: first.writer.state is WriterState.WAITING)
+
+    first.run(lead_for_a_while)
+    for epoch in (2, 3, 4):
+        world = World(first.store)
+        world.writer._writer = Writer(0, epoch, f"leader {epoch}")
+        now_ms = NOW + FULL_SWEEP_AGE_MS // 2 * (epoch - 2)
+        world.clock.now_ms = lambda now_ms=now_ms: now_ms
+        world.writer._log = first.log
+
+        async def lead(task, world=world):
+            await world.until(lambda: world.writer.state is WriterState.WAITING)
+
+        world.run(lead)
+        if epoch == 2:  # below the mark up to which this one has looked
+            first.store.set_contents(left_by_a_zombie, b"x")
+        assert (left_by_a_zombie in first.store.keys) == (epoch < 4)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy):
+    world = World()
+
+    async def scenario(task):
+        world.log.truth.append(20, 1)
+        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        damaged = await manifest_object(world.store, FOLDER)
+        rebuilt = await rebuild(world.store, FOLDER, 0, NOW)
+        await write_rebuilt(world.store, FOLDER, rebuilt.manifest, NOW, damaged)
+        if is_busy:
+            world.log.truth.append(10, 1)
+        await world.until(lambda: manifest_in(world.store).writer == "one")
+        assert world.loop.now < 700
+        if is_busy:
+            await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+        assert world.writer.state is not WriterState.FENCED
+        assert unlisted(world.store) == set()
+        await check_readable(world.store, world.log)
+
+    world.run(scenario)
+
+
+def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds():
+    world = World()
+    world.log.is_offline = True
+    world.store.decide = lambda number, call, key: Fault.BEFORE
+
+    async def scenario(task):
+        await asyncio.sleep(300)
+        world.store.heal()
+        healed = world.loop.now
+        await world.until(lambda: world.writer.manifest is not None)
+        assert world.loop.now - healed <= 10.1
 
     world.run(scenario)
 

@@ -1,16 +1,16 @@
-"""A lost manifest is made anew from the segments, and every damaged object is found."""
+"""A lost manifest is rebuilt from the segments, and every damaged object is found."""
 
 import asyncio
 
 import pytest
 from msgspec.structs import replace
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.manifest import Writer
-from barnabas.tiering.manifest_file import read_manifest
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.repair import chain, find_pins, manifest_object, rebuild, verify, write_rebuilt
 from barnabas.tiering.snapshots import clone_partition, create_snapshot
-from barnabas.tiering.store import StaleVersionError
+from barnabas.tiering.stores.store import StaleVersionError
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, remote_offsets
 from tests.tiering.support import FOLDER, NOW, entry
@@ -116,6 +116,28 @@ def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset():
     assert chain([entry(0, 10), entry(10, 20, 1), later]) == (entry(0, 10), later)
     assert chain([entry(0, 10), entry(12, 20)]) == (entry(12, 20),)
     assert chain([]) == ()
+
+
+@pytest.mark.parametrize("written", [7, 37], ids=["less than was cut", "more than was cut"])
+@pytest.mark.parametrize("cut_at", [20, 23], ids=["between segments", "in a segment"])
+def test_what_an_unclean_election_has_cut_stays_cut(written, cut_at):
+    async def scenario():
+        store = MemoryStore()
+        await leader_with(store, 40)
+        history = Truth()
+        history.append(cut_at, 1)
+        history.append(written, 2)
+        unclean = Leader(store, Replica(history, 5), 2)
+        await unclean.work(unclean.copy)
+        before = manifest_in(store)
+        assert (before.tiered_end, len(before.quarantine) > 0) == ((cut_at + written) // 5 * 5, True)
+        store.set_contents(FOLDER.manifest, b"")
+        found = await repaired(store)
+        assert found.manifest.entries == before.entries
+        assert {each.key for each in found.manifest.quarantine} == {each.key for each in before.quarantine}
+        await check_readable(store, unclean.replica)
+
+    run(scenario())
 
 
 def test_snapshots_and_clones_keep_what_they_read():

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from barnabas.log.tiers.sealed_segment import OpenTransaction
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering import segment_build, segment_object
-from barnabas.tiering.segment_build import SegmentBuild
-from barnabas.tiering.segment_object import (
+from barnabas.tiering.objects import segment_build, segment_object
+from barnabas.tiering.objects.segment_build import SegmentBuild
+from barnabas.tiering.objects.segment_object import (
     ABORTED,
     OFFSET_INDEX,
     PRODUCERS,
@@ -15,7 +16,6 @@ from barnabas.tiering.segment_object import (
     TRAILER_SIZE,
     BadObjectError,
     Footer,
-    OpenTransaction,
     find_footer,
     read_chunk,
     read_footer,

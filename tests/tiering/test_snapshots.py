@@ -5,12 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.tiering import manifest_changes
-from barnabas.tiering.claim import Decision, LogView, claim_manifest
-from barnabas.tiering.expiration import delete_partition, expire
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Writer, decode
-from barnabas.tiering.manifest_file import read_page
+from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Writer, decode
+from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import verify
 from barnabas.tiering.snapshots import (
     SnapshotError,
@@ -21,7 +19,9 @@ from barnabas.tiering.snapshots import (
     list_snapshots,
     read_copy,
 )
-from barnabas.tiering.store import StoreUnavailableError
+from barnabas.tiering.stores.store import StoreUnavailableError
+from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
+from barnabas.tiering.writing.expiration import delete_partition, expire
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
 from tests.tiering.support import FOLDER, NOW

@@ -11,20 +11,20 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import encode_aborted
+from barnabas.log.tiers.sealed_segment import SealedSegment
 from barnabas.replication.remote_reads import RemoteLimits, RemoteReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.layout import PartitionFolder, SegmentName
-from barnabas.tiering.manifest import Writer, encode
-from barnabas.tiering.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
+from barnabas.tiering.objects.manifest import Writer, encode
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_build import SegmentBuild, at_once
-from barnabas.tiering.segment_object import SealedSegment
 
 WRITER = Writer(0, 0, "a test")
 

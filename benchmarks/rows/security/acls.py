@@ -3,9 +3,9 @@
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from benchmarks.brokers import Broker
 from benchmarks.rows.security.unchanged import unchanged_latency
 from benchmarks.session import Session, admin_client
+from benchmarks.subjects.brokers import Broker
 
 _COUNT, _PER_REQUEST = 10_000, 1_000
 

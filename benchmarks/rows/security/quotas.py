@@ -7,9 +7,9 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     OpData,
 )
-from benchmarks.brokers import Broker
 from benchmarks.rows.security.unchanged import unchanged_latency
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 from tests.clients.raw import RawConnection
 
 _QUOTAS, _AT_ONCE = 1_000, 100

@@ -6,12 +6,12 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row
 from benchmarks.rows.common import MeasureBroker, both_of
-from benchmarks.secured import MECHANISMS, SASL_PLAINTEXT, SECURED
 from benchmarks.session import Session, admin_client
+from benchmarks.subjects.brokers import Broker
+from benchmarks.subjects.secured import MECHANISMS, SASL_PLAINTEXT, SECURED
 
 _LOGINS = 3_000
 _USER, _PASSWORD = "alice", "alices-password"

@@ -2,13 +2,13 @@
 
 import itertools
 
-from benchmarks.brokers import Broker
 from benchmarks.loads import client, consumer_perf_test, pinged, producer_perf_test, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import CPU, RATE, both_of
 from benchmarks.rows.produce import BATCHES_OF_128_KB
-from benchmarks.secured import SECURED, SSL
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
+from benchmarks.subjects.secured import SECURED, SSL
 
 _PARTITIONS = 6
 _RECORDS, _HANDSHAKES = 2_000_000, 1_500

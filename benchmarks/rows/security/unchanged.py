@@ -5,11 +5,11 @@ Both brokers are new and equally loaded. Apache Kafka with the same settings sta
 
 from collections.abc import Callable
 
-from benchmarks.brokers import Broker
 from benchmarks.model import KAFKA, Figures, Row, Target
 from benchmarks.rows import latency
 from benchmarks.rows.common import subject
 from benchmarks.session import Session
+from benchmarks.subjects.brokers import Broker
 
 SLOWER = 1.1
 _ROUNDS = 5

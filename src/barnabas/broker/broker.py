@@ -1,210 +1,24 @@
-"""A broker: its parts, put together from its configuration; how it starts, what it does while it runs, how it stops."""
+"""A broker: how it starts, what it does while it runs, how it stops. `parts` puts it together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, TypeVar
 
-from barnabas.broker.cluster_connection import (
-    balance_seconds,
-    connection_from,
-    found_cluster,
-    healing_settings_from,
-)
-from barnabas.broker.cluster_control import ClusterControl
-from barnabas.broker.cluster_view import BrokerView
 from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS, controlled_shutdown
-from barnabas.broker.coordinators import Coordinators
-from barnabas.broker.dynamic_config import DynamicConfig
-from barnabas.broker.failed_log_dirs import FailedLogDirs
-from barnabas.broker.from_config import (
-    authorizer_from,
-    dispatcher_from,
-    fetch_sessions_from,
-    policy_from,
-    quota_limits_from,
-    replica_fetches_from,
-    telemetry_from,
-)
-from barnabas.broker.housekeeping import Rounds, keep_house
-from barnabas.broker.lifecycle import BrokerLifecycle
-from barnabas.broker.local_requests import answer
-from barnabas.broker.platform import Platform
-from barnabas.broker.security.access import AccessControl
-from barnabas.broker.security.audit.writer import AuditWriter, audit_from
-from barnabas.broker.security.authentication import Authentication
-from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
-from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.broker.security.inter_broker import peer_security
-from barnabas.broker.tiers.tiering import tiering_from
-from barnabas.client.security.settings import PLAINTEXT
+from barnabas.broker.parts import BrokerParts
 from barnabas.cluster.deltas import Delta
-from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
-from barnabas.cluster.following import MetadataFollower
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.membership import ClusterConnection
-from barnabas.cluster.peers import PeerAddresses
-from barnabas.config.broker import BrokerConfig
-from barnabas.config.replication_settings import RACK_AWARE
-from barnabas.controller.controller import Controller
-from barnabas.handlers.forwarding import to_controller
-from barnabas.log.dirs.manager import LogManager
+from barnabas.cluster.image import MetadataImage
 from barnabas.log.dirs.privacy import make_private
 from barnabas.log.recovery.report import Stop
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.topics import TopicMetrics
-from barnabas.network.limits import limits_from, use_process_limits
-from barnabas.network.listener import Listener
-from barnabas.network.requests.heavy_requests import budget_from
-from barnabas.network.socket_server import SocketServer
-from barnabas.replication.fetcher import BrokerIdentity
-from barnabas.replication.fetchers import ReplicaFetchers
-from barnabas.replication.flusher import Flusher
-from barnabas.replication.inspections import Inspections
-from barnabas.replication.isr import IsrChanges
-from barnabas.replication.log_configs import LogConfigs
-from barnabas.replication.log_dir_moves import ReplicaMoves
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Safety
-from barnabas.replication.throttle import FollowerThrottles, Throttle
-from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.worker.log_cleaner import LogCleaner
 
-T = TypeVar("T")
-
-FLUSH_THREADS = 4
-DISK_THREADS = 4
-LOGIN_THREADS = 4  # for steps of an authentication that compute or wait
-HOUSEKEEPING_SECONDS = 1.0
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
 
-class Broker:
+class Broker(BrokerParts):
     """Make it on the event loop that it will run on: everything here belongs to that loop.
 
     Handlers get this object, and say in a protocol of their own which of its parts they need.
     """
-
-    supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
-
-    def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        platform: Platform | None = None,
-        cluster: ClusterConnection | None = None,
-    ) -> None:
-        self.platform = platform or Platform()
-        self.files, self.clock = self.platform.files, self.platform.clock
-        self.dynamic_config = DynamicConfig(config)
-        self.config = config
-        self.policy = policy_from(config, config)
-        self.node_id = config.node_id
-        self.is_alone = cluster is None and not config["zookeeper.connect"]
-        self.image = EMPTY_IMAGE
-        self.broker_epoch = -1
-        self.is_fenced = False
-        self.timers = asyncio.get_running_loop()
-        self.call_soon = self.timers.call_soon
-        self.metrics = Registry()
-        self.topic_metrics = TopicMetrics(self.metrics)
-        # Requests.
-        between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
-        own = OwnNames() if self.is_alone else own_names(config)
-        self.authorizer = authorizer_from(config, own.principals)
-        names = BrokerNames(config, own, self.authorizer)
-        self.audit = audit_from(config, self.clock)
-        self.dispatcher = dispatcher_from(
-            config, self, self.metrics, self.authorizer, self.audit, names.is_surely_broker
-        )
-        self.quotas = ClientQuotas(quota_limits_from(config), self.clock.monotonic)
-        addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, lambda: self.image)
-        self.sockets: SocketServer = self.platform.sockets(
-            config, self.dispatcher, addresses.hosts, is_alone=self.is_alone
-        )
-        self._access = AccessControl(self.authorizer, self.quotas, self.dispatcher, self.sockets)
-        self.authentication = Authentication(
-            config,
-            lambda: self.image,
-            self.clock,
-            self.platform.threads(LOGIN_THREADS, "barnabas-login"),
-            self.audit,
-        )
-        for listener in self.sockets.listeners:
-            listener.is_broker = names.may_be_broker
-        self.peers = self.platform.peers(
-            self.node_id, self._answer, addresses.of, between_brokers, is_alone=self.is_alone
-        )
-        self.fetch_sessions = fetch_sessions_from(config, self.clock)
-        self.telemetry = telemetry_from(config, self.clock)
-        self.fetch_max_bytes: int = config["fetch.max.bytes"]
-        self.reads_from_followers: bool = config["replica.selector.class"] == RACK_AWARE
-        self.refused_configs = 0  # changes beyond barnabas.configs.max.resources
-        # The cluster.
-        cluster = cluster or connection_from(
-            config, self.files, self.supported_features, lambda: self.metadata.image
-        )
-        self._cluster, self._membership = cluster, cluster.membership
-        self.metadata = MetadataFollower(cluster.store)
-        self.controller = Controller(cluster.store, self.node_id, self.metadata)
-        self._control = ClusterControl(
-            self.controller,
-            self._membership,
-            lambda: self.policy,
-            lambda: found_cluster(self.config, self.logs),
-            lambda: balance_seconds(self.config),
-            healing_settings_from(config),
-            self.supported_features,
-            is_alone=self.is_alone,
-        )
-        self._lifecycle = BrokerLifecycle(self, self._membership)
-        self.producer_ids = ProducerIds(self._ask_controller, self._identity)
-        self.delegation_tokens = DelegationTokens(config, self.controller, self.clock)
-        # Logs.
-        self._disk = self.platform.threads(DISK_THREADS, "barnabas-disk")
-        self._flushing = self.platform.threads(FLUSH_THREADS, "barnabas-flush")
-        self.logs: LogManager = LogManager(
-            self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
-        )
-        self.logs.on_truncation = self.sockets.log_truncated
-        self.tiering = tiering_from(self, self.platform, config)
-        self.page_cache = self.tiering.page_cache(self._disk, self.timers)
-        self.inspections = Inspections(self.metrics)
-        self._log_configs = LogConfigs(config)
-        self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
-        self.flusher = Flusher(self._flushing, self.failed_dirs.flush_failed)
-        self.safety = Safety(self.flusher, config["barnabas.acks.all.fsync"])
-        self.log_cleaner = LogCleaner(self)
-        self.moves = ReplicaMoves(self)
-        # Replication.
-        self.replicas = ReplicaManager(
-            self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, BrokerView(self)
-        )
-        self.leader_throttle = Throttle(self.clock.monotonic)
-        self.follower_throttles = FollowerThrottles(self.clock.monotonic)
-        self.isr_changes = IsrChanges(self._ask_controller, self._identity)
-        self._replica_fetches = replica_fetches_from(config)
-        self.fetchers = ReplicaFetchers(
-            self.peers,
-            self._identity,
-            lambda: self._replica_fetches,
-            self.clock,
-            self.follower_throttles,
-            self.platform.turn_limit,
-            self.tiering.moved_to_tiers,
-        )
-        self.replicas.on_applied = self._partition_applied
-        # Coordinators, and what watches over all of it.
-        self.coordinators: Coordinators = Coordinators(self)
-        self._audit_writer = AuditWriter(self, config)
-        self.monitoring = self.platform.monitoring(self)
-        self._housekeeping = Rounds(
-            lambda: keep_house(self), HOUSEKEEPING_SECONDS, self.clock.monotonic, self.platform.turn_limit
-        )
-        self._use_config()
 
     # -- start and stop -----------------------------------------------------------------------------
 
@@ -254,6 +68,7 @@ class Broker:
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
+        self.tiering.applied(())
         self.failed_dirs.report()
         self._lifecycle.watch()
 
@@ -333,85 +148,3 @@ class Broker:
             self.failed_dirs.report()
         self.coordinators.applied(before, deltas)
         self.monitoring.follow(before, deltas)
-
-    def _partition_applied(self, partition: Partition) -> None:
-        self.fetchers.follow(partition)
-        self.tiering.follow(partition)
-
-    def use(self, image: MetadataImage) -> None:
-        """Take over what the cluster says of itself and its settings; partitions follow in `_apply`."""
-        has_new_configs = image.configs is not self.image.configs
-        self._access.follow(self.image, image)
-        self.image = image
-        if has_new_configs and self.dynamic_config.update(image):
-            self._use_config()
-
-    def _use_config(self) -> None:
-        """Give every part the settings that may change while it runs."""
-        config = self.config = self.dynamic_config.current
-        self.policy = policy_from(config, self.dynamic_config.without_defaults)
-        self.fetch_max_bytes = config["fetch.max.bytes"]
-        self.reads_from_followers = config["replica.selector.class"] == RACK_AWARE
-        self.safety.fsync = config["barnabas.acks.all.fsync"]
-        self._replica_fetches = replica_fetches_from(config)
-        self._log_configs.use(config)
-        self.logs.use_config(config)
-        self.tiering.use_config(config)
-        self.leader_throttle.rate = config["leader.replication.throttled.rate"]
-        self.follower_throttles.listed.rate = config["follower.replication.throttled.rate"]
-        self.follower_throttles.moving.rate = config["barnabas.reassignment.throttled.rate"]
-        self.moves.throttle.rate = config["replica.alter.log.dirs.io.max.bytes.per.second"]
-        self.sockets.use_limits(limits_from(config))
-        self.authentication.use(config, self.sockets.listeners)
-        self.sockets.tls.use(config)
-        self.dispatcher.use_budget(budget_from(config))
-        use_process_limits(config)
-        self.dispatcher.slow_request_seconds = config["barnabas.slow.request.ms"] / 1000 or float("inf")
-
-    # -- what its parts ask of it -------------------------------------------------------------------
-
-    @property
-    def listeners(self) -> list[Listener]:
-        return self.sockets.listeners
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(f"{each.host or '127.0.0.1'}:{each.port}" for each in self.listeners)
-
-    @property
-    def cluster_id(self) -> str:
-        return self.image.cluster_id
-
-    @property
-    def refusal(self) -> str | None:
-        """Why the cluster does not let this broker in again after it has lost its session."""
-        return self._lifecycle.refusal
-
-    @property
-    def on_all_dirs_failed(self) -> Callable[[], None]:
-        return self.failed_dirs.on_all_failed
-
-    @on_all_dirs_failed.setter
-    def on_all_dirs_failed(self, callback: Callable[[], None]) -> None:
-        self.failed_dirs.on_all_failed = callback
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run something that may wait for the disk."""
-        return await self._disk.call(work)
-
-    def _in_background(self, work: Callable[[], None]) -> None:
-        """Removing files and the like: no one waits for it."""
-        self._disk.run(work, lambda error: None)
-
-    def _answer(self, message: Any) -> Awaitable[Any]:
-        return answer(self, message)
-
-    def _ask_controller(self, message: Any) -> Awaitable[Any]:
-        return to_controller(self, message)
-
-    def _identity(self) -> BrokerIdentity:
-        return BrokerIdentity(self.node_id, self.broker_epoch)
-
-    def follow_leadership(self) -> None:
-        """Another leader, or none, may lead what this broker led: its coordinators follow."""
-        self.coordinators.follow()

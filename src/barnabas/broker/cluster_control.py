@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
+from barnabas.broker.move_sizes import SizeOfMoves
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import Levels, initial_features
 from barnabas.cluster.image import MetadataImage
@@ -20,11 +21,12 @@ from barnabas.controller.brokers import Registration, create_cluster, fence, reg
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.elections import balance_leaders, uncleanly_led
-from barnabas.controller.healing import Healing, HealingSettings
+from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.settings import settle_min_isr
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
+from barnabas.types import TopicPartition
 
 logger = safe_logger(__name__)
 
@@ -45,6 +47,7 @@ class ClusterControl:
         found_cluster: Callable[[], tuple[str, list[Delta]]],
         balance_seconds: Callable[[], float | None],
         healing_settings: HealingSettings,
+        size_of_moves: SizeOfMoves,
         supported_features: Levels,
         *,
         is_alone: bool,
@@ -55,8 +58,10 @@ class ClusterControl:
         self._found_cluster = found_cluster
         self._balance_seconds = balance_seconds
         self._healing_settings = healing_settings
+        self._size_of_moves = size_of_moves
         self._healing = Healing()
         self._reviewed_at = 0.0
+        self._begun: dict[TopicPartition, int] = {}  # reassignments of ours, with the bytes that they copy
         self._supported_features = supported_features
         self._is_alone = is_alone
         self._brokers: Brokers | None = None
@@ -139,6 +144,7 @@ class ClusterControl:
         )
         self._balanced_at = self._reviewed_at = asyncio.get_running_loop().time()
         self._healing = Healing()
+        self._begun = {}
         self._changed.set()
 
     def _founding(self, image: MetadataImage) -> Decided[None]:
@@ -182,16 +188,31 @@ class ClusterControl:
         return self._reviewed_at + min(REVIEW_SECONDS, settings.shortest_wait / 4)
 
     async def _review_replicas(self, now: float) -> None:
+        self._tell_done(self._controller.image)
         # In a thread: a plan for ten thousand partitions takes longer than the loop may be held up.
         targets = await asyncio.to_thread(
             self._healing.review, self._controller.image, self._healing_settings, now
         )
         if targets:
-            called_off = sum(target is None for target in targets.values())
-            logger.info("%d reassignments begin, %d are called off", len(targets) - called_off, called_off)
+            await self._tell_moves(targets)
             await self._controller.submit(
                 lambda image: alter_reassignments(image, list(targets.items()), self._policy())
             )
+
+    async def _tell_moves(self, targets: Targets) -> None:
+        wanted = {place: after for place, after in targets.items() if after is not None}
+        size = await self._size_of_moves(self._controller.image, wanted)
+        called_off = len(targets) - len(wanted)
+        logger.info("%d reassignments begin: %s; %d are called off", len(wanted), size, called_off)
+        self._begun |= {place: size.copies.get(place, 0) for place in wanted}
+
+    def _tell_done(self, image: MetadataImage) -> None:
+        """What has been begun here, and is not on the move any more."""
+        moving = {place: size for place, size in self._begun.items() if _is_moving(image, place)}
+        if done := self._begun.keys() - moving.keys():
+            copied = sum(self._begun[place] for place in done)
+            logger.info("%d reassignments are over: about %d bytes were to be copied", len(done), copied)
+        self._begun = moving
 
     async def _follow(self, alive: Brokers) -> None:
         policy = self._policy()
@@ -206,6 +227,11 @@ class ClusterControl:
                 if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 logger.error("broker %d is not registered: %s", info.id, error)
+
+
+def _is_moving(image: MetadataImage, place: TopicPartition) -> bool:
+    state = image.partition(*place)
+    return state is not None and state.being_reassigned
 
 
 def _fencing(broker_id: int, policy: Policy) -> Callable[[MetadataImage], Decided[None]]:

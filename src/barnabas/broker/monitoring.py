@@ -6,14 +6,10 @@ All of it is read from the broker when it is asked for; nothing is kept up to da
 from __future__ import annotations
 
 import os
-import resource
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import barnabas
-from barnabas import patterns
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
@@ -22,9 +18,9 @@ from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState, effective_min_isr
 from barnabas.config.setting import ConfigError
 from barnabas.groups.metrics import declare_group_metrics
-from barnabas.log_lines import line_limit, plain_lines
 from barnabas.metrics import catalogue
 from barnabas.metrics.declarations import Metric
+from barnabas.metrics.process import declare_process_metrics
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.metrics.topics import TopicMetrics
 from barnabas.network.exposure import warn_if_metrics_exposed
@@ -33,6 +29,7 @@ from barnabas.network.http_credentials import credentials_from
 from barnabas.network.listener import Listener
 from barnabas.network.loop_metrics import LoopMonitor
 from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.socket_metrics import declare_network_metrics
 from barnabas.network.socket_server import SocketServer
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
@@ -40,8 +37,6 @@ from barnabas.security.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
-
-_KILOBYTES_IN_MAXRSS = sys.platform != "darwin"  # macOS counts bytes
 
 
 class Monitored(Bounded, Protocol):
@@ -93,10 +88,12 @@ class Monitoring:
         declare_group_metrics(registry, broker.clock, broker.coordinators.groups)
         declare_transaction_metrics(registry, broker.clock, broker.coordinators.transactions)
         declare_bounds_metrics(registry, broker)
-        declare_network_metrics(registry, broker)
+        declare_network_metrics(
+            registry, broker.sockets, broker.authentication.counts, broker.dispatcher.refused_as_broker
+        )
         declare_quota_metrics(registry, broker.quotas, broker.clock.monotonic)
         declare_audit_metrics(registry, broker.audit)
-        declare_process_metrics(registry, broker)
+        declare_process_metrics(registry, broker.node_id, lambda: broker.cluster_id)
         registry.add_source(broker.telemetry.families)
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
 
@@ -268,93 +265,6 @@ def _each_partition(
     return samples
 
 
-# Network and process
-
-
-def declare_network_metrics(registry: Registry, broker: Monitored) -> None:
-    sockets = broker.sockets
-
-    def by_listener(read: Callable[[str], int]) -> Callable[[], Iterator[Sample]]:
-        def samples() -> Iterator[Sample]:
-            for listener in sockets.listeners:
-                yield Sample("", (("listener", listener.name),), read(listener.name))
-
-        return samples
-
-    connections = sockets.connections
-    registry.computed(catalogue.CONNECTIONS, by_listener(connections.count_on))
-    registry.computed(catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name]))
-    registry.computed(catalogue.CONNECTIONS_REFUSED, by_listener(lambda name: connections.refused[name]))
-    counts = broker.authentication.counts
-    registry.computed(catalogue.AUTHENTICATED, by_listener(counts[True, False].__getitem__))
-    registry.computed(catalogue.NOT_AUTHENTICATED, by_listener(counts[False, False].__getitem__))
-    registry.computed(catalogue.AUTHENTICATED_AGAIN, by_listener(counts[True, True].__getitem__))
-    registry.computed(catalogue.NOT_AUTHENTICATED_AGAIN, by_listener(counts[False, True].__getitem__))
-    registry.computed(catalogue.CONNECTIONS_CLOSED, lambda: _by("reason", connections.closed))
-    registry.computed(catalogue.TLS_HANDSHAKES, lambda: _by("outcome", sockets.tls.handshakes.ended))
-    registry.computed(
-        catalogue.TLS_EXPIRY,
-        lambda: (
-            Sample("", (("listener", each.wanted.listener),), each.certificate.expires)
-            for each in sockets.tls
-        ),
-    )
-    registry.computed(catalogue.CONNECTIONS_THROTTLED, lambda: _throttled(sockets.listeners))
-    registry.read_by(catalogue.MEMORY_WAITING, lambda: sockets.memory.waiting)
-    refused = broker.dispatcher.refused_as_broker
-    registry.computed(
-        catalogue.REFUSED_AS_BROKER,
-        lambda: (Sample("", (("request", name),), count) for name, count in refused.items()),
-    )
-    registry.read_by(catalogue.LOG_LINES_LEFT_OUT, lambda: line_limit.total_left_out)
-    registry.read_by(catalogue.LOG_LINES_CUT, lambda: plain_lines.total_cut)
-    registry.read_by(catalogue.PATTERNS_REFUSED, lambda: patterns.limits.refused)
-    registry.read_by(catalogue.MEMORY_USED, lambda: sockets.memory.used)
-    registry.read_by(catalogue.MEMORY_AVAILABLE, lambda: max(sockets.memory.size - sockets.memory.used, 0))
-
-
-def _by(label: str, counts: Mapping[str, int]) -> Iterator[Sample]:
-    for value, count in sorted(counts.items()):
-        yield Sample("", ((label, value),), count)
-
-
-def _throttled(listeners: Iterable[Listener]) -> Iterator[Sample]:
-    for listener in listeners:
-        for limit, count in sorted(listener.throttled.items()):
-            yield Sample("", (("listener", listener.name), ("limit", limit)), count)
-
-
 def declare_audit_metrics(registry: Registry, audit: AuditLog | None) -> None:
     registry.read_by(catalogue.AUDIT_EVENTS, lambda: audit.written if audit is not None else 0)
     registry.read_by(catalogue.AUDIT_LOST, lambda: audit.lost if audit is not None else 0)
-
-
-def declare_process_metrics(registry: Registry, broker: Monitored) -> None:
-    started = time.time()
-
-    def info() -> Iterator[Sample]:
-        labels = {
-            "version": barnabas.__version__,
-            "node_id": str(broker.node_id),
-            "cluster_id": broker.cluster_id,
-        }
-        yield Sample("", tuple(labels.items()), 1)
-
-    registry.computed(catalogue.INFO, info)
-    registry.read_by(catalogue.START_TIME, lambda: started)
-    registry.read_by(catalogue.CPU_SECONDS, time.process_time)
-    registry.read_by(catalogue.RESIDENT_MEMORY, resident_memory)
-    registry.read_by(catalogue.OPEN_FILES, open_files)
-
-
-def resident_memory() -> int:
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:  # no /proc: the highest so far must do
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak * 1024 if _KILOBYTES_IN_MAXRSS else peak
-
-
-def open_files() -> int:
-    return len(os.listdir("/dev/fd"))

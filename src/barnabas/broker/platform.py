@@ -22,8 +22,9 @@ from barnabas.network.limits import limits_from
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.threads import ThreadBackground
-from barnabas.tiering.opening import open_store
-from barnabas.tiering.store import ObjectStore
+from barnabas.tiering.stores.opening import open_store
+from barnabas.tiering.stores.probe import ROUNDS
+from barnabas.tiering.stores.store import ObjectStore
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher
@@ -34,6 +35,9 @@ class Platform:
     applied_at_once = (
         32  # partitions that apply a change of the metadata before the loop serves requests again
     )
+
+    housekeeping_seconds = 1.0  # between two rounds
+    probe_rounds = ROUNDS  # of races, before an object store is written to
 
     def __init__(self, files: FileSystem | None = None, clock: Clock | None = None) -> None:
         self.files = files or LocalFileSystem()

@@ -17,7 +17,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import SecuritySettingError
-from barnabas.tiering.store import StoreError
+from barnabas.tables.errors import TableError
+from barnabas.tiering.stores.store import StoreError
 
 FAILED = 1
 WRONG_USE = 2
@@ -39,7 +40,8 @@ ADVICE = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
 
-_OF_SPARK = {"pyspark", "py4j", "pyarrow", "numba", "pandas", "yaml"}
+_OF_SPARK = {"pyspark", "py4j", "pandas", "yaml"}
+_OF_TABLES = {"pyarrow", "numba", "duckdb", "polars", "fastavro"}
 
 # Their texts say everything.
 _PLAIN = (
@@ -51,6 +53,7 @@ _PLAIN = (
     DamagedMetadataError,
     PipelineError,
     TierError,
+    TableError,
 )
 
 
@@ -95,6 +98,11 @@ def _explain_refusal(error: KafkaError) -> str:
 def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:
     if error.name is not None and error.name.split(".")[0] in _OF_SPARK:
         return f"Pipelines run on Spark, and {error.name} is missing: pip install 'barnabas[spark]'", FAILED
+    if error.name is not None and error.name.split(".")[0] in _OF_TABLES:
+        return (
+            f"Tables and pipelines need {error.name}: pip install 'barnabas[table]' or 'barnabas[spark]'",
+            FAILED,
+        )
     return None
 
 

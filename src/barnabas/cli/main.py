@@ -9,12 +9,14 @@ from barnabas.cli.access import acls, quotas, tokens, users
 from barnabas.cli.cluster import commands as cluster
 from barnabas.cli.cluster import zookeeper
 from barnabas.cli.command_group import FriendlyGroup
+from barnabas.cli.ingest import commands as ingest
 from barnabas.cli.log import commands as log
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
 from barnabas.cli.queue import commands as queue
 from barnabas.cli.records import consume, produce
+from barnabas.cli.tables import sql
 from barnabas.cli.tier import commands as tier
 from barnabas.cli.tier import snapshots
 
@@ -37,6 +39,7 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("sql")(sql.sql)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(queue.app, name="queue")
@@ -54,6 +57,7 @@ app.add_typer(tier.app, name="tier")
 app.add_typer(snapshots.app, name="snapshot")
 app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(ingest.app, name="ingest")
 app.add_typer(zookeeper.app, name="zookeeper")
 
 

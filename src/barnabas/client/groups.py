@@ -95,6 +95,17 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int | Commit]) -> None:
     """Set where a group goes on, perhaps with a note; refused while it has members."""
+    await send_commit(client, group, offsets)
+
+
+async def send_commit(
+    client: Client,
+    group: str,
+    offsets: Mapping[TopicPartition, int | Commit],
+    member_id: str = "",
+    epoch: int = -1,
+) -> None:
+    """The same as a member, with the epoch or generation that it has."""
     known = await client.topics({place.topic for place in offsets})
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, index), wanted in offsets.items():
@@ -111,9 +122,13 @@ async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicParti
             for partition in topic.partitions:
                 raise_for(partition.error_code, group)
 
-    await ask_coordinator(
-        client, group, OffsetCommitRequest(group_id=group, topics=list(topics.values())), check
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        topics=list(topics.values()),
     )
+    await ask_coordinator(client, group, request, check)
 
 
 async def delete_group(client: Client, group: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
@@ -86,20 +86,29 @@ async def list_offsets_once(
 async def _ask(
     client: Client, leader: int, moments: Mapping[TopicPartition, int], isolation: int
 ) -> list[tuple[TopicPartition, OffsetAndTimestamp]]:
+    response = await client.send_to_broker(leader, offsets_request(client, moments, isolation))
+    return [(place, _checked(place.topic, answer)) for place, answer in answers_in(response)]
+
+
+def offsets_request(
+    client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for (name, index), moment in moments.items():
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
         topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=moment))
     timeout_ms = int(client.request_timeout * 1000)
-    request = ListOffsetsRequest(
+    return ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=list(topics.values()), timeout_ms=timeout_ms
     )
-    response: ListOffsetsResponse = await client.send_to_broker(leader, request)
-    return [
-        (TopicPartition(topic.name, answer.partition_index), _checked(topic.name, answer))
-        for topic in response.topics
-        for answer in topic.partitions
-    ]
+
+
+def answers_in(
+    response: ListOffsetsResponse,
+) -> Iterator[tuple[TopicPartition, ListOffsetsPartitionResponse]]:
+    for topic in response.topics:
+        for answer in topic.partitions:
+            yield TopicPartition(topic.name, answer.partition_index), answer
 
 
 def _checked(topic: str, answer: ListOffsetsPartitionResponse) -> OffsetAndTimestamp:

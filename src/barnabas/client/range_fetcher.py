@@ -10,15 +10,15 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
+from barnabas.client.batch_source import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
 from barnabas.client.retry import Deadline, Patience
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.records.columnar.plan import Planned, plan_batches
+from barnabas.records.columnar.plan import plan_batches
 from barnabas.types import TopicPartition
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -31,17 +31,8 @@ class StalledError(ClientError):
     """A partition that must have records gives none."""
 
 
-class FetchedRange(NamedTuple):
-    """Batches of a partition whose records from `first` on are wanted."""
-
-    place: TopicPartition
-    first: int
-    until: int
-    planned: Planned
-
-
 class RangeFetcher:
-    """Ranges of different partitions. `timeout`: seconds without any progress.
+    """A BatchSource: ranges of different partitions, from their leaders. `timeout`: seconds without any progress.
 
     `on_loss` is called when records of a range are gone: it raises, or the fetcher goes on with what is there.
     """

@@ -1,17 +1,32 @@
-"""How far the partitions of tiered topics are copied to the object store: Kafka's own APIs, so any cluster's."""
+"""How far the partitions of tiered topics are copied to the object store, and what brokers tell of their tiers.
+
+Kafka's own APIs, so any cluster's. What only Barnabas knows comes in tagged fields of ListOffsets (it needs Describe on
+the topic) and of DescribeLogDirs (Describe on the cluster); other brokers leave them out.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from barnabas.client.admin import setting_of_topics
-from barnabas.client.cluster import Client
-from barnabas.client.errors import UnsupportedApiError
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import ClientError, UnsupportedApiError
 from barnabas.client.metadata import Partition, Topic
-from barnabas.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, list_offsets
+from barnabas.client.offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    answers_in,
+    list_offsets,
+    offsets_request,
+)
 from barnabas.client.placement.layout import replica_sizes
-from barnabas.protocol.messages.offsets import ListOffsetsRequest
+from barnabas.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.types import TopicPartition
 
 TIERED = "remote.storage.enable"
@@ -30,6 +45,8 @@ class PartitionTiers:
     """The first offset that is not in the store; the log start if nothing is."""
     end: int | None = None
     local_bytes: int | None = None
+    copying: PartitionTier | None = None
+    """None if the broker does not tell."""
 
     @property
     def pending_records(self) -> int | None:
@@ -40,9 +57,12 @@ class PartitionTiers:
 
     @property
     def pending_bytes(self) -> int | None:
-        """Known if nothing is left to copy, or if the disk holds nothing but what is not copied."""
+        """Known if nothing is left to copy, if the leader tells, or if the disk holds nothing but what is not copied.
+        Of a compacted topic only sealed segments count."""
         if self.pending_records == 0:
             return 0
+        if self.copying is not None:
+            return self.copying.pending_bytes if self.copying.whole else self.copying.replica_bytes
         if self.local_start is None or self.tiered_end is None or self.local_start < self.tiered_end:
             return None
         return self.local_bytes
@@ -53,6 +73,18 @@ async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
     wanted = list(names)
     found = await setting_of_topics(client, wanted, TIERED) if wanted else {}
     return [name for name in wanted if found.get(name) == "true"]
+
+
+async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str]:
+    """The same for those who may describe topics and not their settings: by what leaders tell."""
+    places = [
+        TopicPartition(topic.name, index)
+        for topic in topics
+        for index, partition in topic.partitions.items()
+        if partition.leader >= 0
+    ]
+    told = await ask_leaders(client, places)
+    return sorted({place.topic for place, tier in told.items() if tier.pending_bytes >= 0})
 
 
 async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[PartitionTiers]:
@@ -66,7 +98,51 @@ async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[Partit
     # In this order: each can only grow, and none may seem to lie behind the one after it.
     offsets = {moment: await _offsets(client, served, moment) for moment in _MOMENTS}
     sizes = await replica_sizes(client, {partitions[place].leader for place in served})
-    return [_tiers(place, partition, offsets, sizes) for place, partition in partitions.items()]
+    told = await ask_leaders(client, served)
+    return [_tiers(place, partition, offsets, sizes, told) for place, partition in partitions.items()]
+
+
+async def ask_leaders(
+    client: Client, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, PartitionTier]:
+    """What leaders tell of remote parts, tiered or not; without those that tell nothing."""
+    wanted = list(places)
+    topics = {place.topic for place in wanted}
+    found: dict[TopicPartition, PartitionTier] = await client.retry(lambda: _ask_once(client, wanted), topics)
+    return found
+
+
+async def _ask_once(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, PartitionTier]:
+    by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for place in places:
+        by_leader[await client.leader(place)][place] = EARLIEST
+    told: dict[TopicPartition, PartitionTier] = {}
+    for leader, moments in by_leader.items():
+        request = offsets_request(client, moments)
+        request.barnabas_tiers = True
+        response: ListOffsetsResponse = await client.send_to_broker(leader, request)
+        for place, answer in answers_in(response):
+            raise_for(answer.error_code, f"the remote part of {place}")
+            if answer.barnabas_tier.replica_bytes >= 0:
+                told[place] = answer.barnabas_tier
+    return told
+
+
+async def ask_brokers(client: Client, brokers: Iterable[int]) -> dict[int, BrokerTiers | str]:
+    """Tiered storage of each broker that has some; a text for one that does not answer. KafkaError
+    (CLUSTER_AUTHORIZATION_FAILED) without the right to describe the cluster."""
+    found: dict[int, BrokerTiers | str] = {}
+    for broker in brokers:
+        request = DescribeLogDirsRequest(topics=[], barnabas_tiers=True)
+        try:
+            response: DescribeLogDirsResponse = await client.send_to_broker(broker, request)
+        except ClientError as error:
+            found[broker] = str(error)
+            continue
+        raise_for(response.error_code, "tiered storage of brokers")
+        if response.barnabas_tiers.enabled:
+            found[broker] = response.barnabas_tiers
+    return found
 
 
 _MOMENTS = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, LATEST)
@@ -94,16 +170,22 @@ def _tiers(
     partition: Partition,
     offsets: Mapping[int, Mapping[TopicPartition, int]],
     sizes: Mapping[int, Mapping[TopicPartition, int]],
+    told: Mapping[TopicPartition, PartitionTier],
 ) -> PartitionTiers:
     if place not in offsets[LATEST]:
         return PartitionTiers(place, partition.leader)
     log_start = offsets[EARLIEST][place]
+    copying = told.get(place)
+    tiered_end = offsets[LATEST_TIERED][place] + 1
+    if not tiered_end and copying is not None:  # of a compacted topic ListOffsets says nothing
+        tiered_end = min(copying.tiered_end, offsets[LATEST][place])
     return PartitionTiers(
         place,
         partition.leader,
         log_start,
         offsets[EARLIEST_LOCAL][place],
-        max(offsets[LATEST_TIERED][place] + 1, log_start),
+        max(tiered_end, log_start),
         offsets[LATEST][place],
         sizes.get(partition.leader, {}).get(place),
+        copying,
     )

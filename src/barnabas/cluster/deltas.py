@@ -6,16 +6,18 @@ written as JSON with a `type` that names them, so that the log can be read by pe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSet, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
+from barnabas.cluster.draft import Draft
 from barnabas.cluster.image import (
     NO_CONTROLLER,
     BrokerState,
     MetadataImage,
     PartitionState,
+    RemoteDeletion,
     Resource,
     ResourceType,
     ScramUser,
@@ -135,8 +137,28 @@ class ClientQuotasChanged(_Delta, frozen=True):
     values: dict[str, float | None]
 
 
+class ClusterRestored(_Delta, frozen=True):
+    """The first entry of a cluster that was restored from an object store."""
+
+    incarnation: int
+
+
+class RemoteDeletionBegun(_Delta, frozen=True):
+    """Written with what causes it: the topic is deleted, or its tiering ends. Whoever is the controller deletes the
+    objects."""
+
+    deletion: RemoteDeletion
+
+
+class RemoteDeletionEnded(_Delta, frozen=True):
+    """None of its objects is left."""
+
+    topic_id: Uuid
+
+
 Delta: TypeAlias = (
     ClusterCreated
+    | ClusterRestored
     | ControllerElected
     | BrokerStored
     | BrokerRemoved
@@ -153,6 +175,8 @@ Delta: TypeAlias = (
     | DelegationTokenStored
     | DelegationTokenRemoved
     | ClientQuotasChanged
+    | RemoteDeletionBegun
+    | RemoteDeletionEnded
 )
 
 
@@ -169,6 +193,8 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     """The shortest list of deltas that leads from the empty image to this one."""
     if image.cluster_id:
         yield ClusterCreated(image.cluster_id)
+    if image.incarnation:
+        yield ClusterRestored(image.incarnation)
     if image.controller_id != NO_CONTROLLER or image.controller_epoch:
         yield ControllerElected(image.controller_id, image.controller_epoch)
     yield from (FeatureFinalized(name, level) for name, level in image.features.items())
@@ -179,6 +205,7 @@ def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
     if image.next_producer_id:
         yield ProducerIdsAllocated(image.next_producer_id)
     yield from _security_of(image)
+    yield from map(RemoteDeletionBegun, image.remote_deletions.values())
 
 
 def _security_of(image: MetadataImage) -> Iterator[Delta]:
@@ -194,72 +221,8 @@ def _security_of(image: MetadataImage) -> Iterator[Delta]:
         yield ClientQuotasChanged(entity, dict(quotas))
 
 
-class _Draft:
-    """An image that is being changed. A mapping is copied when it is first touched, and only then."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._image = image
-        self._changes: dict[str, Any] = {}
-
-    def finish(self, offset: int) -> MetadataImage:
-        if "acls" in self._changes:
-            self._changes["acls"] = frozenset(self._changes["acls"])
-        return msgspec.structs.replace(self._image, offset=offset, **self._changes)
-
-    def set(self, field: str, value: object) -> None:
-        self._changes[field] = value
-
-    def _own(self, field: str) -> Any:
-        if field not in self._changes:
-            self._changes[field] = dict(getattr(self._image, field))
-        return self._changes[field]
-
-    def name_of(self, topic_id: Uuid) -> str:
-        """Looked up without a copy: names change seldom, partitions often."""
-        names: Mapping[Uuid, str] = self._changes.get("topic_names_by_id", self._image.topic_names_by_id)
-        return names[topic_id]
-
-    @property
-    def brokers(self) -> dict[int, BrokerState]:
-        return self._own("brokers")  # type: ignore[no-any-return]
-
-    @property
-    def topics(self) -> dict[str, TopicState]:
-        return self._own("topics")  # type: ignore[no-any-return]
-
-    @property
-    def names(self) -> dict[Uuid, str]:
-        return self._own("topic_names_by_id")  # type: ignore[no-any-return]
-
-    @property
-    def configs(self) -> dict[Resource, Mapping[str, str]]:
-        return self._own("configs")  # type: ignore[no-any-return]
-
-    @property
-    def features(self) -> dict[str, int]:
-        return self._own("features")  # type: ignore[no-any-return]
-
-    @property
-    def acls(self) -> MutableSet[AclBinding]:
-        if "acls" not in self._changes:
-            self._changes["acls"] = set(self._image.acls)
-        return self._changes["acls"]  # type: ignore[no-any-return]
-
-    @property
-    def scram_credentials(self) -> dict[ScramUser, ScramCredential]:
-        return self._own("scram_credentials")  # type: ignore[no-any-return]
-
-    @property
-    def delegation_tokens(self) -> dict[str, DelegationToken]:
-        return self._own("delegation_tokens")  # type: ignore[no-any-return]
-
-    @property
-    def client_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
-        return self._own("client_quotas")  # type: ignore[no-any-return]
-
-
 def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
-    draft = _Draft(image)
+    draft = Draft(image)
     changed_partitions: dict[Uuid, list[PartitionState]] = {}
     for delta in deltas:
         # Many partitions of a topic often change together (a broker's start): their tuple is built once.
@@ -275,7 +238,7 @@ def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> Meta
 
 
 def _change_partition(
-    draft: _Draft, delta: PartitionChanged, changed: dict[Uuid, list[PartitionState]]
+    draft: Draft, delta: PartitionChanged, changed: dict[Uuid, list[PartitionState]]
 ) -> None:
     partitions = changed.get(delta.topic_id)
     if partitions is None:
@@ -283,55 +246,59 @@ def _change_partition(
     partitions[delta.index] = delta.state
 
 
-def _store_partitions(draft: _Draft, changed: dict[Uuid, list[PartitionState]]) -> None:
+def _store_partitions(draft: Draft, changed: dict[Uuid, list[PartitionState]]) -> None:
     for topic_id, partitions in changed.items():
         _replace_partitions(draft, topic_id, partitions)
     changed.clear()
 
 
-def _topic(draft: _Draft, topic_id: Uuid) -> TopicState:
+def _topic(draft: Draft, topic_id: Uuid) -> TopicState:
     return draft.topics[draft.name_of(topic_id)]
 
 
-def _replace_partitions(draft: _Draft, topic_id: Uuid, partitions: Sequence[PartitionState]) -> None:
+def _replace_partitions(draft: Draft, topic_id: Uuid, partitions: Sequence[PartitionState]) -> None:
     name = draft.name_of(topic_id)
     draft.topics[name] = TopicState(name, topic_id, tuple(partitions))
 
 
-def _create_cluster(draft: _Draft, delta: ClusterCreated) -> None:
+def _create_cluster(draft: Draft, delta: ClusterCreated) -> None:
     draft.set("cluster_id", delta.cluster_id)
 
 
-def _elect_controller(draft: _Draft, delta: ControllerElected) -> None:
+def _restore_cluster(draft: Draft, delta: ClusterRestored) -> None:
+    draft.set("incarnation", delta.incarnation)
+
+
+def _elect_controller(draft: Draft, delta: ControllerElected) -> None:
     draft.set("controller_id", delta.controller_id)
     draft.set("controller_epoch", delta.controller_epoch)
 
 
-def _store_broker(draft: _Draft, delta: BrokerStored) -> None:
+def _store_broker(draft: Draft, delta: BrokerStored) -> None:
     draft.brokers[delta.broker.id] = delta.broker
 
 
-def _remove_broker(draft: _Draft, delta: BrokerRemoved) -> None:
+def _remove_broker(draft: Draft, delta: BrokerRemoved) -> None:
     del draft.brokers[delta.broker_id]
 
 
-def _create_topic(draft: _Draft, delta: TopicCreated) -> None:
+def _create_topic(draft: Draft, delta: TopicCreated) -> None:
     draft.topics[delta.topic.name] = delta.topic
     draft.names[delta.topic.topic_id] = delta.topic.name
 
 
-def _delete_topic(draft: _Draft, delta: TopicDeleted) -> None:
+def _delete_topic(draft: Draft, delta: TopicDeleted) -> None:
     name = draft.names.pop(delta.topic_id)
     del draft.topics[name]
     draft.configs.pop(Resource(ResourceType.TOPIC, name), None)
 
 
-def _add_partitions(draft: _Draft, delta: PartitionsAdded) -> None:
+def _add_partitions(draft: Draft, delta: PartitionsAdded) -> None:
     existing = _topic(draft, delta.topic_id).partitions
     _replace_partitions(draft, delta.topic_id, existing + delta.partitions)
 
 
-def _change_configs(draft: _Draft, delta: ConfigsChanged) -> None:
+def _change_configs(draft: Draft, delta: ConfigsChanged) -> None:
     resource = Resource(delta.resource_type, delta.resource_name)
     merged = {**draft.configs.get(resource, {}), **delta.values}
     kept = {name: value for name, value in merged.items() if value is not None}
@@ -341,24 +308,24 @@ def _change_configs(draft: _Draft, delta: ConfigsChanged) -> None:
         draft.configs.pop(resource, None)
 
 
-def _finalize_feature(draft: _Draft, delta: FeatureFinalized) -> None:
+def _finalize_feature(draft: Draft, delta: FeatureFinalized) -> None:
     if delta.level > 0:
         draft.features[delta.name] = delta.level
     else:
         draft.features.pop(delta.name, None)
 
 
-def _allocate_producer_ids(draft: _Draft, delta: ProducerIdsAllocated) -> None:
+def _allocate_producer_ids(draft: Draft, delta: ProducerIdsAllocated) -> None:
     draft.set("next_producer_id", delta.next_producer_id)
 
 
-def _change_acls(draft: _Draft, delta: AclsChanged) -> None:
+def _change_acls(draft: Draft, delta: AclsChanged) -> None:
     acls = draft.acls
     acls -= set(delta.removed)
     acls |= set(delta.added)
 
 
-def _change_scram_credential(draft: _Draft, delta: ScramCredentialChanged) -> None:
+def _change_scram_credential(draft: Draft, delta: ScramCredentialChanged) -> None:
     user = ScramUser(delta.user, delta.mechanism)
     if delta.credential is None:
         draft.scram_credentials.pop(user, None)
@@ -366,19 +333,19 @@ def _change_scram_credential(draft: _Draft, delta: ScramCredentialChanged) -> No
         draft.scram_credentials[user] = delta.credential
 
 
-def _create_scram_decoy_key(draft: _Draft, delta: ScramDecoyKeyCreated) -> None:
+def _create_scram_decoy_key(draft: Draft, delta: ScramDecoyKeyCreated) -> None:
     draft.set("scram_decoy_key", delta.key)
 
 
-def _store_delegation_token(draft: _Draft, delta: DelegationTokenStored) -> None:
+def _store_delegation_token(draft: Draft, delta: DelegationTokenStored) -> None:
     draft.delegation_tokens[delta.token.token_id] = delta.token
 
 
-def _remove_delegation_token(draft: _Draft, delta: DelegationTokenRemoved) -> None:
+def _remove_delegation_token(draft: Draft, delta: DelegationTokenRemoved) -> None:
     draft.delegation_tokens.pop(delta.token_id, None)
 
 
-def _change_client_quotas(draft: _Draft, delta: ClientQuotasChanged) -> None:
+def _change_client_quotas(draft: Draft, delta: ClientQuotasChanged) -> None:
     merged = {**draft.client_quotas.get(delta.entity, {}), **delta.values}
     kept = {name: value for name, value in merged.items() if value is not None}
     if kept:
@@ -387,8 +354,17 @@ def _change_client_quotas(draft: _Draft, delta: ClientQuotasChanged) -> None:
         draft.client_quotas.pop(delta.entity, None)
 
 
-_APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
+def _begin_remote_deletion(draft: Draft, delta: RemoteDeletionBegun) -> None:
+    draft.remote_deletions[delta.deletion.topic_id] = delta.deletion
+
+
+def _end_remote_deletion(draft: Draft, delta: RemoteDeletionEnded) -> None:
+    draft.remote_deletions.pop(delta.topic_id, None)
+
+
+_APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
+    ClusterRestored: _restore_cluster,
     ControllerElected: _elect_controller,
     BrokerStored: _store_broker,
     BrokerRemoved: _remove_broker,
@@ -404,4 +380,6 @@ _APPLY: dict[type[_Delta], Callable[[_Draft, Any], None]] = {
     DelegationTokenStored: _store_delegation_token,
     DelegationTokenRemoved: _remove_delegation_token,
     ClientQuotasChanged: _change_client_quotas,
+    RemoteDeletionBegun: _begin_remote_deletion,
+    RemoteDeletionEnded: _end_remote_deletion,
 }

@@ -11,6 +11,7 @@ from barnabas.cluster.deltas import (
     BrokerStored,
     ClientQuotasChanged,
     ClusterCreated,
+    ClusterRestored,
     ConfigsChanged,
     ControllerElected,
     DelegationTokenRemoved,
@@ -20,6 +21,8 @@ from barnabas.cluster.deltas import (
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsAllocated,
+    RemoteDeletionBegun,
+    RemoteDeletionEnded,
     ScramCredentialChanged,
     ScramDecoyKeyCreated,
     TopicCreated,
@@ -38,12 +41,15 @@ def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
         *_topics(before, after),
         *_configs(before, after),
         *_security(before, after),
+        *_remote_deletions(before, after),
     ]
 
 
 def _cluster(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     if after.cluster_id != before.cluster_id:
         yield ClusterCreated(after.cluster_id)
+    if after.incarnation != before.incarnation:
+        yield ClusterRestored(after.incarnation)
     elected = (after.controller_id, after.controller_epoch)
     if elected != (before.controller_id, before.controller_epoch):
         yield ControllerElected(*elected)
@@ -114,6 +120,13 @@ def _security(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
     for entity in before.client_quotas.keys() | after.client_quotas.keys():
         if changes := _changes(before.client_quotas.get(entity, {}), after.client_quotas.get(entity, {})):
             yield ClientQuotasChanged(entity, changes)
+
+
+def _remote_deletions(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
+    yield from map(RemoteDeletionEnded, before.remote_deletions.keys() - after.remote_deletions.keys())
+    for deletion in after.remote_deletions.values():
+        if deletion != before.remote_deletions.get(deletion.topic_id):
+            yield RemoteDeletionBegun(deletion)
 
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:

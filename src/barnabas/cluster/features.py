@@ -18,10 +18,13 @@ from collections.abc import Callable, Iterable, Mapping
 from barnabas.cluster.deltas import (
     AclsChanged,
     ClientQuotasChanged,
+    ClusterRestored,
     DelegationTokenRemoved,
     DelegationTokenStored,
     Delta,
     FeatureFinalized,
+    RemoteDeletionBegun,
+    RemoteDeletionEnded,
     ScramCredentialChanged,
     ScramDecoyKeyCreated,
 )
@@ -40,7 +43,9 @@ ENVELOPE_LEVEL = 2
 """From here on every broker forwards changes of the metadata in an Envelope (KIP-590)."""
 SECURITY_LEVEL = 3
 """From here on the log may hold ACLs, SCRAM credentials, delegation tokens and client quotas."""
-NEWEST_LEVEL = SECURITY_LEVEL
+TIERING_LEVEL = 4
+"""From here on topics may be tiered: every broker knows what a tiered log is, and that its objects outlive it."""
+NEWEST_LEVEL = TIERING_LEVEL
 
 _OF_SECURITY = (
     AclsChanged,
@@ -56,13 +61,21 @@ def _without_security(delta: Delta) -> Delta | None:
     return None if isinstance(delta, _OF_SECURITY) else delta
 
 
-LOWERED: dict[int, Callable[[Delta], Delta | None]] = {SECURITY_LEVEL: _without_security}
+def _without_tiers(delta: Delta) -> Delta | None:
+    return None if isinstance(delta, ClusterRestored | RemoteDeletionBegun | RemoteDeletionEnded) else delta
+
+
+LOWERED: dict[int, Callable[[Delta], Delta | None]] = {
+    SECURITY_LEVEL: _without_security,
+    TIERING_LEVEL: _without_tiers,
+}
 """By level: how a delta of that level is said in terms of the level below; None when it cannot be."""
 
 Levels = Mapping[str, tuple[int, int]]
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
-    # what entries of the metadata log may say; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas
+    # what entries of the metadata log may say; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas;
+    # 4: tiered topics
     METADATA_VERSION: (FIRST_LEVEL, NEWEST_LEVEL),
     # 2: the epoch rises with every transaction, partitions join by being written
     TRANSACTION_VERSION: (0, 2),
@@ -94,6 +107,13 @@ def level_of(image: MetadataImage) -> int:
     return image.features.get(METADATA_VERSION, FIRST_LEVEL)
 
 
+def how_to_reach(level: int) -> str:
+    return (
+        f"{METADATA_VERSION}={level}: upgrade all brokers, then finalize it with "
+        f"`barnabas cluster upgrade` or `kafka-features upgrade --feature {METADATA_VERSION}={level}`"
+    )
+
+
 def in_terms_of(image: MetadataImage, deltas: list[Delta]) -> list[Delta]:
     """These deltas as every broker of the cluster understands them. KafkaError when that cannot be."""
     level = level_of(image)
@@ -115,10 +135,6 @@ def _lowered(delta: Delta, levels: Iterable[int]) -> Delta:
     for level in levels:
         lowered = LOWERED[level](delta)
         if lowered is None:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"this needs {METADATA_VERSION}={level}: upgrade all brokers, then finalize it with "
-                f"`barnabas cluster upgrade` or `kafka-features upgrade --feature {METADATA_VERSION}={level}`",
-            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"this needs {how_to_reach(level)}")
         delta = lowered
     return delta

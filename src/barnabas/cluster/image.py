@@ -22,6 +22,10 @@ NO_LEADER = -1
 
 NO_CONTROLLER = -1
 
+RECOVERED = 0
+RECOVERING = 1
+"""Of a leader, on the wire (KIP-704): it was elected uncleanly, and has not said since that its log is in order."""
+
 
 class ResourceType(IntEnum):
     """What a set of configs belongs to; Kafka's own numbers (`ConfigResource.Type`)."""
@@ -90,6 +94,7 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True):
     The leader epoch rises when the leader may have changed; the partition epoch rises with every change.
     `elr` are replicas outside the ISR that still hold every acknowledged record (KIP-966);
     `last_known_elr` remembers the last leader once neither ISR nor ELR has a member.
+    `leader_recovery_state` is RECOVERING from an unclean election until the leader has asked for an ISR.
     """
 
     replicas: tuple[int, ...]
@@ -101,6 +106,7 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True):
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = RECOVERED
 
     @property
     def preferred_leader(self) -> int:
@@ -119,6 +125,14 @@ class TopicState(msgspec.Struct, frozen=True):
     def partition(self, index: int) -> PartitionState | None:
         """None when there is no such partition; a negative index is no partition either."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class RemoteDeletion(msgspec.Struct, frozen=True):
+    """The remote part of a topic that was deleted, or is no longer tiered: its objects have yet to go."""
+
+    topic_id: Uuid
+    name: str
+    partitions: int
 
 
 Configs: TypeAlias = Mapping[Resource, Mapping[str, str]]
@@ -143,6 +157,9 @@ class MetadataImage(msgspec.Struct, frozen=True):
     """A secret of the brokers, from which they make salts for names that nobody has: all of them the same."""
     delegation_tokens: Mapping[str, DelegationToken] = {}
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
+    remote_deletions: Mapping[Uuid, RemoteDeletion] = {}
+    incarnation: int = 0
+    """How often the cluster was restored from an object store: what earlier incarnations write there is refused."""
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
         name = self.topic_names_by_id.get(topic_id)

@@ -82,7 +82,7 @@ class LocalPeers:
         """There are no connections."""
 
 
-class _Lane(Enum):
+class _Purpose(Enum):
     """Answers come in the order of the requests, so that a slow one holds up what is behind it. A fetch waits for
     records, a marker until it is committed. What a broker asks of the controller must not wait for either: the way
     out of what holds up a commit leads through there."""
@@ -92,12 +92,12 @@ class _Lane(Enum):
     OTHERS = "others"
 
 
-_LANES = {
-    ApiKey.FETCH: _Lane.FETCHES,
-    ApiKey.ALTER_PARTITION: _Lane.CONTROL,
-    ApiKey.BROKER_HEARTBEAT: _Lane.CONTROL,
-    ApiKey.ALLOCATE_PRODUCER_IDS: _Lane.CONTROL,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _Lane.CONTROL,
+_PURPOSES = {
+    ApiKey.FETCH: _Purpose.FETCHES,
+    ApiKey.ALTER_PARTITION: _Purpose.CONTROL,
+    ApiKey.BROKER_HEARTBEAT: _Purpose.CONTROL,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _Purpose.CONTROL,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _Purpose.CONTROL,
 }
 
 
@@ -110,16 +110,18 @@ class NetworkPeers:
         self._answer = answer
         self._locate = locate
         self._guard = guard
-        self._connections: dict[tuple[int, _Lane], BrokerConnection] = {}
-        self._opening: dict[tuple[int, _Lane], asyncio.Lock] = {}
+        self._connections: dict[tuple[int, _Purpose], BrokerConnection] = {}
+        self._opening: dict[tuple[int, _Purpose], asyncio.Lock] = {}
 
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         if broker_id == self._broker_id:
             return await self._answer(request)
-        lane = _LANES.get(request.api_key, _Lane.OTHERS)
-        within = request.max_wait_ms / 1000 + FETCH_SECONDS if lane is _Lane.FETCHES else REQUEST_SECONDS
+        purpose = _PURPOSES.get(request.api_key, _Purpose.OTHERS)
+        within = (
+            request.max_wait_ms / 1000 + FETCH_SECONDS if purpose is _Purpose.FETCHES else REQUEST_SECONDS
+        )
         try:
-            connection = await self._connection(broker_id, lane)
+            connection = await self._connection(broker_id, purpose)
             return await connection.send(request, version, within)
         except ClientError as error:
             raise KafkaError(
@@ -131,7 +133,7 @@ class NetworkPeers:
         if broker_id == self._broker_id:
             return True
         try:
-            connection = await self._connection(broker_id, _LANES.get(api_key, _Lane.OTHERS))
+            connection = await self._connection(broker_id, _PURPOSES.get(api_key, _Purpose.OTHERS))
         except ClientError as error:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
@@ -142,8 +144,8 @@ class NetworkPeers:
         for connection in self._connections.values():
             connection.close()
 
-    async def _connection(self, broker_id: int, lane: _Lane) -> BrokerConnection:
-        key = (broker_id, lane)
+    async def _connection(self, broker_id: int, purpose: _Purpose) -> BrokerConnection:
+        key = (broker_id, purpose)
         async with self._opening.setdefault(key, asyncio.Lock()):
             address = self._locate(broker_id)
             if address is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.config.refused_classes import check_classes
+from barnabas.config.security.refused_classes import check_classes
 from barnabas.config.setting import ConfigError
 
 if TYPE_CHECKING:

@@ -11,6 +11,9 @@ from barnabas.config.topic import LogConfig, topic_log_config
 AS_TOTAL = -2
 UNLIMITED = -1
 
+COPY = "copy"
+"""Of `barnabas.remote.compacted`."""
+
 NOT_ENABLED = (
     "Tiered Storage functionality is disabled in the broker. "
     "Topic cannot be configured with remote log storage."
@@ -28,14 +31,23 @@ NOT_WITHOUT_DELETING = (
 )
 
 
-def check_tiered_topic(configs: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raises ConfigError when a topic with these settings of its own cannot be tiered, and is to be."""
+NOT_COMPACTED_LATER = (
+    "A topic whose segments leave the brokers' disks for remote log storage cannot become a compacted one: only what "
+    "is local would be compacted. Create a compacted topic with `barnabas.remote.compacted=copy` and copy the records."
+)
+
+
+def check_tiered_topic(
+    configs: Mapping[str, str], broker: BrokerConfig, *, is_internal: bool = False
+) -> None:
+    """Raises ConfigError when a topic with these settings of its own cannot be tiered, and is to be. The compacted
+    topics of coordinators never are, as in Kafka: a restore has its own copies of groups."""
     config = topic_log_config(broker, configs)
     if not config.remote_storage_enable:
         return
     if not broker["remote.log.storage.system.enable"]:
         raise ConfigError(NOT_ENABLED)
-    if config.compacted:
+    if config.compacted and (is_internal or config.barnabas_remote_compacted != COPY):
         raise ConfigError(NOT_COMPACTED)
     if config.remote_log_copy_disable:
         _check_same(config)
@@ -43,13 +55,20 @@ def check_tiered_topic(configs: Mapping[str, str], broker: BrokerConfig) -> None
     _check_local("ms", config.local_retention_ms, config.retention_ms)
 
 
+def is_tiered(configs: Mapping[str, str | None]) -> bool:
+    """A topic with these settings of its own."""
+    return (configs.get("remote.storage.enable") or "").strip().lower() == "true"
+
+
 def is_disabled_without_deleting(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Would a topic's remote part be left behind by this change of its settings?"""
-    return (
-        _is_true(before, "remote.storage.enable")
-        and not _is_true(after, "remote.storage.enable")
-        and not _is_true(after, "remote.log.delete.on.disable")
-    )
+    return is_tiered(before) and not is_tiered(after) and not _is_true(after, "remote.log.delete.on.disable")
+
+
+def becomes_compacted(before: Mapping[str, str], after: Mapping[str, str], broker: BrokerConfig) -> bool:
+    """Would a topic that has remote segments be compacted from now on?"""
+    was, is_now = topic_log_config(broker, before), topic_log_config(broker, after)
+    return was.remote_storage_enable and not was.compacted and is_now.compacted
 
 
 def _is_true(configs: Mapping[str, str], name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.config.checks import AtLeast
 from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
+from barnabas.config.topic_settings import COMPACTED_COPIES
 
 STORE_OPTIONS_PREFIX = "rsm.config."
 """As in Kafka (remote.log.storage.manager.impl.prefix): what follows is for the object store alone."""
@@ -18,6 +19,9 @@ TIERING_SETTINGS: tuple[Setting, ...] = (
     # Kafka's default is no limit. Unpaced uploads held the loop up by 86 to 146 ms, paced ones like these did not.
     Setting("remote.log.manager.copy.max.bytes.per.second", Kind.LONG, "52428800",
             "The most that a broker copies to the object store.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
+    Setting("remote.log.manager.copier.thread.pool.size", Kind.INT, "10",
+            "The most segments that a broker copies at once. They need no threads; each holds some parts of 16 MiB "
+            "in memory.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("remote.log.manager.fetch.max.bytes.per.second", Kind.LONG, str(MAX_LONG),
             "The most that a broker reads from the object store.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("remote.log.reader.threads", Kind.INT, "10",
@@ -39,11 +43,17 @@ TIERING_SETTINGS: tuple[Setting, ...] = (
             "as credentials are given as rsm.config.<option> and never shown."),
     Setting("barnabas.remote.cache.bytes", Kind.LONG, str(1 << 30),
             "Disk space for remote data that was read a moment ago.", AtLeast(0)),
+    Setting("barnabas.remote.compacted", Kind.STRING, "refuse",
+            "What barnabas.remote.compacted is for topics that do not set it.", COMPACTED_COPIES,
+            mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.remote.delete.delay.ms", Kind.LONG, _HOUR,
             "How long an expired remote segment is kept for readers that go to the object store directly.", AtLeast(0)),
     Setting("barnabas.remote.roll.ms", Kind.LONG, _HOUR,
             "The age at which the active segment of a tiered topic is sealed, so that it is copied: what lies in the "
             "object store is at most about this old.", AtLeast(1000)),
+    Setting("barnabas.remote.state.interval.ms", Kind.LONG, "60000",
+            "How often metadata and committed offsets are written to the object store, where they have changed, for "
+            "`barnabas cluster restore`.", AtLeast(100)),
 )  # fmt: skip
 
 

@@ -65,7 +65,10 @@ class LogConfig:
     unclean_leader_election_enable: bool
     errors_deadletterqueue_group_enable: bool
     barnabas_delay_enable: bool
+    barnabas_remote_compacted: str
+    barnabas_remote_unclean_wait: bool
     barnabas_visible: str
+    barnabas_remote_origin: str
     barnabas_validate_records: str
     barnabas_validate_max_bytes: int
     barnabas_validate_max_headers: int

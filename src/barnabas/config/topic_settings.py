@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.config.checks import AtLeast, Between, BetweenOr, ListOf, OneOf, ReplicaList
+from barnabas.config.remote_origin import REMOTE_ORIGIN, OriginText
 from barnabas.config.setting import MAX_LONG, Kind, Setting
 
 COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -17,6 +18,7 @@ GZIP_LEVELS = BetweenOr(1, 9, -1)
 LZ4_LEVELS = Between(1, 17)
 ZSTD_LEVELS = Between(-131072, 22)
 RECORD_VALIDATION = OneOf("batch", "all")
+COMPACTED_COPIES = OneOf("refuse", "copy")
 VISIBILITY = OneOf("committed", "flushed")
 
 _FOREVER = str(MAX_LONG)
@@ -105,9 +107,20 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("barnabas.delay.enable", Kind.BOOLEAN, "false",
             "Whether records with a header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
             "held back from share groups until their time has come."),
+    Setting("barnabas.remote.compacted", Kind.STRING, "refuse",
+            "Whether a compacted topic may have remote.storage.enable: 'refuse', as Apache Kafka does, or 'copy': the "
+            "object store has a copy of it, for a restore, and the whole log stays on the brokers' disks.",
+            COMPACTED_COPIES),
     Setting("barnabas.visible", Kind.STRING, "committed",
             "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
             "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
+    Setting(REMOTE_ORIGIN, Kind.STRING, "",
+            "Where the records of a restored topic come from; `barnabas snapshot restore` and `barnabas cluster "
+            "restore` write it. The leader of an empty log looks into the object store before it takes records.",
+            OriginText()),
+    Setting("barnabas.remote.unclean.wait", Kind.BOOLEAN, "true",
+            "Whether a leader of a tiered topic that was elected uncleanly stays offline until it has read what is in "
+            "the object store. false lets it take records at once: what they contradict there goes into quarantine."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
             "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
             "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",
@@ -168,6 +181,7 @@ TOPIC_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "compression.gzip.level": (Synonym("compression.gzip.level"),),
     "compression.lz4.level": (Synonym("compression.lz4.level"),),
     "compression.zstd.level": (Synonym("compression.zstd.level"),),
+    "barnabas.remote.compacted": (Synonym("barnabas.remote.compacted"),),
     "barnabas.validate.records": (Synonym("barnabas.validate.records"),),
     "barnabas.validate.max.bytes": (Synonym("barnabas.validate.max.bytes"),),
     "barnabas.validate.max.headers": (Synonym("barnabas.validate.max.headers"),),

@@ -18,7 +18,7 @@ _CLUSTER_WIDE = """
     background.threads config.providers group.coordinator.cached.buffer.max.bytes
     log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size metric.reporters num.io.threads
     num.network.threads remote.log.index.file.cache.total.size.bytes
-    remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.expiration.thread.pool.size
     remote.log.manager.follower.thread.pool.size share.coordinator.cached.buffer.max.bytes
 """
 
@@ -97,8 +97,7 @@ _OF_KAFKA_3 = """
 _NOT_YET = """
     group.coordinator.rebalance.protocols log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.log.delete.on.disable remote.log.manager.fetch.max.bytes.per.second
-    follower.fetch.last.tiered.offset.enable replica.socket.receive.buffer.bytes
+    remote.log.manager.fetch.max.bytes.per.second replica.socket.receive.buffer.bytes
 """
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 

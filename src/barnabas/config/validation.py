@@ -22,7 +22,9 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.patterns import PatternError, compile_for_long_texts
 
 
-def check_topic_configs(configs: Mapping[str, str], broker_config: BrokerConfig | None = None) -> None:
+def check_topic_configs(
+    configs: Mapping[str, str], broker_config: BrokerConfig | None = None, *, is_internal: bool = False
+) -> None:
     """Raises KafkaError (INVALID_CONFIG) when a topic cannot have these settings of its own; with a broker's settings
     also when it cannot be tiered."""
     values = _parse_all(configs, TOPIC, "topic")
@@ -34,7 +36,7 @@ def check_topic_configs(configs: Mapping[str, str], broker_config: BrokerConfig 
         )
     if broker_config is not None:
         try:
-            check_tiered_topic(configs, broker_config)
+            check_tiered_topic(configs, broker_config, is_internal=is_internal)
         except ConfigError as error:
             raise _invalid(str(error)) from None
 

@@ -198,8 +198,11 @@ def _after_restart(
         bump_leader_epoch=state.leader == broker_id,
     )
     after = next_state(state, step)
-    # The only replica of all comes back with what it has: that is no election.
-    return _one_epoch_up(partition, after), is_unclean(state, after) and len(after.replicas) > 1
+    if len(after.replicas) == 1:
+        # The only replica of all comes back with what it has: that is no election.
+        after = msgspec.structs.replace(after, leader_recovery_state=partition.leader_recovery_state)
+        return _one_epoch_up(partition, after), False
+    return _one_epoch_up(partition, after), is_unclean(state, after)
 
 
 def _one_epoch_up(before: PartitionState, after: PartitionState) -> PartitionState:

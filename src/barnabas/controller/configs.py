@@ -10,8 +10,9 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
-from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting
+from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
 from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.remote_parts import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.errors import ErrorCode, KafkaError
 
@@ -44,6 +45,8 @@ class ConfigRules:
     permanent: frozenset[str] = frozenset()
     most_invented: int = MAX_INT
     """How many groups and client metrics may have settings: unlike topics and brokers, they need not exist."""
+    becomes_compacted: Callable[[Mapping[str, str], Mapping[str, str]], bool] = lambda before, after: False
+    """Would this change compact a topic that has remote segments?"""
 
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
@@ -108,13 +111,13 @@ def _change(
             values = target(resource)
             rules.check(resource, values)
             _check_dead_letters(image, resource, values)
-            _check_remote_part(image, resource, values)
+            _check_remote_part(image, resource, values, rules)
             _check_permanent(image, resource, values, rules)
         except KafkaError as error:
             results[resource] = error
         else:
             results[resource] = None
-            deltas += _difference(image, resource, values)
+            deltas += [*_difference(image, resource, values), *_remote_deletion(image, resource, values)]
             room -= is_invented
     if validate_only:
         return [], results
@@ -146,11 +149,21 @@ def _check_permanent(
             )
 
 
-def _check_remote_part(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
-    """Whoever ends the tiering of a topic says that its remote part may go."""
-    before = image.configs.get(resource, {})
-    if resource.type == ResourceType.TOPIC and is_disabled_without_deleting(before, values):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)
+def _check_remote_part(
+    image: MetadataImage, resource: Resource, values: Mapping[str, str], rules: ConfigRules
+) -> None:
+    """Ending the tiering of a topic says that its remote part may go."""
+    if resource.type != ResourceType.TOPIC:
+        return
+    check_change(image, image.topics[resource.name], values)
+    if rules.becomes_compacted(image.configs.get(resource, {}), values):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_COMPACTED_LATER)
+
+
+def _remote_deletion(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:
+    if resource.type != ResourceType.TOPIC:
+        return []
+    return deletion_by_settings(image, image.topics[resource.name], values)
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:

@@ -70,7 +70,7 @@ def _accepted(image: MetadataImage, broker_id: int, proposal: ProposedIsr, polic
     isr = tuple(member for member, _ in proposal.isr)
     _check_members(image, partition, proposal)
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
-    return next_state(partition, Transition(image.can_lead, min_isr, isr=isr))
+    return next_state(partition, Transition(image.can_lead, min_isr, isr=isr, recovered=True))
 
 
 def _check_epochs(partition: PartitionState, broker_id: int, proposal: ProposedIsr) -> None:

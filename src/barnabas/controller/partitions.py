@@ -7,6 +7,7 @@ Kafka's rules with eligible leader replicas (KIP-966):
 - The ELR takes in who leaves an ISR that is, or becomes, smaller than min.insync.replicas: such a replica
   missed nothing that was acknowledged. It is empty again once the ISR is large enough.
 - Who stopped uncleanly may have lost what it had not synced, and is neither in the ISR nor in the ELR.
+- An uncleanly elected leader is RECOVERING until it asks for an ISR, by which it says that it has recovered (KIP-704).
 - A new leader, or replicas taken away, give a new leader epoch; any change gives a new partition epoch.
 """
 
@@ -19,7 +20,7 @@ from enum import IntEnum
 import msgspec
 
 from barnabas.cluster.deltas import PartitionChanged
-from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+from barnabas.cluster.image import NO_LEADER, RECOVERED, RECOVERING, MetadataImage, PartitionState, TopicState
 from barnabas.controller.decision import Policy
 
 
@@ -36,6 +37,7 @@ class Transition:
     """What happens to a partition; what is None stays as it is.
 
     `can_lead` says which brokers are up. `bump_leader_epoch` asks for a new epoch with the same leader.
+    `recovered`: the leader says that its log is in order.
     """
 
     can_lead: Callable[[int], bool]
@@ -47,6 +49,7 @@ class Transition:
     removing: tuple[int, ...] | None = None
     stopped_uncleanly: tuple[int, ...] = ()
     bump_leader_epoch: bool = False
+    recovered: bool = False
 
 
 def next_state(partition: PartitionState, step: Transition) -> PartitionState:
@@ -61,8 +64,16 @@ def next_state(partition: PartitionState, step: Transition) -> PartitionState:
     return msgspec.structs.replace(elected, partition_epoch=partition.partition_epoch + 1)
 
 
+def is_untouched(partition: PartitionState) -> bool:
+    """Restored from an object store, and led by nobody since: its replicas are all alike."""
+    known = (*partition.isr, *partition.elr, *partition.last_known_elr)
+    return partition.leader == NO_LEADER and partition.partition_epoch == 0 and not known
+
+
 def is_unclean(before: PartitionState, after: PartitionState) -> bool:
     """Did one step make a replica the leader that was neither in sync nor eligible?"""
+    if is_untouched(before):
+        return False
     return after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
 
 
@@ -90,6 +101,7 @@ def _wanted(partition: PartitionState, step: Transition) -> PartitionState:
         replicas=partition.replicas if step.replicas is None else step.replicas,
         adding_replicas=partition.adding_replicas if step.adding is None else step.adding,
         removing_replicas=partition.removing_replicas if step.removing is None else step.removing,
+        leader_recovery_state=RECOVERED if step.recovered else partition.leader_recovery_state,
     )
 
 
@@ -125,7 +137,14 @@ def _elect(partition: PartitionState, target: PartitionState, step: Transition) 
     leader = _unclean_leader(target, step)
     if leader is not None:
         # Records may be lost here; only the new leader is known to have what it has.
-        return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=(), last_known_elr=())
+        return msgspec.structs.replace(
+            target,
+            leader=leader,
+            isr=(leader,),
+            elr=(),
+            last_known_elr=(),
+            leader_recovery_state=RECOVERED if is_untouched(partition) else RECOVERING,
+        )
     return _leaderless(partition, target)
 
 
@@ -151,7 +170,7 @@ def _unclean_leader(target: PartitionState, step: Transition) -> int | None:
         last_known = target.last_known_elr[0]
         if last_known in target.replicas and step.can_lead(last_known):
             return last_known
-    if step.election is not Election.UNCLEAN:
+    if step.election is not Election.UNCLEAN and not is_untouched(target):
         return None
     return next((broker for broker in target.replicas if step.can_lead(broker)), None)
 

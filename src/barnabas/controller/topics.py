@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
+from barnabas.config.remote_origin import origin_of
 from barnabas.controller.assignments import check_assignment, new_partition
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.placement import place_replicas, replica_load
+from barnabas.controller.remote_parts import check_new_topic, deletion_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import CLUSTER_METADATA
 from barnabas.types import Uuid, new_uuid
@@ -94,7 +98,10 @@ class _Creation:
     def create(self, topic: NewTopic) -> CreatedTopic:
         self._check_name(topic.name)
         configs = _checked_configs(topic.configs, self._policy)
+        check_new_topic(self._image, configs)
         partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
+        if origin := origin_of(configs):
+            partitions = [replace(each, leader_epoch=origin.leader_epoch) for each in partitions]
         created = CreatedTopic(TopicState(topic.name, self._new_id(), tuple(partitions)), configs)
         self._remember(created)
         return created
@@ -156,8 +163,11 @@ def delete_topics(
     results: dict[Uuid, TopicState | KafkaError] = {}
     for topic_id in topic_ids:
         results[topic_id] = image.topic_by_id(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    found = [topic_id for topic_id, result in results.items() if isinstance(result, TopicState)]
-    return [TopicDeleted(topic_id) for topic_id in found], results
+    deltas: list[Delta] = []
+    for topic in results.values():
+        if isinstance(topic, TopicState):
+            deltas += [*deletion_of(image, topic), TopicDeleted(topic.topic_id)]
+    return deltas, results
 
 
 def create_partitions(

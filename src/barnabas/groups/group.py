@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -57,6 +57,9 @@ class Deadline(NamedTuple):
     member_id: str = ""
 
 
+FIRST_COMMIT_WITH_EPOCHS = 9
+
+
 class Committer(NamedTuple):
     """Who wants to commit offsets. `epoch` is a generation, or the epoch of a member."""
 
@@ -70,6 +73,19 @@ class Committer(NamedTuple):
     def is_outside(self) -> bool:
         """It does not claim to be a member."""
         return self.epoch < 0 and self.member_id == UNKNOWN_MEMBER and self.instance_id is None
+
+    def needs_no_member(self, members: Sized) -> bool:
+        """Is it nobody's business who commits? In a group without members, and in a transaction of somebody outside."""
+        return (self.epoch < 0 and not members) or (self.in_transaction and self.is_outside)
+
+    def check_version(self, protocol: str) -> None:
+        """A member of a newer protocol has an epoch, which older requests do not carry."""
+        if not self.in_transaction and self.version < FIRST_COMMIT_WITH_EPOCHS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"OffsetCommit version {FIRST_COMMIT_WITH_EPOCHS} or above must be used by members using the "
+                f"{protocol} group protocol",
+            )
 
 
 PlaceCheck = Callable[[TopicPartition, Uuid], None]

@@ -7,13 +7,13 @@ inter-broker listener. What is in one must be a request that runs on the control
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasController
+from barnabas.network.requests.request_parts import InnerRequest
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import (
@@ -79,36 +79,20 @@ def _address(host: str) -> bytes:
 # -- the controller -------------------------------------------------------------------------------------
 
 
-class ForwardedRequest:
-    """What handlers and stages need of a `Request`, for one that came in an envelope."""
+class ForwardedRequest(InnerRequest):
+    """A request that came in an envelope."""
 
-    __slots__ = ("_answer", "api_key", "context", "is_large", "patience", "route", "version", "within")
+    __slots__ = ("route",)
 
     is_abandoned = False
     connection = None
 
     def __init__(self, route: Route, context: RequestContext) -> None:
+        super().__init__(route.api_key, route.version, context)
         self.route = route
-        self.api_key = route.api_key
-        self.version = route.version
-        self.context = context
-        self.patience = self.within = 0.0
-        self.is_large = True  # it is served in turns, whatever its size
-        self._answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
         return f"{self.route.name} version {self.version}, forwarded for {self.context.host}"
-
-    @property
-    def client_id(self) -> str | None:
-        return self.context.client_id
-
-    def completed(self, response: Message) -> Message:
-        return response
-
-    def respond(self, response: Message) -> None:
-        if not self._answer.done():
-            self._answer.set_result(response)
 
     async def served(self, broker: Any, message: Message) -> Message:
         """The answer of the handler. A broker that asks for itself needs no right, as where it asks itself."""
@@ -117,7 +101,10 @@ class ForwardedRequest:
         response: Any = function(broker, self, message)
         if isinstance(response, Coroutine):
             response = await response
-        return await self._answer if response is None else response
+        if response is None:
+            response = await self.answer
+            assert response is not None  # only parts of requests are answered with nothing
+        return response  # type: ignore[no-any-return]
 
 
 class _Forwarded(NamedTuple):

@@ -3,6 +3,7 @@
 - The copy of a replica that moves has a row of its own in the dir that it moves to (`is_future_key`).
 - A replica that is not here yet is REPLICA_NOT_AVAILABLE, and created in that dir when it comes.
 - Moving it to where it is calls a move off.
+- Who asks with Barnabas's own tag is also told how tiered storage does (protocol/messages/tiers.py).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from barnabas.protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.protocol.wire import STEP
 from barnabas.types import TopicPartition
 
@@ -46,6 +48,12 @@ class MovesReplicas(Protocol):
         ...
 
 
+class TellsOfTiers(Protocol):
+    def describe_broker(self) -> BrokerTiers:
+        """Tiered storage of this broker."""
+        ...
+
+
 class LogDirsNeeds(Protocol):
     """What these need of the broker."""
 
@@ -55,18 +63,23 @@ class LogDirsNeeds(Protocol):
     def logs(self) -> LogManager: ...
     @property
     def moves(self) -> MovesReplicas: ...
+    @property
+    def tiering(self) -> TellsOfTiers: ...
 
 
 def describe_log_dirs(
     broker: LogDirsNeeds, request: Request, message: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse | Coroutine[Any, Any, DescribeLogDirsResponse]:
-    return at_once_or_in_turns(request, _describing(broker, _wanted(message.topics)))
+    described = _describing(broker, _wanted(message.topics), with_tiers=message.barnabas_tiers)
+    return at_once_or_in_turns(request, described)
 
 
 def _describing(
-    broker: LogDirsNeeds, wanted: set[tuple[str, int]] | None
+    broker: LogDirsNeeds, wanted: set[tuple[str, int]] | None, *, with_tiers: bool
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     response = DescribeLogDirsResponse()
+    if with_tiers:
+        response.barnabas_tiers = broker.tiering.describe_broker()
     for folder in broker.logs.folders:
         described = yield from _describe(broker, folder, wanted)
         response.results.append(described)

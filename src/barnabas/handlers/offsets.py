@@ -1,7 +1,8 @@
 """Offsets of partitions: where a log starts and ends, where a time or an epoch lies, and moving the start.
 
 ListOffsets versions 1 to 11: time -1 is the end that the reader may see, -2 the start, -3 the record with the
-largest timestamp, -4 the start on local disk, -5 the last remote offset, -6 the first that is not remote yet.
+largest timestamp, -4 the start on local disk, -5 the last remote offset, -6 the first that is not remote yet. Who asks
+with Barnabas's own tag is also told how copying goes (protocol/messages/tiers.py).
 OffsetForLeaderEpoch versions 2 to 4. DeleteRecords versions 0 to 2.
 """
 
@@ -26,6 +27,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from barnabas.protocol.messages.tiers import PartitionTier
 from barnabas.protocol.messages.topics import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -52,11 +54,19 @@ NOT_AVAILABLE_SINCE = 5  # KIP-207
 HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 
 
+class TellsOfTiers(Protocol):
+    def describe(self, log: Log) -> PartitionTier:
+        """The remote part of a log whose partition is led here."""
+        ...
+
+
 class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
     """What these need of the broker."""
 
     @property
     def page_cache(self) -> PageCache: ...
+    @property
+    def tiering(self) -> TellsOfTiers: ...
 
 
 class Found(NamedTuple):
@@ -95,6 +105,8 @@ async def list_offsets(
                     answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
                 if request.version < LEADER_EPOCH_SINCE:
                     answer.leader_epoch = UNKNOWN
+                if message.barnabas_tiers and not answer.error_code:
+                    answer.barnabas_tier = _tier(broker, topic.name, wanted)
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
@@ -174,6 +186,13 @@ async def _search(
     except KafkaError as error:
         return error
     return Found(*record) if record is not None else None
+
+
+def _tier(broker: OffsetsNeeds, topic: str, wanted: ListOffsetsPartition) -> PartitionTier:
+    try:
+        return broker.tiering.describe(led_partition(broker, topic, wanted.partition_index, epoch=-1).log)
+    except KafkaError:
+        return PartitionTier()  # it has another leader since a moment ago
 
 
 def _place(log: Log, offset: int) -> Found:

@@ -83,6 +83,7 @@ def _result(index: int, result: PartitionState | KafkaError) -> AlterPartitionRe
         leader_id=result.leader,
         leader_epoch=result.leader_epoch,
         isr=list(result.isr),
+        leader_recovery_state=result.leader_recovery_state,
         partition_epoch=result.partition_epoch,
     )
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from barnabas.handlers import (
     cluster,
-    configs,
     envelope,
     fetch,
     find_coordinator,
@@ -19,13 +18,14 @@ from barnabas.handlers import (
     offsets,
     produce,
     replication,
-    sasl,
     telemetry,
     topic_partitions,
     topics,
     versions,
 )
 from barnabas.handlers.authorization import RULES
+from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
+from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources
 from barnabas.handlers.forwarding import by_controller
 from barnabas.handlers.groups import admin as group_admin
 from barnabas.handlers.groups import classic as groups
@@ -34,7 +34,7 @@ from barnabas.handlers.groups import offsets as group_offsets
 from barnabas.handlers.groups import share as share_groups
 from barnabas.handlers.groups import streams as streams_groups
 from barnabas.handlers.quotas import CARRIED, MUTATIONS
-from barnabas.handlers.security import acls, client_quotas, scram_credentials, tokens
+from barnabas.handlers.security import acls, client_quotas, sasl, scram_credentials, tokens
 from barnabas.handlers.share import acknowledge as share_acknowledge
 from barnabas.handlers.share import fetch as share_fetch
 from barnabas.handlers.share import offsets as share_offsets
@@ -185,8 +185,8 @@ _ROWS: tuple[Handler, ...] = (
     Handler(DescribeAclsRequest, 1, 3, acls.describe_acls),
     Handler(CreateAclsRequest, 1, 3, acls.create_acls, in_turns=acls.create_acls, is_forwarded=True),
     Handler(DeleteAclsRequest, 1, 3, acls.delete_acls, in_turns=acls.delete_acls, is_forwarded=True),
-    Handler(DescribeConfigsRequest, 1, 4, configs.describe_configs, in_turns=configs.describe_configs),
-    Handler(AlterConfigsRequest, 0, 2, configs.alter_configs, is_forwarded=True),
+    Handler(DescribeConfigsRequest, 1, 4, describe_configs, in_turns=describe_configs),
+    Handler(AlterConfigsRequest, 0, 2, alter_configs, is_forwarded=True),
     Handler(AlterReplicaLogDirsRequest, 1, 2, log_dirs.alter_replica_log_dirs),
     Handler(DescribeLogDirsRequest, 1, 5, log_dirs.describe_log_dirs),
     Handler(SaslAuthenticateRequest, 0, 2, sasl.sasl_authenticate),
@@ -197,7 +197,7 @@ _ROWS: tuple[Handler, ...] = (
     Handler(DescribeDelegationTokenRequest, 1, 3, tokens.describe_delegation_token),
     Handler(DeleteGroupsRequest, 0, 3, group_admin.delete_groups),
     Handler(ElectLeadersRequest, 0, 2, cluster.elect_leaders, is_forwarded=True),
-    Handler(IncrementalAlterConfigsRequest, 0, 1, configs.incremental_alter_configs, is_forwarded=True),
+    Handler(IncrementalAlterConfigsRequest, 0, 1, incremental_alter_configs, is_forwarded=True),
     Handler(
         AlterPartitionReassignmentsRequest, 0, 1, cluster.alter_partition_reassignments, is_forwarded=True
     ),
@@ -226,7 +226,7 @@ _ROWS: tuple[Handler, ...] = (
     Handler(GetTelemetrySubscriptionsRequest, 0, 0, telemetry.get_telemetry_subscriptions),
     Handler(PushTelemetryRequest, 0, 0, telemetry.push_telemetry),
     Handler(AssignReplicasToDirsRequest, 0, 0, replication.assign_replicas_to_dirs, brokers_only_since=0),
-    Handler(ListConfigResourcesRequest, 0, 1, configs.list_config_resources),
+    Handler(ListConfigResourcesRequest, 0, 1, list_config_resources),
     Handler(ConsumerGroupHeartbeatRequest, 0, 1, consumer_groups.consumer_group_heartbeat),
     Handler(ConsumerGroupDescribeRequest, 0, 1, consumer_groups.consumer_group_describe),
     Handler(DescribeTopicPartitionsRequest, 0, 0, topic_partitions.describe_topic_partitions),

@@ -14,8 +14,8 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.errors import ErrorCode
-from barnabas.handlers.failed_logins import SaslNeeds, out_of_order
 from barnabas.handlers.needs import HasFeatures, HasImage
+from barnabas.handlers.security.failed_logins import SaslNeeds, out_of_order
 from barnabas.protocol.messages.metadata import (
     ApiVersion,
     ApiVersionsRequest,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
@@ -13,14 +12,12 @@ from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.slow_writes import PendingWrites
-from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.local_log import LocalLog
-from barnabas.log.offsets import NOTHING_TIERED, Offsets
+from barnabas.log.offsets import NOTHING_TIERED
+from barnabas.log.parts import LogParts
 from barnabas.log.pending import PendingAppend, PendingAppends
-from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import out_of_range
-from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.retention import apply_retention
 from barnabas.log.rolling import RollPolicy
 from barnabas.log.segments.open_segments import OpenSegments
@@ -32,20 +29,6 @@ from barnabas.log.tiers.retention import RemoteSegments
 from barnabas.log.tiers.starting import start_at
 from barnabas.log.truncation import start_over, truncate
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
-
-
-class LogParts(NamedTuple):
-    """What a log consists of when it starts to work: fresh, or as recovery found it."""
-
-    segments: list[Segment]
-    log_start: int
-    log_end: int
-    recovery_point: int
-    producers: ProducerStates
-    epochs: LeaderEpochs
-    snapshots: SnapshotFiles
-    unsynced: Unsynced
-    tiered: TieredPart | None = None
 
 
 class DurableLog(LocalLog):
@@ -71,7 +54,7 @@ class DurableLog(LocalLog):
             fs,
             folder,
             topic_partition,
-            _offsets(parts),
+            parts.offsets(),
             Segments(parts.segments, parts.log_end),
             parts.producers,
             parts.epochs,
@@ -238,6 +221,11 @@ class DurableLog(LocalLog):
         if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
             self._on_flush_wanted()
 
+    def lower_tiered(self, end: int) -> bool:
+        """Remote segments from `end` on were lost. False if this disk does not hold what comes next, either."""
+        self.offsets.lower_tiered_end(end)
+        return self.offsets.tiered_end <= end
+
     def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
         """The next sealed segment from the tiered end on, to be read in a thread."""
         return next_to_copy(self, now_ms)
@@ -386,12 +374,6 @@ class DurableLog(LocalLog):
         """Give back the files and save nothing more."""
         self.is_abandoned = True
         self.segments.forget()
-
-
-def _offsets(parts: LogParts) -> Offsets:
-    local_start = max(parts.log_start, parts.segments[0].base_offset)
-    tiered_end = NOTHING_TIERED if parts.tiered is None else parts.tiered.end
-    return Offsets(parts.log_start, parts.log_end, parts.recovery_point, local_start, tiered_end)
 
 
 def _ignore() -> None:

@@ -62,6 +62,11 @@ class LocalLog:
         return self.offsets.start
 
     @property
+    def is_empty(self) -> bool:
+        """Is there no record, neither here nor in remote segments?"""
+        return self.offsets.start == self.offsets.end
+
+    @property
     def local_start_offset(self) -> int:
         return self.offsets.local_start
 

@@ -29,8 +29,9 @@ from barnabas.log.checks import (
     too_large,
 )
 from barnabas.log.dirs.disk import Disk
-from barnabas.log.durable_log import DurableLog, LogParts
+from barnabas.log.durable_log import DurableLog
 from barnabas.log.inspection import Inspected
+from barnabas.log.parts import LogParts
 from barnabas.log.producer import RememberedBatch
 from barnabas.log.recovery.replay import NotesAborted, replay_batch, transaction_marker
 from barnabas.log.segments.open_segments import OpenSegments

@@ -21,6 +21,8 @@ TEMPORARY = ".tmp"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 TIERED_PART = "tiered-offset-checkpoint"  # log/tiers/checkpoint.py
+BEGINNING = ".barnabas-beginning"  # records that an object store remembers are being written (broker/tiers/beginnings)
+REBUILDING = ".barnabas-rebuilding"  # a compacted log gets its records back (log/tiers/rebuilding.py)
 MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 
 DELETE_FOLDER = "-delete"

@@ -105,6 +105,11 @@ class Offsets:
         self.tiered_end = offset
         return True
 
+    def lower_tiered_end(self, offset: int) -> None:
+        """Less is in remote segments than was thought: some were lost. What is on this disk is copied again."""
+        if self.local_start <= offset < self.tiered_end:
+            self.tiered_end = offset
+
     def advance_local_start(self, offset: int) -> bool:
         """What lies below `offset` is read from remote segments from now on; did it move?"""
         if offset <= self.local_start:

@@ -102,7 +102,7 @@ class PendingRoll:
         log.want_flush()
 
 
-class Step:
+class WriteStep:
     """What the thread does next for one log."""
 
     __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll")
@@ -137,7 +137,7 @@ class PendingAppends:
     def __init__(self, log: DurableLog) -> None:
         self.log = log
         self._queue: deque[PendingAppend | PendingRoll] = deque()
-        self._step: Step | None = None
+        self._step: WriteStep | None = None
         self._segment = log.segments.active  # in which the next append will be
         self._size = self._segment.size
         self.bytes = 0
@@ -165,7 +165,7 @@ class PendingAppends:
 
     # -- one step after the other -------------------------------------------------------------------
 
-    def begin_step(self) -> Step:
+    def begin_step(self) -> WriteStep:
         """Everything up to the next roll, but no more than STEP_BYTES."""
         queue, segment = self._queue, self.log.segments.active
         roll = queue[0] if isinstance(queue[0], PendingRoll) else None
@@ -178,7 +178,7 @@ class PendingAppends:
             appends.append(first)
             size += len(first.data)
             queue.popleft()
-        step = self._step = Step(self, roll, appends)
+        step = self._step = WriteStep(self, roll, appends)
         if roll is None:
             try:
                 step.file = segment.file_to_append()
@@ -186,7 +186,7 @@ class PendingAppends:
                 step.error = error
         return step
 
-    def end_step(self, step: Step) -> None:
+    def end_step(self, step: WriteStep) -> None:
         """On the loop, when the thread is through with it."""
         log = self.log
         step.is_over = True
@@ -218,7 +218,7 @@ class PendingAppends:
         log.undo_appends(unwritten)
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> WriteStep | None:
         return self._step
 
     @property

@@ -1,4 +1,5 @@
-"""Every metric that the broker serves: its name, its labels, and what it says.
+"""Every metric that the broker serves: its name, its labels, and what it says. Those of sockets and of tiered storage
+are in `network_catalogue` and `tiering_catalogue`.
 
 Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them, and
 those of kafka_exporter, so that stock dashboards work unchanged. What only Barnabas has begins with `barnabas_`.
@@ -6,7 +7,8 @@ those of kafka_exporter, so that stock dashboards work unchanged. What only Barn
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import Metric, counter, gauge
+from barnabas.metrics import network_catalogue, tiering_catalogue
+from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
 
@@ -98,92 +100,7 @@ FAILED_FETCHES = counter(
     "topic",
 )
 
-# Remote segments (tiered storage), by topic as well
-REMOTE_FETCHES = counter(
-    "kafka_server_brokertopicmetrics_remotefetchrequests_total", "Reads of remote segments.", "topic"
-)
-REMOTE_FETCH_BYTES = counter(
-    "kafka_server_brokertopicmetrics_remotefetchbytes_total",
-    "Bytes of batches of remote segments that were sent to consumers.",
-    "topic",
-)
-FAILED_REMOTE_FETCHES = counter(
-    "kafka_server_brokertopicmetrics_remotefetcherrors_total",
-    "Reads of remote segments that ended in an error.",
-    "topic",
-)
-REMOTE_COPIES = counter(
-    "kafka_server_brokertopicmetrics_remotecopyrequests_total",
-    "Segments that were copied to the object store.",
-    "topic",
-)
-REMOTE_COPY_BYTES = counter(
-    "kafka_server_brokertopicmetrics_remotecopybytes_total", "Bytes of those segments.", "topic"
-)
-FAILED_REMOTE_COPIES = counter(
-    "kafka_server_brokertopicmetrics_remotecopyerrors_total",
-    "Attempts to copy a segment to the object store that failed.",
-    "topic",
-)
-REMOTE_DELETES = counter(
-    "kafka_server_brokertopicmetrics_remotedeleterequests_total",
-    "Remote segments that were deleted from the object store.",
-    "topic",
-)
-FAILED_REMOTE_DELETES = counter(
-    "kafka_server_brokertopicmetrics_remotedeleteerrors_total",
-    "Attempts to delete remote segments that failed.",
-    "topic",
-)
-REMOTE_COPY_LAG_BYTES = gauge(
-    "kafka_server_brokertopicmetrics_remotecopylagbytes",
-    "Bytes of sealed segments that are not copied yet.",
-    "topic",
-)
-REMOTE_COPY_LAG_SEGMENTS = gauge(
-    "kafka_server_brokertopicmetrics_remotecopylagsegments",
-    "Sealed segments that are not copied yet.",
-    "topic",
-)
-REMOTE_LOG_SIZE = gauge(
-    "kafka_server_brokertopicmetrics_remotelogsizebytes", "Bytes of a topic's remote segments.", "topic"
-)
-REMOTE_SEGMENTS = gauge(
-    "kafka_server_brokertopicmetrics_remotelogmetadatacount", "Remote segments of a topic.", "topic"
-)
-REMOTE_READER_QUEUE = gauge(
-    "kafka_log_remote_remotelogmanager_remotelogreadertaskqueuesize",
-    "Chunks of remote segments that wait to be downloaded.",
-)
-REMOTE_READER_IDLE = gauge(
-    "kafka_log_remote_remotelogmanager_remotelogreaderavgidlepercent",
-    "Share of remote.log.reader.threads, 0 to 1, that download nothing at this moment.",
-)
-REMOTE_FETCHES_EXPIRED = counter(
-    "kafka_server_delayedremotefetchmetrics_expires_total",
-    "Fetches that were answered before all of their remote segments had come (remote.fetch.max.wait.ms).",
-)
-REMOTE_CACHE_BYTES = gauge(
-    "barnabas_remote_cache_bytes",
-    "Bytes of remote segments in the cache of this broker, on disk or in memory.",
-    "where",
-)
-REMOTE_CACHE_LIMIT = gauge("barnabas_remote_cache_limit_bytes", "barnabas.remote.cache.bytes.")
-REMOTE_CACHE_READS = counter(
-    "barnabas_remote_cache_reads_total",
-    "Chunks of remote segments that were asked for: hit, miss.",
-    "outcome",
-)
-REMOTE_CACHE_EVICTED = counter(
-    "barnabas_remote_cache_evicted_total", "Chunks of remote segments that made room for others."
-)
-REMOTE_STORE_READS = counter(
-    "barnabas_remote_store_reads_total", "Reads from the object store: all, failed.", "outcome"
-)
-REMOTE_STORE_DOWN = gauge(
-    "barnabas_remote_store_down", "1 while the object store does not answer, and is asked once a second."
-)
-
+# Batches of producers
 REFUSED_BATCHES = counter(
     "barnabas_batches_refused_total",
     "Batches of producers that were refused because of what they are: INVALID_RECORD, INVALID_TIMESTAMP, "
@@ -350,70 +267,7 @@ TRANSACTIONS_REFUSED = counter(
     "Requests of transactional producers that were refused, because a limit was reached.",
 )
 
-# The network
-CONNECTIONS = gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
-CONNECTIONS_OPENED = counter(
-    "kafka_server_socketservermetrics_connection_creation_total", "Connections accepted.", "listener"
-)
-AUTHENTICATED = counter(
-    "kafka_server_socketservermetrics_successful_authentication_total",
-    "Clients that have authenticated with SASL.",
-    "listener",
-)
-NOT_AUTHENTICATED = counter(
-    "kafka_server_socketservermetrics_failed_authentication_total",
-    "Clients that failed to authenticate with SASL.",
-    "listener",
-)
-AUTHENTICATED_AGAIN = counter(
-    "kafka_server_socketservermetrics_successful_reauthentication_total",
-    "Clients that have authenticated again over the same connection (KIP-368).",
-    "listener",
-)
-NOT_AUTHENTICATED_AGAIN = counter(
-    "kafka_server_socketservermetrics_failed_reauthentication_total",
-    "Clients that failed to authenticate again over the same connection.",
-    "listener",
-)
-CONNECTIONS_REFUSED = counter(
-    "barnabas_connections_refused_total",
-    "Connections closed at once, because a limit was reached.",
-    "listener",
-)
-CONNECTIONS_THROTTLED = counter(
-    "barnabas_connections_throttled_total",
-    "Connections that had to wait, or were kept away, because too many were opened in a second: on the broker "
-    "(max.connection.creation.rate), on the listener, or from one address (connection_creation_rate).",
-    "listener",
-    "limit",
-)
-CONNECTIONS_CLOSED = counter(
-    "barnabas_connections_closed_total",
-    "Connections that the broker closed: idle, no request (none ever came), slow request, evicted (it held memory that "
-    "others waited for), overfull (far too much was sent at once), length (of a request, which is not allowed), not "
-    "authenticated (in time), kept for brokers (a client had a place of theirs), truncated (records that it was being "
-    "sent), credential (changed or deleted), unanswered (a mistake of the broker's).",
-    "reason",
-)
-TLS_HANDSHAKES = counter(
-    "barnabas_tls_handshakes_total",
-    "TLS handshakes by outcome: done, failed, abandoned (the connection was closed before the end).",
-    "outcome",
-)
-TLS_EXPIRY = gauge(
-    "barnabas_tls_certificate_expiry_seconds",
-    "When the certificate of a listener expires, in seconds since 1970.",
-    "listener",
-)
-MONITORING_CUT_OFF = counter(
-    "barnabas_monitoring_clients_cut_off_total",
-    "Clients of the port for metrics and health that did not take their answer in time, or gave way to others.",
-)
-REFUSED_AS_BROKER = counter(
-    "barnabas_broker_requests_refused_total",
-    "Requests that only brokers may send, refused because they came where clients connect.",
-    "request",
-)
+# Text that clients send
 LOG_LINES_LEFT_OUT = counter(
     "barnabas_log_lines_left_out_total",
     "Lines that were not written to the broker's log, because there were many of their kind "
@@ -428,30 +282,6 @@ PATTERNS_REFUSED = counter(
     "Regular expressions of clients that were refused: no RE2, or beyond barnabas.regex.max.characters, "
     "barnabas.regex.max.bytes or barnabas.regex.max.instructions.",
 )
-MEMORY_USED = gauge(
-    "kafka_network_socketserver_memorypoolused", "Bytes of memory that requests being received take."
-)
-MEMORY_AVAILABLE = gauge(
-    "kafka_network_socketserver_memorypoolavailable", "Bytes left of queued.max.request.bytes."
-)
-MEMORY_WAITING = gauge(
-    "barnabas_requests_waiting_for_memory",
-    "Requests that are not received for now: there is no room for them.",
-)
-NETWORK_IDLE = gauge(
-    "kafka_network_socketserver_networkprocessoravgidle_percent",
-    "Share of time, 0 to 1, in which the loop had nothing to do.",
-)
-HANDLER_IDLE = gauge(
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-    "The same number: one loop does the work of both of Kafka's thread pools.",
-)
-LOOP_LAG = Metric(
-    "histogram",
-    "barnabas_loop_lag_seconds",
-    "How late the loop called a timer: what every request waits for.",
-)
-LOOP_LAG_MAX = gauge("barnabas_loop_lag_max_seconds", "The longest such delay in the last minute.")
 
 # The audit log, if there is one
 AUDIT_EVENTS = counter("barnabas_audit_events_total", "Events that were written to the audit log.")
@@ -467,7 +297,5 @@ CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")
 RESIDENT_MEMORY = gauge("process_resident_memory_bytes", "Resident memory of the process.")
 OPEN_FILES = gauge("process_open_fds", "Open file descriptors.")
 
-CATALOGUE: tuple[Metric, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Metric)
-)
-"""All of the above, for documentation and for the test that nothing is served that is not described."""
+CATALOGUE = (*metrics_among(globals()), *network_catalogue.CATALOGUE, *tiering_catalogue.CATALOGUE)
+"""Every metric there is, for documentation and for the test that nothing is served that is not described."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -18,3 +19,8 @@ def counter(name: str, text: str, *labels: str) -> Metric:
 
 def gauge(name: str, text: str, *labels: str) -> Metric:
     return Metric("gauge", name, text, labels)
+
+
+def metrics_among(names: Mapping[str, object]) -> tuple[Metric, ...]:
+    """The metrics that a module declares, in its order."""
+    return tuple(value for value in names.values() if isinstance(value, Metric))

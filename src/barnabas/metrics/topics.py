@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barnabas.metrics import catalogue
+from barnabas.metrics import catalogue, tiering_catalogue
 from barnabas.metrics.registry import Counter, Registry, Sample
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -21,14 +21,16 @@ _METRICS = {
     "fetches": catalogue.FETCHES,
     "failed_produces": catalogue.FAILED_PRODUCES,
     "failed_fetches": catalogue.FAILED_FETCHES,
-    "remote_fetches": catalogue.REMOTE_FETCHES,
-    "remote_bytes_out": catalogue.REMOTE_FETCH_BYTES,
-    "failed_remote_fetches": catalogue.FAILED_REMOTE_FETCHES,
-    "remote_copies": catalogue.REMOTE_COPIES,
-    "remote_bytes_in": catalogue.REMOTE_COPY_BYTES,
-    "failed_remote_copies": catalogue.FAILED_REMOTE_COPIES,
-    "remote_deletes": catalogue.REMOTE_DELETES,
-    "failed_remote_deletes": catalogue.FAILED_REMOTE_DELETES,
+    "remote_fetches": tiering_catalogue.REMOTE_FETCHES,
+    "remote_bytes_out": tiering_catalogue.REMOTE_FETCH_BYTES,
+    "failed_remote_fetches": tiering_catalogue.FAILED_REMOTE_FETCHES,
+    "remote_copies": tiering_catalogue.REMOTE_COPIES,
+    "remote_bytes_in": tiering_catalogue.REMOTE_COPY_BYTES,
+    "failed_remote_copies": tiering_catalogue.FAILED_REMOTE_COPIES,
+    "remote_deletes": tiering_catalogue.REMOTE_DELETES,
+    "failed_remote_deletes": tiering_catalogue.FAILED_REMOTE_DELETES,
+    "built_remote_aux": tiering_catalogue.BUILT_REMOTE_AUX,
+    "failed_remote_aux": tiering_catalogue.FAILED_REMOTE_AUX,
 }
 
 
@@ -36,7 +38,8 @@ class TopicCounters:
     """The counters of one topic; its partitions hold them and add to their values."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "failed_remote_copies",
+        "built_remote_aux", "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "failed_remote_aux",
+        "failed_remote_copies",
         "failed_remote_deletes", "failed_remote_fetches", "fetches", "is_internal", "messages_in", "produces",
         "remote_bytes_in", "remote_bytes_out", "remote_copies", "remote_deletes", "remote_fetches",
     )  # fmt: skip
@@ -58,6 +61,8 @@ class TopicCounters:
         self.failed_remote_copies = Counter()
         self.remote_deletes = Counter()
         self.failed_remote_deletes = Counter()
+        self.built_remote_aux = Counter()
+        self.failed_remote_aux = Counter()
 
 
 class TopicMetrics:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.metrics.catalogue import MONITORING_CUT_OFF
+from barnabas.metrics.network_catalogue import MONITORING_CUT_OFF
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.text import CONTENT_TYPE, render_lines
 from barnabas.network.http_credentials import HttpCredentials

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from barnabas.metrics import catalogue
+from barnabas.metrics import network_catalogue
 from barnabas.metrics.registry import Registry
 
 # Often enough to catch a loop that stands still for a moment, seldom enough to cost an idle broker nothing.
@@ -26,13 +26,13 @@ class LoopMonitor:
     ) -> None:
         self._was_late = was_late
         self._now = monotonic
-        self._lag = registry.histogram(catalogue.LOOP_LAG).labels()
+        self._lag = registry.histogram(network_catalogue.LOOP_LAG).labels()
         self._recent: deque[float] = deque([0.0], maxlen=int(WINDOW / INTERVAL))
         self._idle = 1.0
         self._handle: asyncio.TimerHandle | None = None
-        registry.read_by(catalogue.LOOP_LAG_MAX, lambda: max(self._recent))
-        registry.read_by(catalogue.NETWORK_IDLE, lambda: self._idle)
-        registry.read_by(catalogue.HANDLER_IDLE, lambda: self._idle)
+        registry.read_by(network_catalogue.LOOP_LAG_MAX, lambda: max(self._recent))
+        registry.read_by(network_catalogue.NETWORK_IDLE, lambda: self._idle)
+        registry.read_by(network_catalogue.HANDLER_IDLE, lambda: self._idle)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -122,12 +122,7 @@ class ClientSettings:
         bootstrap = given.get("bootstrap.servers", "").strip()
         if not bootstrap:
             raise ClientSettingError("option 'kafka.bootstrap.servers' must be given")
-        isolation = given.get("isolation.level", "read_uncommitted").strip().lower()
-        if isolation not in ("read_committed", "read_uncommitted"):
-            raise ClientSettingError(
-                f"option 'kafka.isolation.level' must be read_committed or read_uncommitted, not {isolation!r}"
-            )
-        committed_only = isolation == "read_committed"
+        committed_only = _committed_only(given)
         return cls(
             bootstrap,
             given.get("client.id", cls.client_id),
@@ -145,6 +140,11 @@ class ClientSettings:
             _security(given),
         )
 
+    @classmethod
+    def without_brokers(cls, given: Mapping[str, str]) -> ClientSettings:
+        """For who reads an object store: of all settings only `isolation.level` says something about that."""
+        return cls("", committed_only=_committed_only(given))
+
     @property
     def link(self) -> dict[str, Any]:
         """What `link_to` wants."""
@@ -155,6 +155,15 @@ class ClientSettings:
             "total_timeout": self.patience,
             "security": self.security,
         }
+
+
+def _committed_only(given: Mapping[str, str]) -> bool:
+    isolation = given.get("isolation.level", "read_uncommitted").strip().lower()
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise ClientSettingError(
+            f"option 'kafka.isolation.level' must be read_committed or read_uncommitted, not {isolation!r}"
+        )
+    return isolation == "read_committed"
 
 
 def check_client_setting(name: str, side: str) -> None:

@@ -55,6 +55,17 @@ OPTIONS: tuple[Option, ...] = (
         "Whether records that are gone before they were read, or a topic that was deleted, fail the query.",
         "true",
     ),
+    # From an object store, without a broker.
+    Option(
+        "remote",
+        SOURCE,
+        "An object store with tiered topics, `s3://BUCKET/PREFIX`, `gs://...`, `az://...` or `file:///FOLDER`: it is "
+        "read instead of brokers. `remote.NAME` is option NAME of the store.",
+    ),
+    Option(
+        "clusterId", SOURCE, "The cluster whose topics are meant, where an object store has those of several."
+    ),
+    Option("snapshot", SOURCE, "A snapshot in the object store, for batch reads: topics as they were then."),
     # How much at a time.
     Option(
         "maxOffsetsPerTrigger",
@@ -88,6 +99,12 @@ OPTIONS: tuple[Option, ...] = (
         "The fields of the value as DDL: `user STRING, amount DOUBLE`; or give it by `.schema(...)`.",
     ),
     Option("value.avro.schema", SOURCE, "The Avro schema that values were written with, as JSON."),
+    Option(
+        "value.registry",
+        SOURCE,
+        "The URL of a schema registry: values of `avro` and `json` begin with the id of the schema that they were "
+        "written with. Without `value.avro.schema` columns are those of the newest schema of the subject TOPIC-value.",
+    ),
     Option("value.csv.delimiter", SOURCE, "What separates the fields of a CSV value.", ","),
     Option(
         "mode",

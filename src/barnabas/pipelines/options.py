@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from barnabas.pipelines.client_settings import CLIENT_PREFIX, KNOWN, ClientSettings, check_client_setting
 from barnabas.pipelines.option_catalogue import OPTIONS, Side
 
+STORE_PREFIX = "remote."
+
 
 class OptionError(ValueError):
     """An option that is unknown, missing, or has a value that cannot be."""
@@ -76,20 +78,23 @@ class Options:
 
     def client_settings(self) -> ClientSettings:
         """The `kafka.*` options, understood."""
-        return ClientSettings.parse(dict(self._prefixed()))
+        return ClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
 
     def client_text(self, name: str) -> str | None:
         return self._values.get(CLIENT_PREFIX + name)
 
-    def _prefixed(self) -> Iterator[tuple[str, str]]:
+    def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """(name without the prefix, value) of all options that have it."""
         for name, value in self._values.items():
-            if name.startswith(CLIENT_PREFIX):
-                yield name.removeprefix(CLIENT_PREFIX), value
+            if name.startswith(prefix):
+                yield name.removeprefix(prefix), value
 
     def _check_name(self, name: str) -> None:
         lower = name.lower()
         if lower.startswith(CLIENT_PREFIX):
             check_client_setting(lower.removeprefix(CLIENT_PREFIX), self._side)
+        elif lower.startswith(STORE_PREFIX) and self._side == "source":
+            return  # obstore knows its options, and refuses others
         elif lower not in self._names and lower not in _SPARKS_OWN and not lower.startswith("__"):
             raise OptionError(self._unknown(name))
 

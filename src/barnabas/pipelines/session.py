@@ -36,7 +36,9 @@ SETTINGS: dict[str, str] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     # Options that plans do not show: Spark itself knows only those with "password", "secret" and "token" in their name.
-    "spark.sql.redaction.options.regex": r"(?i)url|jaas[.]config|keystore[.]key$|key[.]pem$",
+    "spark.sql.redaction.options.regex": (
+        r"(?i)url|jaas[.]config|keystore[.]key$|key[.]pem$|^remote[.].*(key|sas|credential|token)"
+    ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -97,7 +97,7 @@ class Field:
         self.nullable = nullable
         self.tag = tag
         self.ignorable = ignorable
-        self.is_secret = is_secret  # so it is not shown, whoever prints the message
+        self.is_secret = is_secret  # so it is not shown when the message is printed
         self.element = element  # the struct class, or the wire type of an array's elements
 
     def present_in(self, version: int) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.queues.partition import SharePartition, is_free
+from barnabas.queues.partition import SharePartition
 from barnabas.queues.runs import NO_MEMBER, Run
 from barnabas.queues.states import RecordState
+from barnabas.queues.window import is_free
 
 SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
 

@@ -24,7 +24,8 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.queues.led_partition import GroupConfigs, LedSharePartition
+from barnabas.queues.led_partition import LedSharePartition
+from barnabas.queues.needs import GroupConfigs
 from barnabas.queues.record_reader import Threads, read_records
 from barnabas.queues.runs import Run
 from barnabas.records.builder import build_batch

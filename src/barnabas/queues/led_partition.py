@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from barnabas.clock import Clock, Timer, Timers
-from barnabas.cluster.image import MetadataImage
+from barnabas.clock import Timer
 from barnabas.coordination.tasks import answer_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSlice
@@ -24,14 +23,14 @@ from barnabas.queues.acquisition import Acquired, Wanted, acquire, withdraw
 from barnabas.queues.batches_to_share import Batches, aborted_spans, read_batches
 from barnabas.queues.changes import Write
 from barnabas.queues.delays import Delays
-from barnabas.queues.partition import SharePartition, ShareSettings
+from barnabas.queues.needs import GroupConfigs, Host
+from barnabas.queues.partition import SharePartition
 from barnabas.queues.persister import SharePersister
-from barnabas.queues.record_reader import Threads
 from barnabas.queues.reset import first_offset
 from barnabas.queues.share_waiters import Waiter, Waiters
 from barnabas.queues.state_shard import StateWrite
 from barnabas.queues.stored_state import StoredState
-from barnabas.replication.page_cache import PageCache
+from barnabas.queues.window import ShareSettings
 from barnabas.replication.partition import Partition
 
 logger = limited_logger(__name__)
@@ -57,36 +56,6 @@ _FOR_CLIENTS = {
     # There is no state for this group and partition yet: its coordinator creates it when members subscribe.
     ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-
-
-class GroupConfigs(Protocol):
-    """Settings of a single group."""
-
-    def value(self, group_id: str, name: str) -> Any: ...
-
-    def milliseconds(self, group_id: str, name: str) -> int: ...
-
-
-class Host(Threads, Protocol):
-    """What is needed from the broker."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def timers(self) -> Timers: ...
-
-    @property
-    def call_soon(self) -> Callable[[Callable[[], None]], object]: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def is_fenced(self) -> bool: ...
-
-    @property
-    def page_cache(self) -> PageCache: ...
 
 
 class Owner(Protocol):

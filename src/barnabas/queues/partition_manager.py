@@ -8,15 +8,16 @@ from typing import Protocol
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.queues import led_partition
+from barnabas.queues import needs
 from barnabas.queues.dead_letter_writer import DeadLetterWriter
-from barnabas.queues.led_partition import GroupConfigs, LedSharePartition
+from barnabas.queues.led_partition import LedSharePartition
+from barnabas.queues.needs import GroupConfigs
 from barnabas.queues.persister import SharePersister
 from barnabas.queues.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
 from barnabas.replication.manager import ReplicaManager
 
 
-class Host(led_partition.Host, Protocol):
+class Host(needs.Host, Protocol):
     """What is needed from the broker."""
 
     @property

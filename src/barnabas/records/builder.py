@@ -145,14 +145,15 @@ def encode_record(offset_delta: int, timestamp_delta: int, record: KeyedRecord) 
             key or b"",
             _NULL if value is None else varint(len(value)),
             value or b"",
-            _encode_headers(headers) if headers else _NO_HEADERS,
+            varint(len(headers)) + encode_headers(headers) if headers else _NO_HEADERS,
         )
     )
     return varint(len(body)) + body
 
 
-def _encode_headers(headers: tuple[Header, ...]) -> bytes:
-    parts = [varint(len(headers))]
+def encode_headers(headers: tuple[Header, ...]) -> bytes:
+    """Without their number, which stands before them."""
+    parts: list[bytes] = []
     for name, value in headers:
         key = name.encode("utf-8", "surrogateescape")
         parts += (varint(len(key)), key)

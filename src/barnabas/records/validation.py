@@ -23,7 +23,6 @@ from barnabas.records.record import (
     Record,
     check_end,
     read_record,
-    record_data,
     unpacked_data,
 )
 from barnabas.records.walking import Place, Rules, walk
@@ -151,23 +150,12 @@ class _Errors:
             raise _refusal(self.found, self.code)
 
 
-def recompress(
-    batch: Bytes,
-    header: BatchHeader,
-    codec: int,
-    level: int | None = None,
-    limit: int = DECOMPRESSED_LIMIT,
-) -> bytearray:
-    """The same records in another codec, for a topic whose `compression.type` is not the producer's.
-
-    Record bytes, offsets and timestamps stay as they are; length, codec bits and CRC are new. The records
-    are not looked at: `validate_records` comes first.
-    """
-    return repack(record_data(batch, header, limit), header, codec, level)
-
-
 def repack(data: Buffer, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
-    """The same for records that are decompressed already."""
+    """Decompressed records in another codec, for a topic whose `compression.type` is not the producer's.
+
+    Record bytes, offsets and timestamps stay as they are; length, codec bits and CRC are new. The records are not
+    looked at: `validate_records` comes first.
+    """
     attributes = header.attributes & ~COMPRESSION_MASK | Codec(codec)
     return assemble_batch(header._replace(attributes=attributes), data, level)
 

@@ -80,9 +80,11 @@ class LeaderFetcher:
         throttles: FollowerThrottles,
         turn_limit: TurnLimit = DEFAULT_TURN,
         moved_to_tiers: Callable[[Partition], None] = lambda partition: None,
+        waits_for_tiers: Callable[[Partition], bool] = lambda partition: False,
     ) -> None:
         self.leader = leader
         self._moved_to_tiers = moved_to_tiers
+        self._waits_for_tiers = waits_for_tiers
         self._turn_limit = turn_limit
         self._peers = peers
         self._identity = identity
@@ -273,6 +275,9 @@ class LeaderFetcher:
             elif data.error_code:
                 if data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
                     self._moved_to_tiers(one.partition)
+                self._put_off_for(self._backoff_after(one.refusals), key, one)
+                one.refusals += 1
+            elif data.records and one.partition.log.is_empty and self._waits_for_tiers(one.partition):
                 self._put_off_for(self._backoff_after(one.refusals), key, one)
                 one.refusals += 1
             else:

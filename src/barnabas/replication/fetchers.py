@@ -22,8 +22,10 @@ class ReplicaFetchers:
         throttles: FollowerThrottles,
         turn_limit: TurnLimit,
         moved_to_tiers: Callable[[Partition], None] = lambda partition: None,
+        waits_for_tiers: Callable[[Partition], bool] = lambda partition: False,
     ) -> None:
-        """`moved_to_tiers` is told when a leader says that a partition's next records are in remote segments."""
+        """`moved_to_tiers` is told when a leader says that a partition's next records are in remote segments;
+        `waits_for_tiers` is asked whether an empty log must not take records yet, because it may begin behind those."""
         self._peers = peers
         self._identity = identity
         self._settings = settings
@@ -31,6 +33,7 @@ class ReplicaFetchers:
         self._throttles = throttles
         self._turn_limit = turn_limit
         self._moved_to_tiers = moved_to_tiers
+        self._waits_for_tiers = waits_for_tiers
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._followed: dict[Partition, LeaderFetcher] = {}
 
@@ -38,7 +41,7 @@ class ReplicaFetchers:
         """A partition has another state: fetch it from the leader it has now, or from nobody."""
         before = self._followed.get(partition)
         state = partition.state
-        is_settled = not partition.is_retired and not partition.is_unsettled
+        is_settled = not (partition.is_retired or partition.is_unsettled or partition.is_recovering)
         follows = state is not None and is_settled and not partition.is_leader
         if before is not None:
             if follows and before.follows(partition):
@@ -58,6 +61,7 @@ class ReplicaFetchers:
                 self._throttles,
                 self._turn_limit,
                 self._moved_to_tiers,
+                self._waits_for_tiers,
             )
             self._fetchers[state.leader] = fetcher
         fetcher.add(partition)

@@ -19,6 +19,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
+from barnabas.log.tiers.rebuilding import is_unfinished
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
@@ -27,6 +28,11 @@ from barnabas.steps import finish
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 
 logger = safe_logger(__name__)
+
+
+class NotYetError(Exception):
+    """Why a partition does not take over a state now. It is tried again by the clock, and nothing has failed."""
+
 
 Partitions = dict[int, Partition]
 
@@ -49,6 +55,8 @@ class ReplicaManager:
         self._cluster = cluster or Alone()
         self.on_applied: Callable[[Partition], None] = lambda partition: None
         """Told when a partition has taken over a state, or has left this broker (`is_retired`)."""
+        self.may_lead: Callable[[Partition, PartitionState], bool] = lambda partition, state: True
+        """Asked before a partition leads; if it may not yet, it is asked again by the clock."""
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
@@ -148,6 +156,8 @@ class ReplicaManager:
             try:
                 self._store_one(topic, place, state, config, new)
                 self._unsettled.discard(place)
+            except NotYetError:
+                self._unsettled.add(place)
             except Exception:
                 # The others must not suffer for it, and it is tried again by the clock (KAFKA-9307).
                 if place not in self._unsettled:
@@ -178,6 +188,8 @@ class ReplicaManager:
                 # Who fell behind hears of many entries at once. A state must never meet settings of another image:
                 # with a smaller minimum than the controller went by, we would commit what those who are eligible lack.
                 partition.log.update_config(config)
+            if state.leader == self._broker_id and not self.may_lead(partition, state):
+                raise NotYetError
             partition.apply(state)
         except Exception:
             partition.is_unsettled = True
@@ -191,6 +203,7 @@ class ReplicaManager:
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
         place = TopicPartition(topic.name, index)
         is_new = self._awaiting_room.pop(place, new and place not in self._offline)
+        was_here = self._logs.get(place) is not None
         try:
             log = self._logs.create(place, topic.topic_id, config, is_new=is_new)
         except (KafkaError, OSError) as error:
@@ -201,9 +214,11 @@ class ReplicaManager:
                 self._awaiting_room[place] = is_new
             return None
         self._offline.pop(place, None)
-        return Partition(
+        partition = Partition(
             topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
         )
+        partition.has_lost_log = not is_new and (not was_here or is_unfinished(log))
+        return partition
 
     def _delete(self, topic_id: Uuid) -> Iterator[None]:
         name = self._name_of(topic_id)
@@ -257,6 +272,11 @@ class ReplicaManager:
     @property
     def is_awaiting_room(self) -> bool:
         return bool(self._awaiting_room)
+
+    def settle(self, place: TopicPartition, newest_image: Callable[[], MetadataImage]) -> None:
+        """What kept a partition from leading is over: it need not wait for the clock."""
+        if place in self._unsettled:
+            finish(self._store_again(newest_image, [place], self._unsettled))
 
     def try_again(self, newest_image: Callable[[], MetadataImage]) -> Generator[None, None, bool]:
         """Open what could not be opened for want of room, and take over what could not be taken over; True when

@@ -1,53 +1,43 @@
 """One partition on this broker: is it the leader, who is in sync, how far is committed, who waits.
 
-Theory of operation. The controller decides leader, leader epoch and ISR; `apply` takes its word, unless
-it is older than what is known. While leading, an append moves the log end; the high watermark follows the
-slowest member of the *maximal* ISR: the committed one and the members we have asked the controller to add. A member
-counts as gone only once the controller has said so. And it moves only while the committed ISR is as large as
-min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed (KIP-966). Where
-consumers see only what is flushed (`barnabas.visible`), it also stops at the flushed offset of the leader.
+Theory of operation. The controller decides leader, leader epoch and ISR; `apply` takes its word, unless it is older
+than what is known. While leading, an append moves the log end; the high watermark follows the slowest member of the ISR
+(`in_sync_replicas`).
+
+A leader of a tiered topic that was elected uncleanly, or whose log is gone, may lack what lies in the object store. It
+is *recovering*, and serves nobody, until somebody has compared its log with that (`recover`), or an operator says that
+it need not be (`barnabas.remote.unclean.wait`).
 
 Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from barnabas.cluster.image import PartitionState, effective_min_isr
+from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
-from barnabas.replication.progress import (
-    NO_LIMIT,
-    UNKNOWN_OFFSET,
-    Alone,
-    ClusterView,
-    Follower,
-    Followers,
-    IsrProposal,
-)
-from barnabas.replication.watchers import CommitCallback, PartitionWatchers
+from barnabas.replication.in_sync_replicas import InSyncReplicas
+from barnabas.replication.progress import Alone, ClusterView, Follower, Followers, IsrProposal
+from barnabas.replication.watchers import CommitCallback
 from barnabas.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.metrics.topics import TopicCounters
 
 ALL_REPLICAS: Final = -1  # acks=all on the wire
-FLUSHED: Final = "flushed"  # barnabas.visible
 NO_EPOCH: Final = -1  # the client did not say which leader epoch it believes in
 
 _ALONE = Alone()
 
 
-class Partition(PartitionWatchers):
+class Partition(InSyncReplicas):
     __slots__ = (
-        "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable", "_maximal_isr",
-        "_shows_flushed_only", "broker_id",
-        "counters", "has_enough_in_sync", "index", "is_leader", "is_only_here", "is_retired", "is_unsettled",
-        "leader_epoch", "log", "proposal", "state", "topic", "topic_id", "undone_appends",
+        "counters", "has_lost_log", "index", "is_recovering", "is_retired", "is_unsettled", "leader_epoch", "topic",
+        "topic_id", "undone_appends",
     )  # fmt: skip
 
     def __init__(
@@ -60,30 +50,17 @@ class Partition(PartitionWatchers):
         counters: TopicCounters,
         cluster: ClusterView = _ALONE,
     ) -> None:
-        super().__init__()
+        super().__init__(log, broker_id, cluster)
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
-        self.log = log
-        self.broker_id = broker_id
         self.counters = counters
-        self.is_leader = False
         self.is_retired = False
         self.is_unsettled = False  # a state could be taken over in part only; it will be tried again
-        self.is_only_here = True
-        """Nothing but this machine holds what is acknowledged now."""
-        self.has_enough_in_sync = True
-        self.state: PartitionState | None = None
+        self.is_recovering = False  # the controller says that it leads, and its log is not in order yet
+        self.has_lost_log = False
+        """A log that should have been here was not: an empty one has taken its place."""
         self.leader_epoch = NO_EPOCH  # that of the state: every fetch asks for it
-        self.proposal: IsrProposal | None = None
-        self._cluster = cluster
-        self._is_writable = False
-        self._commits_alone = False
-        self._shows_flushed_only = False
-        self._flushing_to = 0
-        self._maximal_isr: tuple[int, ...] = ()
-        self._epoch_start = 0
-        self._followers = Followers()
         self.undone_appends = 0
         """How often pending appends have failed: what was read of them in memory is void."""
         log.watch_pending(self._written, self._undone)
@@ -103,14 +80,20 @@ class Partition(PartitionWatchers):
         self.is_unsettled = True
         leads = state.leader == self.broker_id
         if known is None or state.leader_epoch > known.leader_epoch:
-            self._begin_epoch(state, leads)
+            self.is_recovering = leads and self._must_recover(state)
+            self.has_lost_log = self.has_lost_log and self.is_recovering
+            self._begin_epoch(state, leads and not self.is_recovering)
         else:
             self._forget_lost(set(known.isr) - set(state.isr))
         # Known only now: had the beginning of the epoch failed, it would be begun again.
         self.state = state
         self.leader_epoch = state.leader_epoch
-        self.is_leader = leads
         self.proposal = None
+        self._lead_or_follow(leads and not self.is_recovering)
+        self.is_unsettled = False
+
+    def _lead_or_follow(self, leads: bool) -> None:
+        self.is_leader = leads
         self._measure()
         if not leads:
             self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -119,7 +102,31 @@ class Partition(PartitionWatchers):
             if not self.has_enough_in_sync:
                 self._fail_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._changed(0)
-        self.is_unsettled = False
+
+    def _must_recover(self, state: PartitionState) -> bool:
+        config = self.log.config
+        return (
+            (state.leader_recovery_state == RECOVERING or self.has_lost_log)
+            and (config.remote_storage_enable or self.log.is_tiered)
+            and config.barnabas_remote_unclean_wait
+        )
+
+    def recover(self) -> None:
+        """The log is in order: from now on this replica leads. The controller hears of it with an ISR."""
+        state = self.state
+        if not self.is_recovering or state is None:
+            return
+        self._begin_epoch(state, leads=True)
+        self.is_recovering = self.has_lost_log = False
+        self._lead_or_follow(leads=True)
+        if state.leader_recovery_state == RECOVERING:  # else nothing would change, and no answer would come
+            self._propose(state.isr)
+
+    def begin_again(self) -> None:
+        """The log of this leader goes on elsewhere: at the tiered end."""
+        if self.is_leader and self.state is not None:
+            self._begin_epoch(self.state, leads=True)
+            self._lead_or_follow(leads=True)
 
     def _is_news(self, state: PartitionState, known: PartitionState) -> bool:
         new, old = _version(state), _version(known)
@@ -128,7 +135,7 @@ class Partition(PartitionWatchers):
     def step_down(self) -> None:
         """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
         brokers would lead."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
@@ -145,36 +152,6 @@ class Partition(PartitionWatchers):
             self.log.forget_unwritten_epochs()
             self._followers = Followers()
 
-    def _forget_lost(self, gone: set[int]) -> None:
-        """A replica that left the ISR without our asking, although its broker is up, has lost its disk: what it had
-        before counts for nothing until it fetches again."""
-        proposed = set(self.proposal.isr) if self.proposal is not None else gone
-        for replica in gone & proposed:
-            follower = self._followers.get(replica)
-            if follower is not None and self._cluster.eligible_epoch(replica) is not None:
-                follower.end_offset = UNKNOWN_OFFSET
-
-    def _measure(self) -> None:
-        """What follows from the state, the proposal and the settings; looked at with every append."""
-        state = self.state
-        if state is None:
-            return
-        added = self.proposal.isr if self.proposal is not None else ()
-        self._maximal_isr = tuple(dict.fromkeys((*state.isr, *added)))
-        needed = effective_min_isr(self.log.config.min_insync_replicas, len(state.replicas))
-        self.has_enough_in_sync = len(state.isr) >= needed
-        self._is_writable = self.is_leader and not self._cluster.is_fenced
-        self._shows_flushed_only = self.log.config.barnabas_visible == FLUSHED
-        self._commits_alone = (
-            self._maximal_isr == (self.broker_id,)
-            and self.has_enough_in_sync
-            and not self._shows_flushed_only
-        )
-        self._measure_hosts(state)
-
-    def _measure_hosts(self, state: PartitionState) -> None:
-        self.is_only_here = len(state.isr) <= 1 or self._cluster.on_one_host(state.isr)
-
     def broker_changed(self, broker_id: int) -> None:
         """A broker has been registered again, perhaps on another machine; our state says nothing of that."""
         if self.state is not None and broker_id in self.state.isr:
@@ -182,6 +159,8 @@ class Partition(PartitionWatchers):
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
+        if self.is_recovering and self.state is not None and not self._must_recover(self.state):
+            self.recover()
         self._measure()
         if self.is_leader:
             self._commit()
@@ -196,7 +175,7 @@ class Partition(PartitionWatchers):
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
-        self.is_leader = self._is_writable = self._commits_alone = False
+        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
         self.is_retired = True
         self._fail_waiting(why)
         self._changed(0)
@@ -207,12 +186,6 @@ class Partition(PartitionWatchers):
             stale = epoch < self.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if stale else ErrorCode.UNKNOWN_LEADER_EPOCH
         return NO_ERROR if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    @property
-    def end_is_known(self) -> bool:
-        """Has the high watermark passed what was there when this leader began? Before, it may lag behind what
-        an earlier leader has shown to consumers (KIP-207)."""
-        return self.log.high_watermark >= self._epoch_start
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -234,9 +207,7 @@ class Partition(PartitionWatchers):
         A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
         """
         if not self._is_writable:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}"
-            )
+            raise self._not_leading()
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
             raise self._too_few()
         result = self.log.append_as_leader(batch, self.leader_epoch, now_ms, origin, inspected)
@@ -256,6 +227,15 @@ class Partition(PartitionWatchers):
                 self._wake_replicas(size)
         return result
 
+    def _not_leading(self) -> KafkaError:
+        why = f"this broker does not lead {self.topic}-{self.index}"
+        if self.is_recovering:
+            why = (
+                f"the leader of {self.topic}-{self.index} may lack records, and waits until it has read what is in the "
+                "object store"
+            )
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+
     def _too_few(self) -> KafkaError:
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -263,69 +243,8 @@ class Partition(PartitionWatchers):
             f"min.insync.replicas is {self.log.config.min_insync_replicas}",
         )
 
-    # -- followers ----------------------------------------------------------------------------------
-
-    def is_in_sync(self, replica: int) -> bool:
-        return self.state is not None and replica in self.state.isr
-
-    @property
-    def follows_a_leader(self) -> bool:
-        return (
-            not self.is_leader
-            and not self.is_retired
-            and not self.is_unsettled
-            and self.state is not None
-            and self.state.leader >= 0
-        )
-
-    def is_assigned(self, replica: int) -> bool:
-        return self.state is not None and replica in self.state.replicas
-
-    def follower_reached(self, replica: int, end_offset: int, broker_epoch: int) -> None:
-        """A follower's fetch from `end_offset` tells that it holds everything below, as we do."""
-        follower = self._followers.get(replica)
-        if follower is None:
-            follower = self._followers[replica] = Follower(self._cluster.monotonic())
-        follower.reached(end_offset, self.log.offsets.written, broker_epoch, self._cluster.monotonic())
-        if replica in self._maximal_isr:
-            self._commit()
-        elif self._has_caught_up(replica, follower):
-            self._propose((*self._committed_isr(), replica))
-
-    def _has_caught_up(self, replica: int, follower: Follower) -> bool:
-        return (
-            self.proposal is None
-            and self.is_leader
-            and follower.end_offset >= max(self.log.high_watermark, self._epoch_start)
-            and follower.broker_epoch == self._cluster.eligible_epoch(replica)
-        )
-
-    def review_isr(self, patience: float, most_behind: int = NO_LIMIT) -> None:
-        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, or who lack
-        more than `most_behind` records for the second time, and with those who have caught up: one that was not
-        eligible when it did does not tell us again."""
-        if not self.is_leader or not self._followers or self.proposal is not None:
-            return
-        now, written = self._cluster.monotonic(), self.log.offsets.written
-        isr = self._committed_isr()
-        behind = self._followers.behind(isr, written, now, patience)
-        behind |= self._followers.far_behind(isr, written, most_behind)
-        staying = [member for member in isr if member == self.broker_id or member not in behind]
-        coming = [
-            replica
-            for replica, follower in self._followers.items()
-            if replica not in isr
-            and self.is_assigned(replica)
-            and self._has_caught_up(replica, follower)
-            and follower.keeps_up(written, now, patience)
-        ]
-        if coming or len(staying) < len(isr):
-            self._propose((*staying, *coming))
-
-    def _committed_isr(self) -> tuple[int, ...]:
-        return self.state.isr if self.state is not None else ()
-
     def _propose(self, isr: tuple[int, ...]) -> None:
+        """Ask the controller for this ISR; until it answers, both this and the committed one count."""
         state = self.state
         assert state is not None
         members = self._followers.with_epochs(isr)
@@ -333,49 +252,18 @@ class Partition(PartitionWatchers):
         self._measure()
         self._cluster.isr_wanted(self, self.proposal)
 
-    def refused(self, proposal: IsrProposal) -> None:
-        """The controller will never grant it."""
-        if self.proposal is proposal:
-            self.proposal = None
-            self._measure()
-            self._commit()
-
-    def in_sync_followers(self) -> Iterator[tuple[int, int]]:
-        """(broker id, log end) of the members of the ISR besides us, as far as they are known."""
-        return self._followers.ends_of(self._committed_isr())
-
-    def _commit(self) -> None:
-        """Move the high watermark to what every member of the maximal ISR has."""
-        if not self.has_enough_in_sync or not self.is_leader:
-            return
-        committed = self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written)
-        if self._shows_flushed_only:
-            committed = self._flushed_of(committed)
-        if committed > self.log.high_watermark:
-            self.log.advance_high_watermark(committed)
-            self._high_watermark_moved()
-
-    def _flushed_of(self, end: int) -> int:
-        """How much of what lies below `end` is on the disk; the rest is on its way there."""
-        if end > max(self.log.flushed_offset, self._flushing_to):
-            self._flushing_to = end
-            self._cluster.when_flushed(self.log, end, self._flushed)
-        return min(end, self.log.flushed_offset)
-
-    def _flushed(self, error: ErrorCode) -> None:
-        self._flushing_to = 0
-        if not error:
-            self._commit()
-
-    def _high_watermark_moved(self) -> None:
-        if self._awaiting_commit:
-            self._answer(self._awaiting_commit, self.log.offsets.high_watermark)
-        for watcher in self._replica_watchers:
-            watcher.high_watermark_moved()
-        if self._watchers:
-            self._tell_watchers(1)
-
     # -- following ----------------------------------------------------------------------------------
+
+    @property
+    def follows_a_leader(self) -> bool:
+        return (
+            not self.is_leader
+            and not self.is_retired
+            and not self.is_unsettled
+            and not self.is_recovering
+            and self.state is not None
+            and self.state.leader >= 0
+        )
 
     def followed_to(self, high_watermark: int) -> None:
         """A leader has said how far is committed; readers of this replica may go on."""

@@ -9,8 +9,8 @@ repeat at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from barnabas.clock import Timers
 from barnabas.errors import ErrorCode, KafkaError
@@ -52,9 +52,10 @@ class RemoteReads(PageCache):
         self._parts = parts
         self._timers = timers
         self._limits = limits
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: dict[tuple[Log, int], asyncio.Task[object]] = {}
         self.expired = 0
         """Fetches that were answered before all had come."""
+        self.expired_searches = 0
 
     def is_cold(self, log: Log, offset: int) -> bool:
         return _is_remote(log, offset) or super().is_cold(log, offset)
@@ -72,14 +73,17 @@ class RemoteReads(PageCache):
             super().warm(local, wait.one_done)
         for log, offset in remote[:MOST_PARTITIONS]:
             wait.outstanding += 1
-            self._start(self.load_remote(log, offset), wait)
+            self._loading(log, offset).add_done_callback(wait.loaded)
         wait.one_done()
 
-    def _start(self, loading: Coroutine[Any, Any, object], wait: _RemoteWait) -> None:
-        task = asyncio.create_task(loading)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(wait.loaded)
+    def _loading(self, log: Log, offset: int) -> asyncio.Task[object]:
+        """One for all who want it: a client that asks again and again while the store is slow adds nothing."""
+        place = log, offset
+        task = self._tasks.get(place)
+        if task is None:
+            task = self._tasks[place] = asyncio.create_task(self.load_remote(log, offset))
+            task.add_done_callback(lambda _: self._tasks.pop(place, None))
+        return task
 
     def _note_expired(self) -> None:
         self.expired += 1
@@ -104,6 +108,7 @@ class RemoteReads(PageCache):
             async with asyncio.timeout(seconds):
                 return await self._remote_log(log).offset_for_timestamp(timestamp, *part)
         except TimeoutError as late:
+            self.expired_searches += 1
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"the object store is slow: nothing was found in {seconds:g} s"
             ) from late
@@ -117,7 +122,7 @@ class RemoteReads(PageCache):
         return remote
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
 """ACLs by the resource that they are about, so that a decision looks at those of the resource and the principal only.
 
-An index is never changed: a change of ACLs makes another one, which shares what stays the same. Whoever holds an index
+An index is never changed: a change of ACLs makes another one, which shares what stays the same. A holder of an index
 holds the ACLs of one moment.
 """
 

@@ -56,7 +56,7 @@ class AuditPolicy(NamedTuple):
     principals: Selection = Selection()
 
     def takes(self, api: str, operation: Operation, is_allowed: bool) -> bool:
-        """Whoever asks. The result is the same for each pair of API and operation."""
+        """For every client. The result is the same for each pair of API and operation."""
         return (
             self._takes_kind(operation, is_allowed)
             and self.apis.takes(api)

@@ -1,8 +1,8 @@
 """The keys of an identity provider as they are now: fetched when they are needed, and again when they may have changed.
 
 Keys are fetched again when they are old, and when a token names one that is not there: the provider may have changed
-them. Whoever makes up names of keys cannot have them fetched more often than every few seconds. What was fetched last
-counts for as long as the provider cannot be reached. All of it blocks: for threads.
+them. A client that makes up names of keys cannot have them fetched more often than every few seconds. What was
+fetched last counts for as long as the provider cannot be reached. All of it blocks: for threads.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from barnabas.clock import Clock, ManualClock
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectInfo,
@@ -97,6 +97,7 @@ class MemoryObjectStore:
         self._rate = 0.0
         self._faults: Sequence[Fault] = ()
         self._longest = 0.0
+        self._spared: str | None = None
         self._objects: dict[str, _Object] = {}
         self._versions = 0
 
@@ -118,14 +119,20 @@ class MemoryObjectStore:
             raise ValueError(f"{unknown}: an object store has {sorted(OPERATIONS)}")
         self._plans.append(_Plan(fault, frozenset(kinds) or OPERATIONS, at, times, key, seconds))
 
-    def fault_at_random(self, rate: float, faults: Sequence[Fault], seconds: float = 10.0) -> None:
-        """`seconds`: the longest that something comes late."""
-        self._rate, self._faults, self._longest = rate, faults, seconds
+    def fault_at_random(
+        self, rate: float, faults: Sequence[Fault], seconds: float = 10.0, *, spared: str | None = None
+    ) -> None:
+        """`seconds`: the longest that something comes late. `spared`: keys that begin so meet no fault. CORRUPT damages
+        only what is read: stores check what they receive."""
+        self._rate, self._faults, self._longest, self._spared = rate, faults, seconds, spared
 
     def heal(self) -> None:
         """No fault that was asked for will come."""
         self._plans.clear()
         self._rate = 0.0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._objects
 
     @property
     def keys(self) -> list[str]:
@@ -174,6 +181,11 @@ class MemoryObjectStore:
         for info in await self._request("list", prefix, lambda fault: self._list(prefix, after)):
             yield info
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        found = await self._request("list", prefix, lambda fault: self._list(prefix, ""))
+        below = [info.key.removeprefix(prefix) for info in found]
+        return sorted({key.partition("/")[0] for key in below if "/" in key})
+
     async def close(self) -> None:
         return
 
@@ -202,9 +214,11 @@ class MemoryObjectStore:
         due = [plan for plan in self._plans if plan.takes(kind, key)]
         if due:
             return due[0].fault, due[0].seconds
-        if self._rate and self._random.random() < self._rate:
-            return self._random.choice(self._faults), self._random.uniform(0, self._longest)
-        return None, 0.0
+        is_spared = self._spared is not None and key.startswith(self._spared)
+        if not self._rate or is_spared or self._random.random() >= self._rate:
+            return None, 0.0
+        fault, seconds = self._random.choice(self._faults), self._random.uniform(0, self._longest)
+        return (None, 0.0) if fault is Fault.CORRUPT and kind in WRITES else (fault, seconds)
 
     def _later(self, seconds: float, effect: Callable[[Fault | None], T]) -> asyncio.Future[T]:
         """The request is in the network: whatever becomes of its sender, it arrives."""

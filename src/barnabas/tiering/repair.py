@@ -2,20 +2,22 @@
 
 Footers say what each object holds. Objects that a leader had uploaded but not listed may lie among them, and overlap;
 the records are the same, because only committed ones are uploaded. So any chain of segments will do that reaches the
-highest offset without a gap; the one that begins lowest is taken, and of two segments with the same base that of the
-later leader. Whatever is not taken goes into quarantine: a repair deletes nothing. Log start, and what an unclean
-election had cut, the next leader's claim finds out from its log.
+end of what the latest leader has copied; the one that begins lowest is taken, and of two segments with the same base
+that of the later leader. Segments that an unclean election had cut are told by their epochs: what contradicts the
+latest leader is left out, and one that it went on from in the middle ends there. Whatever is not taken goes into
+quarantine: a repair deletes nothing. The log start the next leader's claim finds out from its log.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from barnabas.tiering.layout import (
+from barnabas.tiering.objects.layout import (
     MANIFEST,
     PartitionFolder,
     SegmentName,
@@ -24,8 +26,9 @@ from barnabas.tiering.layout import (
     parse_segment_name,
     topics_prefix,
 )
-from barnabas.tiering.manifest import (
+from barnabas.tiering.objects.manifest import (
     BadManifestError,
+    Epochs,
     Kind,
     Manifest,
     Pin,
@@ -35,12 +38,19 @@ from barnabas.tiering.manifest import (
     check,
     encode,
     entry_key,
+    epochs_within,
 )
-from barnabas.tiering.manifest_changes import new_manifest
-from barnabas.tiering.manifest_file import read_manifest, read_page
-from barnabas.tiering.segment_object import BadObjectError, find_footer, read_chunk, read_footer, read_section
+from barnabas.tiering.objects.manifest_changes import new_manifest, shortened
+from barnabas.tiering.objects.manifest_file import read_manifest, read_page
+from barnabas.tiering.objects.segment_object import (
+    BadObjectError,
+    find_footer,
+    read_chunk,
+    read_footer,
+    read_section,
+)
 from barnabas.tiering.snapshots import SnapshotError, list_snapshots, pin_of_snapshot, read_copy
-from barnabas.tiering.store import (
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
@@ -76,18 +86,20 @@ async def rebuild(
     """The manifest that the segments speak for; nothing is written. `pins`: of the snapshots that are there."""
     entries, findings = [], []
     epoch = 0
+    lineage: tuple[tuple[int, int], Epochs] = (-1, -1), ()
     async for info in store.list(folder.prefix):
         name = parse_segment_name(info.key.removeprefix(folder.prefix))
         if name is None:
             continue
         epoch = max(epoch, name.leader_epoch)
         try:
-            _, entry = await find_footer(store, info.key, info.size)
+            footer, entry = await find_footer(store, info.key, info.size)
             entries.append(entry)
+            lineage = max(lineage, (_by_epoch_then_end(entry), footer.epochs))
             findings.append(Finding(info.key, info.size))
         except BadObjectError as error:
             findings.append(Finding(info.key, info.size, str(error)))
-    taken = chain(entries)
+    taken = chain(entries, lineage[1])
     log_start = taken[0].base if taken else 0
     # The leader of the highest epoch may claim it; earlier ones may not.
     manifest = new_manifest(folder, Writer(incarnation, epoch - 1, REPAIRER), log_start)
@@ -113,22 +125,47 @@ def _filled(
     return filled
 
 
-def chain(entries: Iterable[SegmentEntry]) -> tuple[SegmentEntry, ...]:
-    """Segments without gap or overlap up to the highest offset, from as low as possible."""
+def chain(entries: Iterable[SegmentEntry], lineage: Epochs = ()) -> tuple[SegmentEntry, ...]:
+    """Segments without gap or overlap up to the end of the latest leader's, from as low as possible. `lineage`: its
+    epochs, which those of the others must not contradict."""
     ordered = sorted(entries, key=_by_base_then_epoch, reverse=True)
     if not ordered:
         return ()
-    last = max(entry.end for entry in ordered)
+    last = max(ordered, key=_by_epoch_then_end).end
     following: dict[int, SegmentEntry | None] = {last: None}
+    starts = [-last]  # ascending
     for entry in ordered:  # from the highest base down: what follows each is known
-        if entry.end in following and entry.base not in following:
-            following[entry.base] = entry
+        if entry.base in following or entry.base >= last:
+            continue
+        ends = starts[bisect_left(starts, -entry.end) :]  # where it may end: the highest first
+        parts = (shortened(entry, -end) for end in ends)
+        if (part := next((each for each in parts if _fits(each, lineage)), None)) is not None:
+            following[entry.base] = part
+            starts.append(-entry.base)
+    return _followed(following)
+
+
+def _followed(following: dict[int, SegmentEntry | None]) -> tuple[SegmentEntry, ...]:
     taken: list[SegmentEntry] = []
     following_one = following[min(following)]
     while following_one is not None:
         taken.append(following_one)
         following_one = following[following_one.end]
     return tuple(taken)
+
+
+def _fits(entry: SegmentEntry, lineage: Epochs) -> bool:
+    """Have its records the epochs that they should have, as far as is known?"""
+    base = max(entry.base, lineage[0][1]) if lineage else entry.end
+    if base >= entry.end:
+        return True
+    ours, theirs = (epochs_within(each, base, entry.end) for each in (entry.epochs, lineage))
+    clipped = [[(epoch, max(first, base)) for epoch, first in each] for each in (ours, theirs)]
+    return clipped[0] == clipped[1]
+
+
+def _by_epoch_then_end(entry: SegmentEntry) -> tuple[int, int]:
+    return _name(entry).leader_epoch, entry.end
 
 
 def _by_base_then_epoch(entry: SegmentEntry) -> tuple[int, int]:

@@ -4,11 +4,12 @@
                                  /<topic>.<topic id>/<partition>      the manifest as it was pinned
 
 A clone is a new partition whose manifest lists objects of another one, and pins them there. Each step can be repeated:
-a snapshot whose making was interrupted is deleted, and made anew.
+a snapshot whose making was interrupted is deleted, and made again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import StrEnum
@@ -17,10 +18,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from barnabas.tiering.checked_json import DamagedError, seal, unseal
-from barnabas.tiering.expiration import delete_partition, release
-from barnabas.tiering.layout import PartitionFolder, parse_partition_prefix, snapshots_prefix, topics_prefix
-from barnabas.tiering.manifest import (
+from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import (
+    PartitionFolder,
+    parse_partition_prefix,
+    snapshots_prefix,
+    topics_prefix,
+)
+from barnabas.tiering.objects.manifest import (
     Manifest,
     Page,
     SegmentEntry,
@@ -31,15 +36,18 @@ from barnabas.tiering.manifest import (
     encode,
     whole_key,
 )
-from barnabas.tiering.manifest_changes import new_manifest, pin, pin_as
-from barnabas.tiering.manifest_file import change_manifest, check_live, read_manifest
-from barnabas.tiering.store import (
+from barnabas.tiering.objects.manifest_changes import new_manifest, pin, pin_as
+from barnabas.tiering.objects.manifest_file import change_manifest, check_live, read_manifest
+from barnabas.tiering.reading.bucket_topics import BucketPartition, TopicFolder
+from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
+    ObjectReader,
     ObjectStore,
     StoreError,
     StoreUnavailableError,
 )
+from barnabas.tiering.writing.expiration import delete_partition, release
 
 INDEX = "snapshot"
 BEFORE_ANY_LEADER = -1
@@ -141,7 +149,7 @@ async def list_snapshots(store: ObjectStore, cluster_id: str) -> AsyncIterator[S
             yield await read_snapshot(store, cluster_id, name)
 
 
-async def read_snapshot(store: ObjectStore, cluster_id: str, name: str) -> Snapshot:
+async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> Snapshot:
     key = _index(cluster_id, name)
     try:
         return unseal((await store.get(key)).data, Snapshot)
@@ -168,12 +176,27 @@ async def delete_snapshot(
     await store.delete(_index(cluster_id, name))
 
 
-async def read_copy(store: ObjectStore, name: str, folder: PartitionFolder) -> Manifest:
+async def read_copy(store: ObjectReader, name: str, folder: PartitionFolder) -> Manifest:
     """A partition's manifest as the snapshot has it."""
     try:
         return decode((await store.get(_copy_key(folder.cluster_id, name, folder))).data, folder)
     except MissingObjectError as error:
         raise SnapshotError(f"{folder.prefix} is not in the snapshot {name}") from error
+
+
+async def snapshot_topics(
+    store: ObjectReader, cluster_id: str, name: str
+) -> dict[TopicFolder, list[BucketPartition]]:
+    """What a snapshot has, as it was when it was made. SnapshotError if it is not complete."""
+    snapshot = await read_snapshot(store, cluster_id, name)
+    if snapshot.state is not SnapshotState.COMPLETE:
+        raise SnapshotError(f"the snapshot {name} is not complete ({snapshot.state}): it cannot be read")
+    folders = [_folder(partition.prefix) for partition in snapshot.partitions]
+    copies = await asyncio.gather(*(read_copy(store, name, folder) for folder in folders))
+    found: dict[TopicFolder, list[BucketPartition]] = {}
+    for folder, manifest in zip(folders, copies, strict=True):
+        found.setdefault(TopicFolder(*folder[:3]), []).append(BucketPartition(folder, manifest))
+    return found
 
 
 async def clone_partition(

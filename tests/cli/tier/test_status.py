@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from barnabas.cli.tier.status import totals_of
 from barnabas.client.tiers import PartitionTiers
 from barnabas.types import TopicPartition
 from tests.cli.conftest import Cli
-from tests.cli.tier.conftest import RECORDS, Tiered
+from tests.cli.tier.conftest import RECORDS, Tiered, until
 
 PLACE = TopicPartition("t", 0)
 
@@ -31,11 +34,18 @@ def test_where_the_records_of_tiered_topics_lie_is_shown(cli: Cli, tiered: Tiere
             "local_bytes": row["local_bytes"],
             "pending_records": RECORDS - base,
             "pending_bytes": row["local_bytes"],
+            "copying": row["copying"],
         }
+        copying = row["copying"]
+        assert copying["remote_bytes"] > 1000 * base
+        assert copying["remote_segments"] == len(tiered.segments(topic, index))
+        assert (copying["pending_bytes"], copying["pending_segments"], copying["error"]) == (0, 0, None)
+        assert (copying["garbage_bytes"], copying["whole"]) == (0, False)
         assert row["local_bytes"] > 1000 * (RECORDS - base)
     shown = cli.ok("tier", "status", topic)
     assert "TIERED END" in shown.out
     assert "2 partitions of 1 topic:" in shown.out
+    assert "1.0 GiB" in shown.out
 
 
 def test_a_topic_that_is_not_tiered_or_not_there_is_said_to_be_so(cli: Cli, tiered: Tiered) -> None:
@@ -64,6 +74,54 @@ def test_a_partition_without_a_leader_is_counted_as_offline() -> None:
         "partitions": 2,
         "offline": 1,
         "local_bytes": 700,
+        "remote_bytes": 0,
+        "lag_bytes": 0,
+        "failing": 0,
         "pending_records": 6,
         "pending_bytes": None,
     }
+
+
+def test_the_cache_of_each_broker_is_told(cli: Cli, tiered: Tiered) -> None:
+    topic = tiered.topic()
+    tiered.read(topic)
+    (told,) = cli.ok("tier", "status", topic, "-o", "json").json["brokers"]
+    assert told["broker"] == 1
+    assert told["cache_disk_bytes"] > 1_000_000
+    assert told["cache_limit_bytes"] == 1 << 30
+    assert told["cache_misses"] >= 1
+    assert told["store_reads"] >= 1
+    assert (told["error"], told["store_down"], told["downloads_waiting"]) == (None, False, 0)
+
+
+def test_what_went_wrong_with_copying_is_told_since_when_and_no_longer_once_it_is_over(
+    cli: Cli, tiered: Tiered
+) -> None:
+    topic = tiered.topic()
+    folder = tiered.manifest(topic).parent
+    before = folder.stat().st_mode
+    started_ms = time.time_ns() // 1_000_000
+
+    def row() -> dict[str, Any]:
+        return cli.ok("tier", "status", topic, "-o", "json").json["partitions"][0]
+
+    tiered.manifest(topic).rename(folder / "away")
+    (folder / "manifest").mkdir()  # whatever its rights: no file can take its place
+    try:
+        tiered.produce(topic)
+        until(lambda: row()["copying"]["error"], "copying fails")
+        failing = row()
+        assert failing["copying"]["state"] == "paused"
+        assert started_ms <= failing["copying"]["error_since_ms"] <= time.time_ns() // 1_000_000
+        assert failing["copying"]["pending_segments"] >= 1
+        assert failing["copying"]["pending_bytes"] >= 1_000_000
+        shown = cli.ok("tier", "status", topic).out
+        assert "what is wrong:" in shown
+        assert f"{topic}-0, since 20" in shown
+        assert "are copied)" in shown
+    finally:
+        (folder / "manifest").rmdir()
+        (folder / "away").rename(folder / "manifest")
+    assert folder.stat().st_mode == before
+    until(lambda: not row()["copying"]["error"] and not row()["copying"]["pending_bytes"], "copying goes on")
+    assert "what is wrong" not in cli.ok("tier", "status", topic).out

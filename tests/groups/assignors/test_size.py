@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from barnabas.groups.assignors import CONSUMER_ASSIGNORS
-from barnabas.groups.assignors.spec import MemberSpec, subscribers_by_topic
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
 from barnabas.groups.share import assignor as share
 from barnabas.groups.streams import assignor as streams
+from barnabas.steps import finish
 from barnabas.types import Uuid
 
 MEMBERS, TOPICS = 100, 300
@@ -66,7 +67,7 @@ def test_a_subscription_that_members_of_a_share_group_share_is_looked_at_a_few_t
 def test_topics_with_the_same_subscribers_have_the_same_list() -> None:
     first, second = frozenset(TOPIC_IDS[:2]), frozenset(TOPIC_IDS[1:3])
     members = {"b": MemberSpec(first, {}), "a": MemberSpec(second, {}), "c": MemberSpec(first, {})}
-    found = subscribers_by_topic(members)
+    found = finish(subscribers_steps(members))
     assert found == {TOPIC_IDS[0]: ["b", "c"], TOPIC_IDS[1]: ["b", "a", "c"], TOPIC_IDS[2]: ["a"]}
 
 

@@ -26,3 +26,7 @@ def test_a_stream_with_a_pattern_that_only_java_knows_is_left_out_with_a_warning
     assert topic_sources(reader.option("subscribePattern", "^(?!x).*").load()) == []
     (warning,) = caplog.records
     assert "'^(?!x).*'" in warning.getMessage()
+
+
+def test_a_source_that_reads_an_object_store_has_no_progress_at_brokers() -> None:
+    assert source_of("barnabas", {"remote": "s3://bucket", "subscribe": "orders"}) is None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.client import settled_table
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.pipelines.sink import ledger
 from barnabas.pipelines.sink.driver import SinkDriver
 from barnabas.pipelines.sink.ledger import PLACE, Ledger
 from barnabas.pipelines.sink.protocol import Batch, commit, plan
@@ -43,7 +43,7 @@ def decided_after_restart(
 def test_a_leader_whose_high_watermark_lags_hides_no_decision(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch, asked = ledger.fetch, 0
+    fetch, asked = settled_table.fetch, 0
 
     async def fetch_from_a_new_leader(*arguments: Any) -> list[FetchedPartition]:
         """KIP-207: two answers end before records that were acknowledged."""
@@ -55,7 +55,7 @@ def test_a_leader_whose_high_watermark_lags_hides_no_decision(
         return [replace(answer, records=answer.records[:0], high_watermark=answer.fetch_offset)]
 
     found = decided_after_restart(
-        broker, "lagging", 3, lambda: monkeypatch.setattr(ledger, "fetch", fetch_from_a_new_leader)
+        broker, "lagging", 3, lambda: monkeypatch.setattr(settled_table, "fetch", fetch_from_a_new_leader)
     )
     assert found == 2
     assert asked > 2
@@ -64,7 +64,7 @@ def test_a_leader_whose_high_watermark_lags_hides_no_decision(
 def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    list_offsets, refusals = ledger.list_offsets_once, [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
+    list_offsets, refusals = settled_table.list_offsets_once, [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
 
     async def refuse_at_first(*arguments: Any) -> Any:
         if refusals:
@@ -72,7 +72,10 @@ def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
         return await list_offsets(*arguments)
 
     found = decided_after_restart(
-        broker, "asked again", 2, lambda: monkeypatch.setattr(ledger, "list_offsets_once", refuse_at_first)
+        broker,
+        "asked again",
+        2,
+        lambda: monkeypatch.setattr(settled_table, "list_offsets_once", refuse_at_first),
     )
     assert found == 1
     assert not refusals
@@ -86,9 +89,10 @@ def test_a_ledger_that_has_read_further_than_the_topic_goes_starts_over(broker: 
             await decide(client, "anew", 1)
             reader = Ledger(client, "anew")
             await reader.catch_up()
-            end, reader._position = reader._position, reader._position + 1000
+            table = reader._table
+            end, table._position = table._position, table._position + 1000
             await reader.catch_up()
-            assert reader._position == end, PLACE
+            assert table._position == end, PLACE
             return reader.state.decided, end
 
     assert asyncio.run(read())[0] == 0

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spar
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from barnabas.pipelines.source.ddl import parse_ddl
-from barnabas.pipelines.source.json_rows import RowReader
-from barnabas.pipelines.source.typed import _json_parser, _json_row_parser
+from barnabas.tables.parsing.json_rows import RowReader
+from barnabas.tables.parsing.values import _json_parser, _json_row_parser
 from tests.pipelines.source.test_typed import rows
 
 KINDS = (

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipelines.errors import SourceError
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source.columns import RowShape, ValueFormat, shape_of
 from barnabas.pipelines.source.ddl import parse_ddl
-from barnabas.pipelines.source.rows import RowBuilder
+from barnabas.pipelines.source.rows import row_builder
 from barnabas.records.columnar.decode import Columns
+from barnabas.tables.errors import BadValueError
 from barnabas.types import TopicPartition
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -36,7 +36,7 @@ def rows(values: list[bytes | None], schema: str, **options: str) -> list[dict[s
             "offset": pa.array(range(100, 100 + len(values)), pa.int64()),
         },
     )
-    found = RowBuilder(shape(schema, **options)).batch(columns, PLACE).to_pylist()
+    found = row_builder(shape(schema, **options)).batch(columns, PLACE).to_pylist()
     assert isinstance(found, list)
     return found
 
@@ -121,7 +121,7 @@ def test_modes_drop_or_fail() -> None:
 
     dropped = rows(values, "n INT", value_format="json", mode="DROPMALFORMED")
     assert [row["n"] for row in dropped] == [1, 3]
-    with pytest.raises(SourceError, match="the value at offset 101 of orders-3 is no json"):
+    with pytest.raises(BadValueError, match="the value at offset 101 of orders-3 is no json"):
         rows(values, "n INT", value_format="json", mode="failfast")
 
 

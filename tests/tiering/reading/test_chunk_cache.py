@@ -14,10 +14,11 @@ from fastcrc.crc32 import iscsi as crc32c
 from barnabas.files import FileSlice, FileSystem, LocalFileSystem
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.threads import ThreadBackground
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache, RemoteChunk
 from barnabas.tiering.reading.chunk_files import ChunkFiles
-from barnabas.tiering.segment_object import BadObjectError
-from barnabas.tiering.store import StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import StoreError, StoreUnavailableError
+from barnabas.tiering.stores.traffic import ReadQuota
 
 SIZE = 1000
 
@@ -54,7 +55,11 @@ class Downloads:
 
 @asynccontextmanager
 async def caching(
-    folder: Path | str, chunks: int = 4, most_downloads: int = 3, fs: FileSystem | None = None
+    folder: Path | str,
+    chunks: int = 4,
+    most_downloads: int = 3,
+    fs: FileSystem | None = None,
+    quota: ReadQuota | None = None,
 ) -> AsyncIterator[tuple[ChunkCache, Downloads]]:
     downloads = Downloads()
     threads = ThreadBackground(asyncio.get_running_loop(), 2, "test")
@@ -67,6 +72,7 @@ async def caching(
         limit=chunks * SIZE,
         most_downloads=most_downloads,
         memory_limit=2 * SIZE,
+        quota=quota,
     )
     try:
         yield cache, downloads
@@ -306,5 +312,67 @@ def test_closing_ends_downloads_and_those_who_wait(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await reader
             assert downloads.running == 0
+
+    run(test())
+
+
+def test_downloads_wait_while_the_quota_is_used_up_and_what_is_wanted_goes_first(tmp_path: Path) -> None:
+    async def test() -> None:
+        now = [100.0]
+        quota = ReadQuota(lambda: now[0], 10 * SIZE)
+        async with caching(tmp_path, chunks=100, most_downloads=50, quota=quota) as (cache, downloads):
+            await asyncio.gather(*(cache.load(chunk(number)) for number in range(11)))
+            assert downloads.asked == list(range(11)), "a second's worth, and one more"
+            cache.ahead(chunk(50))
+            reader = asyncio.create_task(cache.load(chunk(20)))
+            await asyncio.sleep(0)
+            assert len(downloads.asked) == 11
+            assert quota.traffic.average_wait_ms == quota.traffic.longest_wait_ms == pytest.approx(100)
+            now[0] += 0.11
+            cache._start_now()  # as the timer does
+            await reader
+            assert downloads.asked[11:] == [20]
+            now[0] += 60
+            cache._start_now()
+            await until(lambda: downloads.asked[12:] == [50])
+            assert quota.traffic.bytes_per_second == pytest.approx(SIZE / 10)
+
+    run(test())
+
+
+def test_a_download_that_the_quota_held_back_begins_by_itself(tmp_path: Path) -> None:
+    async def test() -> None:
+        quota = ReadQuota(asyncio.get_running_loop().time, 100 * SIZE)
+        async with caching(tmp_path, chunks=1000, most_downloads=1000, quota=quota) as (cache, downloads):
+            await asyncio.gather(*(cache.load(chunk(number)) for number in range(130)))
+            assert len(downloads.asked) == 130
+            assert quota.traffic.longest_wait_ms > 0
+
+    run(test())
+
+
+def test_the_memory_for_chunks_is_that_of_ten(tmp_path: Path) -> None:
+    async def test() -> None:
+        threads = ThreadBackground(asyncio.get_running_loop(), 1, "test")
+        files = ChunkFiles(LocalFileSystem(), f"{tmp_path}/cache")
+        cache = ChunkCache(Downloads().get_range, files, threads, limit=0, most_downloads=1)
+        assert cache.memory_limit == 10 * CHUNK_BYTES == 40 << 20
+        await cache.close()
+        threads.close()
+
+    run(test())
+
+
+def test_room_on_the_disk_is_taken_before_the_object_is_asked_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=4) as (cache, downloads):
+            downloads.gate.clear()
+            readers = [asyncio.create_task(cache.load(chunk(number))) for number in range(3)]
+            await until(lambda: downloads.running == 3)
+            assert cache.used == 3 * SIZE
+            assert on_disk(tmp_path) == 0
+            downloads.gate.set()
+            await asyncio.gather(*readers)
+            assert cache.used == on_disk(tmp_path) == 3 * SIZE
 
     run(test())

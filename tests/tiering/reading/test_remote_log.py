@@ -13,19 +13,21 @@ from barnabas.clock import ManualClock
 from barnabas.errors import ErrorCode
 from barnabas.files import FileSlice, LocalFileSystem
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.threads import ThreadBackground
-from barnabas.tiering import segment_build
-from barnabas.tiering.manifest import Manifest, encode
-from barnabas.tiering.manifest_changes import add, new_manifest
+from barnabas.tiering.objects import segment_build
+from barnabas.tiering.objects.manifest import Manifest, encode
+from barnabas.tiering.objects.manifest_changes import add, new_manifest
+from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import BadObjectError, OpenTransaction
-from barnabas.tiering.store import MissingObjectError, StoreError, StoreUnavailableError
+from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 CHUNK = 2000
@@ -65,11 +67,13 @@ class Bench:
         if not self.manifest.entries:
             self.manifest = new_manifest(FOLDER, WRITER, bounds[0])
         for base, end in pairwise(bounds):
-            segment = sealed(base, end, **fields)
-            self.data += segment.data.read()
-            contents, entry = await build(segment)
-            self.store.set_contents(FOLDER.key(entry.key), contents)
-            self.manifest = add(self.manifest, entry)
+            await self.copy_sealed(sealed(base, end, **fields))
+
+    async def copy_sealed(self, segment: SealedSegment) -> None:
+        self.data += segment.data.read()
+        contents, entry = await build(segment)
+        self.store.set_contents(FOLDER.key(entry.key), contents)
+        self.manifest = add(self.manifest, entry)
         self.store.set_contents(FOLDER.manifest, encode(self.manifest))
 
     def key(self, number: int) -> str:
@@ -395,5 +399,29 @@ def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
             await bench.log.read(offset, 100)
             assert bench.indexes.weight <= bench.indexes._limit
         assert bench.indexes.find(bench.key(0), bench.manifest.entries[0]) is None
+        assert bench.indexes.find(bench.key(19), bench.manifest.entries[19]) is not None, "the last one stays"
+        assert RemoteIndexCache(bench.indexes._store, bench.indexes._threads)._limit == 64 << 20
 
     running(tmp_path, test)
+
+
+def test_a_manifest_that_was_asked_for_before_the_leader_changed_does_not_count() -> None:
+    """What an unclean election has cut would be read from it."""
+
+    async def scenario() -> None:
+        store = MemoryObjectStore()
+        reader = ManifestReader(FOLDER, store)
+        store.set_contents(FOLDER.manifest, encode(new_manifest(FOLDER, WRITER, 0)))
+        store.fault(Fault.LATE, "get", seconds=0.05)
+        early = asyncio.ensure_future(reader.refresh())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.requests["get"] == 1
+        reader.use(None)
+        newest = await reader.refresh()
+        assert reader.current is newest
+        assert await early is not newest
+        assert reader.current is newest
+        reader.close()
+
+    asyncio.run(scenario())

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.clock import ManualClock
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.store import MissingObjectError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError, Versioned
 
 
 class Script:
@@ -103,5 +103,39 @@ def test_the_first_success_ends_the_pause() -> None:
         assert (await reader.get("a")).data == b"there"
         assert not reader.is_down
         assert (await reader.get("a")).data == b"there"
+
+    reading(store, test)
+
+
+def test_all_attempts_together_take_thirty_seconds_at_most() -> None:
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        async def slow(key: str) -> Versioned:
+            store.asked += 1
+            clock.advance(16_000)
+            raise StoreUnavailableError("no answer")
+
+        store.get = slow  # type: ignore[method-assign]
+        with pytest.raises(StoreUnavailableError):
+            await reader.get("a")
+        assert (store.asked, reader.is_down) == (2, True)
+
+    store = Script(b"")
+    reading(store, test)
+
+
+def test_no_more_requests_run_at_once_than_are_allowed() -> None:
+    store = Script(None)
+
+    async def test(reader: StoreReader, clock: ManualClock) -> None:
+        readers = [asyncio.create_task(reader.get("a")) for _ in range(30)]
+        await asyncio.sleep(0)
+        assert store.asked == 10
+        reader.allow(15)
+        readers += [asyncio.create_task(reader.get("a")) for _ in range(30)]
+        await asyncio.sleep(0)
+        assert store.asked == 25
+        for task in readers:
+            task.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
 
     reading(store, test)

@@ -11,7 +11,7 @@ from functools import partial
 from barnabas.broker.security.authenticators import load_authenticator
 from barnabas.clock import Clock
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.sasl_settings import MECHANISMS
+from barnabas.config.security.sasl_settings import MECHANISMS
 from barnabas.config.setting import ConfigError
 from barnabas.security.credentials import ScramMechanism
 from barnabas.security.jaas import LoginModule, parse_jaas

@@ -8,7 +8,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log.tiers.retention import copies
 from barnabas.replication.remote_reads import RemoteLimits
-from barnabas.tiering.remote_writer import WriterSettings
+from barnabas.tiering.writing.remote_writer import WriterSettings
 
 
 class TieringSettings(NamedTuple):
@@ -29,6 +29,14 @@ def tiering_settings(config: BrokerConfig) -> TieringSettings | None:
         options=config.store_options,
         cache_bytes=config["barnabas.remote.cache.bytes"],
         reader_threads=config["remote.log.reader.threads"],
+    )
+
+
+def copying_limits(config: BrokerConfig) -> tuple[int, int]:
+    """(bytes per second, uploads at once) of all partitions."""
+    return (
+        config["remote.log.manager.copy.max.bytes.per.second"],
+        config["remote.log.manager.copier.thread.pool.size"],
     )
 
 

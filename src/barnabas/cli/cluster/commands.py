@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.cluster import moves as cluster_moves
+from barnabas.cli.cluster import restoring as cluster_restoring
 from barnabas.cli.cluster import status as cluster_status
 from barnabas.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -33,6 +34,7 @@ app.command("move")(cluster_moves.move)
 app.command("drain")(cluster_moves.drain)
 app.command("unregister")(cluster_moves.unregister)
 app.command("rebalance")(cluster_moves.rebalance)
+app.command("restore")(cluster_restoring.restore)
 
 
 @app.command()

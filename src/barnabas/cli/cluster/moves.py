@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, confirm
-from barnabas.cli.output import count, say, show_done, show_json
+from barnabas.cli.output import count, say, show_done, show_json, size
 from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
@@ -161,18 +161,23 @@ def _plan(
 ) -> bool:
     """Show a plan, and carry it out if that is wanted; whether there is nothing left to do."""
 
-    async def work(client: Client) -> tuple[Plan, dict[str, str]]:
-        from barnabas.cli.cluster.plans import carry_out, show_plan
+    async def work(client: Client) -> tuple[Plan, dict[str, str], int | None]:
+        from barnabas.cli.cluster.plans import arrived_bytes, carry_out, show_plan, with_copies
         from barnabas.client.placement.layout import describe_layout
 
-        plan = planned(await describe_layout(client))
+        layout = await describe_layout(client)
+        plan = await with_copies(client, layout, planned(layout))
         if output is OutputFormat.TABLE:
             show_plan(plan)
-        return plan, await carry_out(client, plan, at_once) if yes else {}
+        if not yes:
+            return plan, {}, None
+        return plan, await carry_out(client, plan, at_once), await arrived_bytes(client, plan)
 
-    plan, failed = with_client(bootstrap, work)
+    plan, failed, arrived = with_client(bootstrap, work)
     if output is OutputFormat.JSON:
-        show_json({**plan.document(), "carried_out": yes, "not_elected": failed})
+        show_json({**plan.document(), "carried_out": yes, "arrived_bytes": arrived, "not_elected": failed})
+    elif arrived:
+        say(f"{size(arrived)} lie on the brokers that have got replicas.")
     for place, reason in failed.items():
         say(f"{place} has not got its preferred leader: {reason}")
     if plan.is_empty:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barnabas.cli.output import count, say, show_table, size
 from barnabas.cli.progress import Progress
 from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
 from barnabas.client.metadata import explain_topic_error
 from barnabas.client.placement import planning, reassignments
-from barnabas.client.placement.layout import Layout
+from barnabas.client.placement.layout import Layout, replica_sizes
 from barnabas.client.placement.planning import Move
+from barnabas.client.tiers import ask_leaders
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.tiers import PartitionTier
 from barnabas.types import TopicPartition
 
 SHOWN = 30  # moves that a table names; JSON has all of them
@@ -26,6 +29,9 @@ class Plan:
     elections: Sequence[TopicPartition]
     """Partitions that are not led by their first replica, once the moves are done."""
     sizes: Mapping[TopicPartition, int]
+    """Bytes that a new replica copies."""
+    remote: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Bytes in the object store, which it does not."""
 
     @property
     def is_empty(self) -> bool:
@@ -35,11 +41,16 @@ class Plan:
     def copied_bytes(self) -> int:
         return sum(self.sizes.get(move.partition, 0) * len(move.added) for move in self.moves)
 
+    @property
+    def remote_bytes(self) -> int:
+        return sum(self.remote.get(move.partition, 0) * len(move.added) for move in self.moves)
+
     def document(self) -> dict[str, Any]:
         return {
             "moves": [self._row(move) for move in self.moves],
             "elections": [{"topic": topic, "partition": index} for topic, index in self.elections],
             "copied_bytes": self.copied_bytes,
+            "remote_bytes": self.remote_bytes,
         }
 
     def _row(self, move: Move) -> dict[str, Any]:
@@ -49,7 +60,35 @@ class Plan:
             "before": list(move.before),
             "after": list(move.after),
             "copied_bytes": self.sizes.get(move.partition, 0) * len(move.added),
+            "remote_bytes": self.remote.get(move.partition, 0) * len(move.added),
         }
+
+
+async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
+    """The plan with what its replicas really copy: of tiered topics only what is not in the object store."""
+    added = [
+        move.partition
+        for move in plan.moves
+        if move.added and layout.partitions[move.partition].leader in layout.brokers
+    ]
+    try:
+        told = await ask_leaders(client, added) if added else {}
+    except (ClientError, KafkaError):
+        return plan  # the sizes of whole replicas are the most that it can be
+    sizes = {place: tier.replica_bytes for place, tier in told.items()}
+    remote = {place: tier.remote_bytes for place, tier in told.items() if _is_spared(tier)}
+    return replace(plan, sizes={**plan.sizes, **sizes}, remote=remote)
+
+
+def _is_spared(tier: PartitionTier) -> bool:
+    return tier.remote_bytes > 0 and not tier.whole
+
+
+async def arrived_bytes(client: Client, plan: Plan) -> int:
+    """What lies on the brokers that have got replicas, once the plan is carried out."""
+    brokers = {broker for move in plan.moves for broker in move.added}
+    sizes = await replica_sizes(client, brokers)
+    return sum(sizes.get(broker, {}).get(move.partition, 0) for move in plan.moves for broker in move.added)
 
 
 def plan_drain(layout: Layout, broker: int) -> Plan:
@@ -105,6 +144,8 @@ def show_plan(plan: Plan) -> None:
         f"{count(len(plan.moves), 'partition')} to change, {count(copies, 'replica')} to copy "
         f"({size(plan.copied_bytes)}), {count(len(plan.elections), 'leader')} to elect"
     )
+    if plan.remote_bytes:
+        print(f"{size(plan.remote_bytes)} in the object store are not copied")
 
 
 async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:

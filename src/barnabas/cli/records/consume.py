@@ -19,13 +19,17 @@ from barnabas.cli.session import complete_topic, with_client
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.consumer import Consumer
+    from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.opening import ConsumedRecord
     from barnabas.client.positions import Start
+    from barnabas.client.schemas import SchemaClient
+    from barnabas.records.filters import Filter
     from barnabas.types import TopicPartition
 
 Write = Callable[["ConsumedRecord"], bytes]
 
 POLL_SECONDS = 1.0
+END_SECONDS = 0.1  # between two looks whether a group has read everything
 
 
 @dataclass
@@ -39,6 +43,11 @@ class Plan:
     exit_at_end: bool
     committed_only: bool
     write: Write
+    where: Filter | None = None
+    group: str | None = None
+
+    def wanted(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        return records if self.where is None else list(filter(self.where.matches, records))
 
 
 def consume(
@@ -73,6 +82,18 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--committed", help="No records of open or aborted transactions.")
     ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="FILTER", help="Only records that match, e.g. 'record.value.amount > 10'."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group: share partitions, commit, go on from there.",
+        ),
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
     ] = False,
@@ -84,6 +105,10 @@ def consume(
     Without --format or -o, the values are written, one on each line. Directives of --format: %t topic,
     %p partition, %o offset, %T timestamp, %d date, %k key, %K its length, %v value, %V its length, %h headers.
 
+    Filters are CEL: record.value.FIELD, record.key, keyAsText, valueAsText, headers, timestamp, partition, offset.
+
+    With --group, --from says where to begin in partitions of which the group has committed nothing.
+
     Examples:
 
       barnabas consume orders --from beginning --exit-at-end
@@ -93,20 +118,48 @@ def consume(
       barnabas consume orders --from beginning --schema
 
       barnabas consume orders --from 2026-11-15T08:30 --format '%p:%o %k %v\n'
+
+      barnabas consume orders --from beginning --where 'record.value.country == "DE"'
+
+      barnabas consume orders --group billing
     """
     from barnabas.client.positions import parse_start
 
+    if group is not None and partition:
+        raise typer.BadParameter("a group decides itself who reads which partition", param_hint="--partition")
     try:
         begin, write = parse_start(start), choose_writer(record_format, output)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write)
     with ExitStack() as opened:
-        if schema:
-            plan.write = decoding(write, opened.enter_context(registry_client(registry)), output)
-        read = with_client(bootstrap, lambda client: consume_plan(client, plan))
+        client = opened.enter_context(registry_client(registry)) if schema else None
+        wanted = parse_filter(where, client)
+        plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
+        if client is not None:
+            plan.write = decoding(write, client, output)
+        work = consume_plan if group is None else consume_in_group
+        read = with_client(bootstrap, lambda client: work(client, plan))
+    if wanted is not None and wanted.failures.count:
+        say(f"--where: {wanted.failures}.")
     if sys.stderr.isatty():
         say(f"{number_of(read, 'record')} read.")
+
+
+def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter | None:
+    """A usage error, with the column, for what is no filter. With a registry it sees decoded values."""
+    if text is None:
+        return None
+    from barnabas.records.filters import Filter, FilterError
+
+    decode = None
+    if client is not None:
+        from barnabas.registry.serdes import Decoder
+
+        decode = Decoder(client)
+    try:
+        return Filter(text, decode)
+    except FilterError as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from None
 
 
 def choose_writer(record_format: str | None, output: OutputFormat | None) -> Write:
@@ -156,6 +209,7 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
         records = await consumer.poll(POLL_SECONDS)
         if plan.exit_at_end:
             records = [record for record in records if record.offset < ends[record.place]]
+        records = plan.wanted(records)
         if plan.limit is not None:
             records = records[: plan.limit - written]
         out.write(b"".join([plan.write(record) for record in records]))
@@ -167,6 +221,43 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
             waiting.discard(place)
             consumer.remove(place)
     return written
+
+
+async def consume_in_group(client: Client, plan: Plan) -> int:
+    """Commits what has been written. With --exit-at-end a partition ends where it ended when it was assigned."""
+    from barnabas.client.consuming.consumer import GroupConsumer
+    from barnabas.client.fetching import FetchSettings
+    from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
+    from barnabas.types import TopicPartition
+
+    assert plan.group is not None
+    isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED
+    settings = FetchSettings(isolation=isolation)
+    written, ends = 0, dict[TopicPartition, int]()
+    async with GroupConsumer(client, plan.group, plan.topics, plan.start, settings) as consumer:
+        while written != plan.limit:
+            records = await consumer.poll(END_SECONDS if plan.exit_at_end else POLL_SECONDS)
+            written += _write_some(consumer, records, plan, written)
+            if not records and reader_is_gone(sys.stdout):
+                break
+            if plan.exit_at_end:
+                new = sorted(consumer.partitions - ends.keys())
+                ends |= await end_offsets(client, new, isolation) if new else {}
+                if consumer.is_settled and not any(
+                    _has_more(consumer.position(place), ends[place]) for place in consumer.partitions
+                ):
+                    break
+    return written
+
+
+def _write_some(consumer: GroupConsumer, records: list[ConsumedRecord], plan: Plan, written: int) -> int:
+    wanted = plan.wanted(records)
+    if plan.limit is not None and len(wanted) > plan.limit - written:
+        wanted = wanted[: plan.limit - written]
+        consumer.give_back(records[records.index(wanted[-1]) + 1 :])
+    sys.stdout.buffer.write(b"".join([plan.write(record) for record in wanted]))
+    sys.stdout.buffer.flush()
+    return len(wanted)
 
 
 def reader_is_gone(stream: TextIO) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from barnabas.cli.tier import quarantine as tier_quarantine
 from barnabas.cli.tier import repair as tier_repair
 from barnabas.cli.tier import status as tier_status
 from barnabas.cli.tier import verify as tier_verify
@@ -13,3 +14,4 @@ app = typer.Typer(help="See what lies in an object store, check and mend it.", n
 app.command("status")(tier_status.status)
 app.command("verify")(tier_verify.verify)
 app.command("repair")(tier_repair.repair)
+app.command("quarantine")(tier_quarantine.quarantine)

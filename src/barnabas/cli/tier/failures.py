@@ -17,3 +17,7 @@ class NotInStoreError(TierError):
 
 class RepairRefusedError(TierError):
     """The manifests are sound, must not be replaced, or would leave offsets out."""
+
+
+class CloneRefusedError(TierError):
+    """A snapshot cannot be restored as was asked."""

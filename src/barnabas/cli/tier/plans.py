@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from barnabas.broker.tiers.tiering import INCARNATION
 from barnabas.cli.tier.failures import RepairRefusedError
 from barnabas.cli.tier.verify import has_segments
 from barnabas.client.tiers import PartitionTiers
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
-from barnabas.tiering.manifest_file import read_page
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
+from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
-from barnabas.tiering.store import MissingObjectError, ObjectStore, Versioned
+from barnabas.tiering.restoring.incarnation import read_incarnation
+from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, Versioned
 
 Range = tuple[int, int]
 """Offsets: the first, and the one behind the last."""
@@ -37,7 +37,8 @@ async def make_plan(
     if problem is None:
         return None
     now_ms = time.time_ns() // 1_000_000
-    rebuilt = await rebuild(store, folder, INCARNATION, now_ms, await find_pins(store, folder))
+    incarnation = await read_incarnation(store, folder.cluster_id)
+    rebuilt = await rebuild(store, folder, incarnation, now_ms, await find_pins(store, folder))
     return Plan(folder, problem, found, rebuilt, holes(rebuilt.manifest, tiers), now_ms)
 
 
@@ -63,7 +64,7 @@ async def _problem(
     if not force:
         return None
     _check_may_be_replaced(manifest, folder)
-    return f"{folder.manifest} is sound, and made anew because of --force"
+    return f"{folder.manifest} is sound, and rebuilt because of --force"
 
 
 def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:

@@ -1,4 +1,4 @@
-"""`barnabas tier repair`: manifests that are damaged or lost, made anew from the footers of the segments."""
+"""`barnabas tier repair`: manifests that are damaged or lost, rebuilt from the footers of the segments."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
     from barnabas.cli.tier.plans import Plan
     from barnabas.client.cluster import Client
     from barnabas.client.tiers import PartitionTiers
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
-AFTERWARDS = (
-    "The leaders take the new manifests over when they try again, within five minutes. A leader that had used the "
-    "former one stops copying: start its broker again."
-)
+AFTERWARDS = "The leaders take the new manifests over by themselves, within ten minutes."
 
 
 def repair(

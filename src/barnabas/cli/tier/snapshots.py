@@ -10,6 +10,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, show_done, show_rows, size
 from barnabas.cli.progress import Progress
 from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.tier import snapshot_restore
 from barnabas.cli.tier.failures import NotTieredError
 from barnabas.cli.tier.stores import (
     StoreOptions,
@@ -23,9 +24,11 @@ from barnabas.cli.tier.stores import (
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.tiering.snapshots import Snapshot
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.stores.store import ObjectStore
 
 app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
+
+app.command("restore")(snapshot_restore.restore)
 
 COLUMNS = ("name", "created", "state", "topics", "partitions", "size")
 
@@ -76,7 +79,7 @@ def list_them(
 ) -> None:
     """Show the snapshots of the cluster.
 
-    One that is not complete was interrupted: delete it, and make it anew.
+    One that is not complete was interrupted: delete it, and make it again.
 
     Example:
 
@@ -161,7 +164,7 @@ async def _delete(store: ObjectStore, cluster_id: str, name: str) -> None:
 def facts_of(snapshot: Snapshot) -> dict[str, Any]:
     from datetime import UTC, datetime
 
-    from barnabas.tiering.layout import parse_partition_prefix
+    from barnabas.tiering.objects.layout import parse_partition_prefix
 
     folders = [parse_partition_prefix(each.prefix) for each in snapshot.partitions]
     return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +12,16 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, say, show_json, show_table, size
 from barnabas.cli.session import complete_topic, with_client
 from barnabas.cli.tier.failures import NotTieredError
+from barnabas.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.metadata import Topic
     from barnabas.client.tiers import PartitionTiers
+    from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
+
+    Brokers = Mapping[int, BrokerTiers | str] | None
+    """None: not allowed to know."""
 
 COLUMNS = (
     "topic",
@@ -26,8 +32,12 @@ COLUMNS = (
     "tiered_end",
     "end",
     "on_disk",
+    "remote",
     "not_copied",
+    "copying",
 )
+BROKER_COLUMNS = ("broker", "cache", "cached_reads", "downloads", "reading", "copying", "store")
+SHOWN_ERRORS = 20  # JSON has all of them
 NOTHING = "No topic is tiered. `barnabas topics create NAME --set remote.storage.enable=true` makes one."
 
 
@@ -44,7 +54,12 @@ def status(
     """Show where the records of tiered topics lie, and how far copying is behind.
 
     Offsets from LOG START up to TIERED END are in the object store, those from LOCAL START up to END on the leader's
-    disk. NOT COPIED counts records, and says bytes where they are known. Works with Apache Kafka from 3.9 on, too.
+    disk. NOT COPIED counts records, and says bytes where they are known. COPYING is what the leader does, and how much
+    of a segment is sent. Below are the brokers with their caches, and what is wrong. A compacted topic with
+    barnabas.remote.compacted=copy is on the disk as a whole.
+
+    It needs Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on tells the
+    offsets alone.
 
     Examples:
 
@@ -52,8 +67,12 @@ def status(
 
       barnabas tier status clicks -o json | jq '.totals.pending_records'
     """
-    found = with_client(bootstrap, lambda client: _describe(client, topic))
-    facts = {"partitions": [facts_of(each) for each in found], "totals": totals_of(found)}
+    found, brokers = with_client(bootstrap, lambda client: _describe(client, topic))
+    facts = {
+        "partitions": [facts_of(each) for each in found],
+        "totals": totals_of(found),
+        "brokers": brokers_of(brokers),
+    }
     if output is OutputFormat.JSON:
         show_json(facts)
     elif found:
@@ -62,17 +81,41 @@ def status(
         say(NOTHING)
 
 
-async def _describe(client: Client, name: str | None) -> list[PartitionTiers]:
-    from barnabas.client.tiers import describe_tiers, tiered_topics
+async def _describe(client: Client, name: str | None) -> tuple[list[PartitionTiers], Brokers]:
+    from barnabas.client.tiers import describe_tiers
 
     topics = await _topics(client, name)
-    tiered = await tiered_topics(client, sorted(topics))
+    tiered = await _tiered(client, topics)
     if name is not None and not tiered:
         raise NotTieredError(
             f"Topic {name} is not tiered: all its records are on the brokers' disks.\n"
             f"`barnabas configs set topic {name} remote.storage.enable=true` tiers it, if the brokers have a store."
         )
-    return await describe_tiers(client, [topics[each] for each in tiered])
+    found = await describe_tiers(client, [topics[each] for each in tiered])
+    return found, await _brokers(client, found)
+
+
+async def _tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
+    """By their settings; by what leaders say for those who may not see settings."""
+    from barnabas.client.tiers import tiered_topics, told_to_be_tiered
+
+    try:
+        return await tiered_topics(client, sorted(topics))
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return await told_to_be_tiered(client, topics.values())
+
+
+async def _brokers(client: Client, found: list[PartitionTiers]) -> Brokers:
+    from barnabas.client.tiers import ask_brokers
+
+    try:
+        return await ask_brokers(client, sorted(client.metadata.brokers)) if found else {}
+    except KafkaError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 async def _topics(client: Client, name: str | None) -> dict[str, Topic]:
@@ -91,7 +134,43 @@ def facts_of(tiers: PartitionTiers) -> dict[str, Any]:
         "local_bytes": tiers.local_bytes,
         "pending_records": tiers.pending_records,
         "pending_bytes": tiers.pending_bytes,
+        "copying": _copying(tiers.copying),
     }
+
+
+def _copying(told: PartitionTier | None) -> dict[str, Any] | None:
+    """None if the broker does not tell; a number that it does not know is null."""
+    if told is None:
+        return None
+    numbers = {name: getattr(told, name) for name in _NUMBERS}
+    return {
+        "state": told.state or None,
+        "whole": told.whole,
+        "error": told.error or None,
+        **{name: number if number >= 0 else None for name, number in numbers.items()},
+    }
+
+
+_NUMBERS = (
+    "error_since_ms", "remote_bytes", "remote_segments", "garbage_bytes", "pending_bytes", "pending_segments",
+    "upload_bytes", "uploaded_bytes",
+)  # fmt: skip
+
+
+def brokers_of(brokers: Brokers) -> list[dict[str, Any]] | None:
+    """None without the right to know."""
+    if brokers is None:
+        return None
+    return [
+        {"broker": broker, **({"error": told} if isinstance(told, str) else _broker_facts(told))}
+        for broker, told in brokers.items()
+    ]
+
+
+def _broker_facts(told: BrokerTiers) -> dict[str, Any]:
+    facts = {field.name: getattr(told, field.name) for field in told.FIELDS if field.name != "enabled"}
+    since = told.error_since_ms if told.error else None
+    return {**facts, "error": told.error or None, "error_since_ms": since}
 
 
 def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
@@ -102,26 +181,95 @@ def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
         "partitions": len(found),
         "offline": sum(each.leader < 0 for each in found),
         "local_bytes": _sum(each.local_bytes for each in found),
+        "remote_bytes": _sum(each.copying.remote_bytes for each in found if each.copying is not None),
+        "lag_bytes": _sum(each.copying.pending_bytes for each in found if each.copying is not None),
+        "failing": sum(each.copying is not None and bool(each.copying.error) for each in found),
         "pending_records": _sum(each.pending_records for each in found),
         "pending_bytes": None if None in pending else _sum(pending),
     }
 
 
 def _sum(numbers: Iterable[int | None]) -> int:
-    return sum(number for number in numbers if number is not None)
+    return sum(number for number in numbers if number is not None and number > 0)
 
 
 def _show(facts: dict[str, Any]) -> None:
     rows = [
-        {**row, "on_disk": _size(row["local_bytes"]), "not_copied": _pending(row)}
+        {
+            **row,
+            "on_disk": _size(row["local_bytes"]),
+            "not_copied": _pending(row),
+            "remote": _size((row["copying"] or {}).get("remote_bytes")),
+            "copying": _state(row["copying"]),
+        }
         for row in facts["partitions"]
     ]
     show_table(rows, COLUMNS)
     totals = facts["totals"]
     what = f"{count(totals['partitions'], 'partition')} of {count(totals['topics'], 'topic')}"
-    print(f"\n{what}: {size(totals['local_bytes'])} on disk, {_pending(totals)} not copied")
+    print(
+        f"\n{what}: {size(totals['local_bytes'])} on disk, {size(totals['remote_bytes'])} remote, "
+        f"{_pending(totals)} not copied{_progress(totals)}"
+    )
     if totals["offline"]:
         print(f"offline: {count(totals['offline'], 'partition')}, not counted")
+    _show_brokers(facts["brokers"])
+    _show_errors(facts)
+
+
+def _progress(totals: dict[str, Any]) -> str:
+    """Of what is sealed."""
+    copied, left = totals["remote_bytes"], totals["lag_bytes"]
+    return f" (of sealed segments {copied / (copied + left):.0%} are copied)" if left else ""
+
+
+def _show_brokers(brokers: list[dict[str, Any]] | None) -> None:
+    if brokers is None:
+        print("\nBrokers and their caches are shown to who may describe the cluster.")
+    elif told := [each for each in brokers if "cache_limit_bytes" in each]:
+        print()
+        show_table([_broker_row(each) for each in told], BROKER_COLUMNS)
+
+
+def _broker_row(told: dict[str, Any]) -> dict[str, Any]:
+    reads = told["cache_hits"] + told["cache_misses"]
+    return {
+        "broker": told["broker"],
+        "cache": f"{size(told['cache_disk_bytes'] + told['cache_memory_bytes'])} of {size(told['cache_limit_bytes'])}",
+        "cached_reads": f"{told['cache_hits'] / reads:.0%} of {reads:,}" if reads else "-",
+        "downloads": f"{told['downloads']}, {told['downloads_waiting']} waiting",
+        "reading": f"{size(told['read_bytes_per_second'])}/s",
+        "copying": f"{size(told['copy_bytes_per_second'])}/s",
+        "store": "down" if told["store_down"] else "answers",
+    }
+
+
+def _show_errors(facts: dict[str, Any]) -> None:
+    failing = [(f"broker {each['broker']}", each) for each in facts["brokers"] or () if each["error"]]
+    failing += [
+        (f"{row['topic']}-{row['partition']}", row["copying"])
+        for row in facts["partitions"]
+        if row["copying"] and row["copying"]["error"]
+    ]
+    if failing:
+        print("\nwhat is wrong:")
+    for name, told in failing[:SHOWN_ERRORS]:
+        since = told.get("error_since_ms")
+        print(f"  {name}{f', since {_moment(since)}' if since else ''}: {told['error']}")
+    if len(failing) > SHOWN_ERRORS:
+        print(f"  ... and {len(failing) - SHOWN_ERRORS:,} more: -o json shows all")
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC).isoformat()
+
+
+def _state(copying: dict[str, Any] | None) -> str | None:
+    if copying is None or not copying["state"]:
+        return None
+    if copying["upload_bytes"]:
+        return f"{copying['state']}, {copying['uploaded_bytes'] / copying['upload_bytes']:.0%}"
+    return str(copying["state"])
 
 
 def _pending(row: dict[str, Any]) -> str | None:

@@ -13,8 +13,8 @@ from barnabas.cli.tier.failures import NotInStoreError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.tiering.layout import PartitionFolder
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.objects.layout import PartitionFolder
+    from barnabas.tiering.stores.store import ObjectStore
     from barnabas.types import Uuid
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class TopicInStore(NamedTuple):
 
     @property
     def folders(self) -> list[PartitionFolder]:
-        from barnabas.tiering.layout import PartitionFolder
+        from barnabas.tiering.objects.layout import PartitionFolder
 
         return [
             PartitionFolder(self.cluster_id, self.topic, self.topic_id, index) for index in self.partitions
@@ -76,30 +76,34 @@ def with_topic_in_store(
     return with_store(url, options, checked)
 
 
-def with_store(url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
-    """Run a coroutine function with the store."""
+def with_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    """Run a coroutine function with the store. `named`: how the command calls the URL."""
     import asyncio
 
-    return asyncio.run(_run(url, parse_settings(options), work))
+    return asyncio.run(using_store(url, options, work, named))
 
 
-async def _run(url: str, options: dict[str, str], work: Callable[[ObjectStore], Awaitable[T]]) -> T:
-    store = _open(url, options)
+async def using_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    store = _open(url, parse_settings(options), named)
     try:
         return await work(store)
     finally:
         await store.close()
 
 
-def _open(url: str, options: dict[str, str]) -> ObjectStore:
+def _open(url: str, options: dict[str, str], named: str) -> ObjectStore:
     """With a command's own names in the errors: the texts were made for brokers."""
     from barnabas.config.setting import ConfigError
-    from barnabas.tiering.opening import URL, open_store
+    from barnabas.tiering.stores.opening import URL, open_store
 
     try:
         return open_store(url, options)
     except ConfigError as error:
-        raise ConfigError(str(error).replace(URL, "--store").replace("rsm.config.*", "--option")) from None
+        raise ConfigError(str(error).replace(URL, named).replace("rsm.config.*", "--option")) from None
 
 
 async def find_topic(client: Client, name: str) -> TopicInStore:
@@ -109,7 +113,7 @@ async def find_topic(client: Client, name: str) -> TopicInStore:
 
 async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
     """NotInStoreError if there is nothing of the topic: another bucket, most likely."""
-    from barnabas.tiering.layout import topic_prefix
+    from barnabas.tiering.objects.layout import topic_prefix
 
     async for _ in store.list(topic_prefix(found.cluster_id, found.topic, found.topic_id)):
         return
@@ -122,7 +126,7 @@ async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None
 
 async def _whose(store: ObjectStore, cluster_id: str) -> str:
     """Whose the first object is, if it is another cluster's."""
-    from barnabas.tiering.layout import parse_partition_prefix
+    from barnabas.tiering.objects.layout import parse_partition_prefix
 
     async for info in store.list(""):
         folder = parse_partition_prefix(info.key.rpartition("/")[0])

@@ -12,10 +12,10 @@ from barnabas.cli.progress import Progress
 from barnabas.cli.tier.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
-    from barnabas.tiering.layout import PartitionFolder
-    from barnabas.tiering.manifest import Manifest
+    from barnabas.tiering.objects.layout import PartitionFolder
+    from barnabas.tiering.objects.manifest import Manifest
     from barnabas.tiering.repair import Finding
-    from barnabas.tiering.store import ObjectStore
+    from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "log_start", "tiered_end", "objects", "size", "damaged")
 
@@ -72,8 +72,8 @@ async def _verify(found: TopicInStore, store: ObjectStore) -> list[Checked]:
 
 async def read_part(store: ObjectStore, folder: PartitionFolder) -> Checked:
     """The manifest, and what is wrong with it."""
-    from barnabas.tiering.manifest import BadManifestError
-    from barnabas.tiering.manifest_file import read_manifest
+    from barnabas.tiering.objects.manifest import BadManifestError
+    from barnabas.tiering.objects.manifest_file import read_manifest
     from barnabas.tiering.repair import Finding
 
     try:
@@ -89,7 +89,7 @@ async def read_part(store: ObjectStore, folder: PartitionFolder) -> Checked:
 
 
 async def has_segments(store: ObjectStore, folder: PartitionFolder) -> bool:
-    from barnabas.tiering.layout import parse_segment_name
+    from barnabas.tiering.objects.layout import parse_segment_name
 
     async for info in store.list(folder.prefix):
         if parse_segment_name(info.key.removeprefix(folder.prefix)) is not None:
@@ -129,7 +129,7 @@ async def _still_listed(
 
 
 def _is_listed(manifest: Manifest, folder: PartitionFolder, key: str) -> bool:
-    from barnabas.tiering.layout import parse_object_name
+    from barnabas.tiering.objects.layout import parse_object_name
 
     name = key.removeprefix(folder.prefix)
     parsed = parse_object_name(name)

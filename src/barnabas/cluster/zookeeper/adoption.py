@@ -1,4 +1,4 @@
-"""A node that ran alone becomes the first broker of a cluster: its metadata moves into ZooKeeper, its logs stay."""
+"""Metadata move into an empty ZooKeeper: those of a node that ran alone, or of a cluster that is restored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
     text = encode_entry(
         Entry(image.offset, image.controller_epoch, list(snapshot_of(_without_epochs(image))))
     )
-    folder = f"{image.offset}-adopted"
+    folder = (
+        f"{image.offset}-adopted-{image.incarnation}"  # one that was interrupted may have left another text
+    )
     count = await write_chunks(zk, f"{SNAPSHOTS}/{folder}", text)
     root = await zk.get(ROOT)
     try:

@@ -1,7 +1,7 @@
 """ACLs on nodes of ZooKeeper that were made without them: `barnabas cluster secure`.
 
 What brokers create with zookeeper.set.acl belongs to them alone; others may read what Kafka shows, too: who the brokers
-are, who the controller is, the cluster's id. What is older gets the same rights here, whoever made it.
+are, who the controller is, the cluster's id. What is older gets the same rights here.
 """
 
 from __future__ import annotations

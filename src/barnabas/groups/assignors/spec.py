@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from barnabas.groups.modern import Assignment
-from barnabas.steps import Steps, finish, pieces, sort
+from barnabas.steps import Steps, pieces, sort
 from barnabas.types import Uuid
 
 
@@ -24,10 +24,6 @@ def all_subscribe_alike(members: Mapping[str, MemberSpec]) -> bool:
     return first is None or all(
         member.topics is first.topics or member.topics == first.topics for member in members.values()
     )
-
-
-def subscribers_by_topic(members: Mapping[str, MemberSpec]) -> dict[Uuid, list[str]]:
-    return finish(subscribers_steps(members))
 
 
 def subscribers_steps(members: Mapping[str, MemberSpec]) -> Steps[dict[Uuid, list[str]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.membership import Joining, Membership
+from barnabas.groups.classic.membership import ClassicMembership, Joining
 from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import confirm, from_value
 from barnabas.groups.group import (
@@ -37,7 +37,7 @@ class ClassicGroups(GroupKind[ClassicGroup]):
     def __init__(self, context: ShardContext) -> None:
         super().__init__(context)
         self.rebalances = Rebalances(context.settings, context.clock, context.deadlines)
-        self.membership = Membership(self.rebalances)
+        self.membership = ClassicMembership(self.rebalances)
 
     def new_group(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self.context.clock.now_ms())

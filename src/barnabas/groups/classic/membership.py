@@ -57,7 +57,7 @@ class Joining(NamedTuple):
         return f"{what} ({reason})" if reason else what
 
 
-class Membership:
+class ClassicMembership:
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 

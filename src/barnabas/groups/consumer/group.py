@@ -18,8 +18,6 @@ from barnabas.groups.subscribed import NO_NAMES
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.types import TopicPartition, Uuid
 
-FIRST_COMMIT_WITH_EPOCHS = 9
-
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
     group_type = GroupType.CONSUMER
@@ -121,17 +119,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 
     def check_commit(self, committer: Committer) -> PlaceCheck:
         """An older epoch is enough for partitions that the member has had since then (KIP-1251)."""
-        if committer.epoch < 0 and not self.members:
-            return any_place
-        if committer.in_transaction and committer.is_outside:
+        if committer.needs_no_member(self.members):
             return any_place
         member = self.member(committer.member_id)
         is_new = member.classic is None
-        if is_new and not committer.in_transaction and committer.version < FIRST_COMMIT_WITH_EPOCHS:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
-            )
+        if is_new:
+            committer.check_version("consumer")
         if committer.epoch == member.member_epoch:
             return any_place
         if committer.epoch > member.member_epoch:

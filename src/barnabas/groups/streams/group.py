@@ -24,7 +24,6 @@ FIRST_EPOCH = 1
 NOT_VALIDATED = -1
 """The validated topology epoch of a group whose topics do not fit its topology."""
 
-FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
 
 TASK_BYTES = 150  # a task and a number in memory
 
@@ -109,16 +108,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     def check_commit(self, committer: Committer) -> PlaceCheck:
         """A member may be an epoch behind, as long as it has had the task since then."""
-        if committer.epoch < 0 and not self.members:
-            return any_place
-        if committer.in_transaction and committer.is_outside:
+        if committer.needs_no_member(self.members):
             return any_place
         member = self.member(committer.member_id)
-        if not committer.in_transaction and committer.version < FIRST_COMMIT_WITH_MEMBER_EPOCH:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the streams group protocol",
-            )
+        committer.check_version("streams")
         if committer.epoch == member.member_epoch:
             return any_place
         if committer.epoch > member.member_epoch:

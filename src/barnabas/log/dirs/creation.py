@@ -9,10 +9,10 @@ from barnabas.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
 from barnabas.log.dirs.disk import Disk
-from barnabas.log.durable_log import LogParts
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flushing import Unsynced
 from barnabas.log.log import Log
+from barnabas.log.parts import LogParts
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.open_segments import OpenSegments

@@ -13,9 +13,9 @@ from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id
-from barnabas.log.durable_log import LogParts
 from barnabas.log.failures import DamagedLog
 from barnabas.log.log import Log
+from barnabas.log.parts import LogParts
 from barnabas.log.recovery.recovery import Recovery
 from barnabas.log.recovery.report import RecoveryReport, Stop
 from barnabas.log.segments.open_segments import OpenSegments

@@ -20,13 +20,12 @@ from barnabas.log.dirs.creation import create_log, make_files
 from barnabas.log.dirs.housekeeping import Housekeeping
 from barnabas.log.dirs.loading import Expected, Loader, LoadReport
 from barnabas.log.dirs.log_dir import CheckpointJob, LogDir
+from barnabas.log.dirs.logs_by_dir import LogsByDir
 from barnabas.log.dirs.moves import Moves
 from barnabas.log.dirs.placement import Placement
 from barnabas.log.dirs.properties import (
-    MetaProperties,
     claim,
     kernel_boot_id,
-    read_identity,
     write_boot_id,
 )
 from barnabas.log.dirs.slow_writes import Background
@@ -35,14 +34,14 @@ from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition, Uuid, uuid_to_text
+from barnabas.types import TopicPartition, Uuid
 
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
 logger = safe_logger(__name__)
 
 
-class LogManager:
+class LogManager(LogsByDir):
     """Use: `lock`, `claim`, `load`, then the rest; `close` at the end."""
 
     def __init__(
@@ -54,19 +53,16 @@ class LogManager:
         *,
         boot_id: Callable[[], str | None] = kernel_boot_id,
     ) -> None:
-        self.fs = fs
+        reserve: int = config["barnabas.disk.reserve.bytes"]
+        super().__init__(fs, [LogDir(fs, folder.rstrip(os.sep) or os.sep, reserve) for folder in dirs])
         self.clock = clock
         self._boot_id = boot_id
         self._config = config
-        reserve: int = config["barnabas.disk.reserve.bytes"]
-        self.dirs = [LogDir(fs, folder.rstrip(os.sep) or os.sep, reserve) for folder in dirs]
         self.damaged: dict[TopicPartition, DamagedLog] = {}
         self.broker_epoch = -1
         """Written into the clean-shutdown marker, for the controller to compare (KIP-966)."""
         self.closing_threads = CLOSING_THREADS
         self._open_segments = OpenSegments(room_for_segments())
-        self._logs: dict[TopicPartition, Log] = {}
-        self._dir_of: dict[TopicPartition, LogDir] = {}
         self.placement = Placement(self.dirs, self._dir_of)
         self._incomplete = False
         self.producers = ProducerBudget(
@@ -85,49 +81,6 @@ class LogManager:
         """Take over settings that may change while running."""
         self._housekeeping.producer_expiration_ms = config["producer.id.expiration.ms"]
         self.placement.use_cordoned(config["cordoned.log.dirs"])
-
-    # -- looking ------------------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator[Log]:
-        return iter(self._logs.values())
-
-    def __len__(self) -> int:
-        return len(self._logs)
-
-    def get(self, partition: TopicPartition) -> Log | None:
-        return self._logs.get(partition)
-
-    @property
-    def folders(self) -> list[str]:
-        return [log_dir.folder for log_dir in self.dirs]
-
-    def in_folder(self, folder: str) -> list[Log]:
-        if len(self.dirs) == 1:
-            return list(self._logs.values())
-        return [log for log in self._logs.values() if self._dir_of[log.topic_partition].folder == folder]
-
-    @property
-    def offline_dirs(self) -> dict[str, str]:
-        """Log dirs whose disk failed, with the reason."""
-        return {
-            log_dir.folder: str(log_dir.disk.error) for log_dir in self.dirs if log_dir.disk.error is not None
-        }
-
-    @property
-    def cluster_id(self) -> str | None:
-        """The cluster that the folders belong to, if they have been used before."""
-        meta = self._identity()
-        return None if meta is None else meta.cluster_id
-
-    @property
-    def folder_id(self) -> str | None:
-        """By what the first of the folders is known, if it has been used before."""
-        meta = self._identity()
-        return None if meta is None else uuid_to_text(meta.directory_id)
-
-    def _identity(self) -> MetaProperties | None:
-        found = (read_identity(self.fs, log_dir.folder) for log_dir in self.dirs)
-        return next((meta for meta in found if meta is not None), None)
 
     # -- starting -----------------------------------------------------------------------------------
 
@@ -260,9 +213,6 @@ class LogManager:
         self._dir_of[partition] = log_dir
         return self._adopt(log)
 
-    def dir_of(self, partition: TopicPartition) -> LogDir | None:
-        return self._dir_of.get(partition)
-
     def delete(self, partition: TopicPartition) -> None:
         """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""
         self.moves.drop(partition)
@@ -349,16 +299,6 @@ class LogManager:
         if not log_dir.notes_nothing_beyond(log_end, log.topic_partition):
             self.checkpoint_dir(log_dir)
 
-    # -- compaction ---------------------------------------------------------------------------------
-
-    def cleaned_upto(self, log: Log) -> int | None:
-        """How far a log has been compacted; None when it never was."""
-        return self._dir_of[log.topic_partition].cleaned.get(log.topic_partition)
-
-    def note_cleaned(self, log: Log, offset: int) -> None:
-        """A log is compact below `offset`, and that is on the disk. The next checkpoint says so."""
-        self._dir_of[log.topic_partition].cleaned[log.topic_partition] = offset
-
     def checkpoint_job(self, log: Log) -> CheckpointJob:
         """What writes the checkpoints of the log's dir, in any thread."""
         return self.checkpoint_job_of(self._dir_of[log.topic_partition])
@@ -380,9 +320,6 @@ class LogManager:
             log_dir.unlock()
 
     # -- errors -------------------------------------------------------------------------------------
-
-    def _online(self) -> Iterator[LogDir]:
-        return (log_dir for log_dir in self.dirs if log_dir.disk.error is None)
 
     def _storage_error(self, log_dir: LogDir, cause: OSError) -> KafkaError:
         if cause.errno in DISK_FULL:

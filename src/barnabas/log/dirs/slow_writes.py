@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.log.failures import DiskBusy
-from barnabas.log.pending import PendingAppends, Step
+from barnabas.log.pending import PendingAppends, WriteStep
 from barnabas.log_lines import safe_logger
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class PendingWrites:
         self._monotonic = monotonic
         self._thread = thread
         self._waiting: dict[PendingAppends, None] = {}
-        self._under_way: list[Step] = []
+        self._under_way: list[WriteStep] = []
         self._running = threading.Lock()  # held by the thread while it takes a step
         self.last_trouble = monotonic()
         self.bytes = 0
@@ -119,7 +119,7 @@ class PendingWrites:
         if steps:
             self._thread.run(lambda: self._run(steps), lambda error: self._end(steps))
 
-    def _run(self, steps: list[Step]) -> None:
+    def _run(self, steps: list[WriteStep]) -> None:
         """In the thread."""
         for step in steps:
             with self._running:
@@ -131,7 +131,7 @@ class PendingWrites:
             if now - began >= self._disk.slow_seconds:
                 self.last_trouble = now
 
-    def _end(self, steps: list[Step]) -> None:
+    def _end(self, steps: list[WriteStep]) -> None:
         self._under_way = []
         for step in steps:
             self._end_step(step)
@@ -140,7 +140,7 @@ class PendingWrites:
                 self._drop(pending)
         self._begin()
 
-    def _end_step(self, step: Step) -> None:
+    def _end_step(self, step: WriteStep) -> None:
         if step.is_over:
             return
         pending, before = step.pending, step.pending.bytes

@@ -20,10 +20,10 @@ from typing import NamedTuple
 from barnabas.config.topic import LogConfig
 from barnabas.files import FileSystem
 from barnabas.log import names
-from barnabas.log.durable_log import LogParts
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.flushing import Unsynced
+from barnabas.log.parts import LogParts
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.folder import find_segments, offsets_of, read_epochs, remove_orphans
 from barnabas.log.recovery.replay import replay_batch, transaction_marker

@@ -5,7 +5,7 @@ asks the disk. Nothing above min(high watermark, last stable offset, recovery po
 be lost here, or belong to a transaction whose end is unknown.
 
 An object starts exactly where the last one ended. If an earlier leader had other boundaries, the first batches of a
-segment are left out, and the indexes are made anew for what remains.
+segment are left out, and the indexes are rebuilt for what remains.
 """
 
 from __future__ import annotations
@@ -23,36 +23,13 @@ from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.tiers.checkpoint import epochs_below
-from barnabas.log.tiers.retention import copies, expired_upto
+from barnabas.log.tiers.retention import above_tiered_end, copies, expired_upto
+from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction with a part below the end of a segment, whose marker lies at or above it."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    committed: bool
-
-
-class SealedSegment(NamedTuple):
-    """The batches of [base, end), and what is known of them."""
-
-    base: int
-    end: int
-    data: FileSlice  # whole batches; the file stays open as long as the slice is there
-    largest_timestamp: int
-    offset_index: bytes  # Kafka's .index, relative to `base` and to the start of `data`
-    time_index: bytes  # Kafka's .timeindex, relative to `base`
-    aborted: bytes  # Kafka's .txnindex: all aborted transactions with a part in [base, end)
-    producers: bytes  # Kafka's .snapshot at `end`
-    epochs: tuple[tuple[int, int], ...]  # from the log start to `end`
-    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 class CopiedLog(Protocol):
@@ -75,12 +52,28 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
     if len(segments) < 2 or not copies(log.config):
         return None
     end = segments[1].base_offset
-    if end > min(log.last_stable_offset, offsets.recovery_point) or end <= base:
+    if end > log.last_stable_offset or end <= base:
+        return None
+    if end > offsets.recovery_point:
+        log.want_flush()  # sealed before the last start: nobody else would ask for that
         return None
     if log.config.deletes and expired_upto(log, now_ms) > base:
         return None
     epochs = epochs_below(log.epochs.entries, end)
     return SegmentToCopy(log.fs, log.folder, tuple(segments), base, end, epochs, log.generation)
+
+
+def uncopied_sizes(log: DurableLog) -> list[int]:
+    """Bytes of each sealed segment that has something above the tiered end."""
+    segments = log.segments.since(max(log.offsets.tiered_end, log.offsets.local_start))
+    return [segment.size for segment in segments[:-1]]
+
+
+def replica_bytes(log: DurableLog) -> int:
+    """What a new replica copies from this disk: it begins at the tiered end."""
+    if not log.is_tiered:
+        return log.size_bytes
+    return sum(size for _, size in above_tiered_end(log))
 
 
 class SegmentToCopy(NamedTuple):

@@ -1,7 +1,7 @@
 """Retention of a log with a remote part.
 
 Total retention (`retention.ms`, `retention.bytes`) counts both tiers once: remote segments, and what this disk holds
-above the tiered end. It moves the log start, and whoever keeps the remote segments removes those below it. Only a log
+above the tiered end. It moves the log start, and the owner of the remote segments removes those below it. Only a log
 that is told of its remote segments (a leader's) does that; others follow the log start of their leader.
 
 Local retention (`local.retention.*`) moves the local start. It takes only sealed segments that lie below the high
@@ -99,10 +99,10 @@ def _total_bytes(log: DurableLog) -> int:
     if log.remote is not None:
         below = (s.size for s in log.remote.oldest() if s.end <= log.offsets.start)
         remote = log.remote.size_bytes - sum(below)
-    return remote + sum(size for _, size in _above_tiered_end(log))
+    return remote + sum(size for _, size in above_tiered_end(log))
 
 
-def _above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
+def above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
     """Segments of this disk with the bytes of each that are not remote."""
     tiered_end = log.offsets.tiered_end
     for segment in log.segments.since(tiered_end):
@@ -115,7 +115,7 @@ def _above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
 def _pieces(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_Piece]:
     for remote in _remote(log):
         yield _Piece(remote.end, remote.size, remote.largest_timestamp)
-    for segment, size in islice(_above_tiered_end(log), most):
+    for segment, size in islice(above_tiered_end(log), most):
         if end := _end_of(log, segment):
             yield _Piece(end, size, age_timestamp(log, segment, now_ms, most))
 

@@ -65,7 +65,7 @@ def exempting(
     is_broker: IsBroker, authorizer: Authorizer, is_brokers_kind: Callable[[Any], bool]
 ) -> Callable[[RequestContext, Any], bool]:
     """Which requests that come where brokers are served are not counted: those of brokers, and, as with Kafka, what
-    only brokers ask of each other, by whoever may do so. A client that only calls itself a broker is counted."""
+    only brokers ask of each other, by those that may. A client that only calls itself a broker is counted."""
 
     def is_exempt(context: RequestContext, message: Any) -> bool:
         return is_broker(context) or (

@@ -7,7 +7,6 @@ Requests of many elements take another way, a turn of the loop at a time (`netwo
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import Counter
@@ -19,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from barnabas.errors import ErrorCode
 from barnabas.log_lines import limited_logger
 from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.frames import ANSWERS, HANDLER
+from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
 from barnabas.network.requests.brokers_only import is_brokers_only, tell_refused
 from barnabas.network.requests.error_injection import Injections
-from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
+from barnabas.network.requests.heavy_requests import Budget, HeavyRequests
 from barnabas.network.requests.request import Request
+from barnabas.network.requests.request_tasks import RequestTasks
+from barnabas.network.requests.route_table import RouteTable
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
 from barnabas.network.requests.shortcuts import serve_known
 from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
@@ -33,7 +34,6 @@ from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
-from barnabas.security.quotas import Quotas
 from barnabas.security.sasl.login import Login
 
 if TYPE_CHECKING:
@@ -46,8 +46,11 @@ log = limited_logger(__name__)
 DEFAULT_BUDGET = Budget()
 
 
-class Dispatcher:
-    """Serves the requests of all connections from one table of handlers."""
+class Dispatcher(RouteTable, RequestTasks):
+    """Serves the requests of all connections from one table of handlers.
+
+    One object: `dispatch` runs for every request, and looks routes up in its own attribute.
+    """
 
     def __init__(
         self,
@@ -60,34 +63,13 @@ class Dispatcher:
         monotonic: Callable[[], float] = time.monotonic,
         security: Security = OPEN,
     ) -> None:
+        RouteTable.__init__(self, handlers, metrics, security)
+        RequestTasks.__init__(self, HeavyRequests(metrics, budget))
         self.broker = broker
-        self._security = security
-        self.handlers = {handler.request_class.api_key: handler for handler in handlers}
-        self._metrics = metrics
         self.now = monotonic
         self.slow_request_seconds = slow_request_seconds or float("inf")
-        self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
-        self._tasks: set[asyncio.Task[None]] = set()
         self.injections = Injections()
-        self._heavy = HeavyRequests(metrics, budget)
         self.refused_as_broker: Counter[str] = Counter()  # requests that only brokers may send, by API
-
-    @property
-    def security(self) -> Security:
-        """The authorizer and the quotas that routes are made with."""
-        return self._security
-
-    def use(self, security: Security) -> None:
-        """Authorize and charge from now on: routes are made again."""
-        self._security = security
-        self._routes.clear()
-
-    def use_quotas(self, quotas: Quotas) -> None:
-        """Charge for other kinds of quotas from now on, or for none."""
-        self.use(self._security._replace(quotas=quotas))
-
-    def use_budget(self, budget: Budget) -> None:
-        self._heavy.budget = budget
 
     def inject(self, api_key: int, error: int, times: int = 1) -> None:
         """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
@@ -233,54 +215,6 @@ class Dispatcher:
         if seconds - request.patience > self.slow_request_seconds:
             log.warning("slow request: %r took %.3f s (barnabas.slow.request.ms)", request, seconds)
 
-    # Handlers that wait
-
-    def run(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run what serves a client without a request; what it sends next has to wait."""
-        connection.pause(HANDLER)
-        self._keep_task(self._run_for(connection, coroutine))
-
-    async def _run_for(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
-        try:
-            await coroutine
-        except Exception as error:
-            log.error("what %r sent failed; it is closed", connection, exc_info=error)
-            connection.close("a token failed")
-        finally:
-            connection.resume(HANDLER)
-
-    def cancel_tasks(self) -> None:
-        """Give up on handlers that still run; nobody is left to hear their answers."""
-        for task in self._tasks:
-            task.cancel()
-
-    def _start_task(
-        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, None]
-    ) -> None:
-        """Run what resumes the connection at its end."""
-        request.is_queued = True
-        connection.unanswered.append(request)
-        connection.pause(HANDLER)
-        self._keep_task(coroutine)
-
-    def _keep_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _run(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
-        try:
-            if request.is_large:
-                await self._heavy.finish(request, coroutine)
-            elif (response := await coroutine) is not None:
-                request.respond(response)
-        except Exception as error:
-            self._end(request, error)
-        finally:
-            request.connection.resume(HANDLER)
-
-    # Requests and answers of many elements
-
     def _take_heavy(
         self, connection: Connection, route: Route, correlation_id: int, body: memoryview
     ) -> None:
@@ -299,51 +233,6 @@ class Dispatcher:
         copied = bytearray() if problem else bytearray(body)  # logs write into batches
         self._start_task(connection, request, self._serve(request, memoryview(copied), problem))
 
-    async def _serve(self, request: Request, body: memoryview, problem: ExceededError | None) -> None:
-        connection, size = request.connection, len(body)
-        connection.hold_memory(size)
-        try:
-            if problem is not None:
-                raise problem
-            await self._heavy.serve(request, body)
-        except Exception as error:
-            self._end(request, error)
-        finally:
-            connection.release_memory(size)
-            connection.resume(HANDLER)
-
-    def respond_in_turns(self, request: Request, response: Message) -> None:
-        """Answer later, when many elements are encoded."""
-        self._keep_task(self._ending(request, self._heavy.respond(request, response)))
-
-    def finish_in_turns(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
-        """Answer a request, to which nobody listens any more, with what a coroutine returns unless it is None."""
-        request.is_large = True
-        self._keep_task(self._ending(request, self._heavy.finish(request, coroutine)))
-
-    async def _ending(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
-        try:
-            await coroutine
-        except Exception as error:
-            self._end(request, error)
-
-    def _end(self, request: Request, error: Exception) -> None:
-        """A request cannot be served: because it exceeds a bound, cannot be decoded, or by a mistake of ours."""
-        if isinstance(error, ExceededError):
-            self._refuse(request, error)
-        elif isinstance(error, ProtocolError):
-            request.connection.close(f"a request cannot be decoded: {error}", logging.WARNING)
-        else:
-            self.fail(request, error)
-
-    def _refuse(self, request: Request, error: ExceededError) -> None:
-        response = self._heavy.refusal(request, error)
-        if response is None:
-            request.connection.close(f"a request is refused: {error}", logging.WARNING)
-        else:
-            request.is_large = False
-            request.respond(response)
-
     # What is not served
 
     def _find_route(self, connection: Connection, route_key: int, correlation_id: int) -> Route | None:
@@ -360,14 +249,6 @@ class Dispatcher:
             connection.close(f"{name} version {version} is not served", logging.INFO)
         return None
 
-    def route_of(self, api_key: int, version: int) -> Route | None:
-        """Make a route at its first use; None if there is no such API or version."""
-        key, handler = api_key << 16 | version, self.handlers.get(api_key)
-        route = self._routes.get(key)
-        if route is None and handler is not None and handler.min_version <= version <= handler.max_version:
-            route = self._routes[key] = Route(handler, version, self._metrics, self._security)
-        return route
-
     def _name_versions(self, connection: Connection, handler: Handler, correlation_id: int) -> None:
         """Answer an ApiVersions of a newer client in version 0, so that it can ask again (KIP-511)."""
         route = self._find_route(connection, ApiKey.API_VERSIONS << 16, correlation_id)
@@ -375,14 +256,6 @@ class Dispatcher:
         versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
         self.settle(connection, Request(self, connection, route, correlation_id), response)
-
-    def fail(self, request: Request, error: Exception) -> None:
-        """A handler raised what it should have answered: a mistake of ours. The client will try again.
-
-        An UNKNOWN_SERVER_ERROR instead would make a Java producer write duplicates (KAFKA-14034).
-        """
-        log.error("%r failed; the connection is closed", request, exc_info=error)
-        request.connection.close("a request failed")
 
 
 def _why_too_early(login: Login | None) -> str:

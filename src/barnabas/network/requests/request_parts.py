@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
+from barnabas.security.context import RequestContext
 from barnabas.steps import finish
 
 if TYPE_CHECKING:
@@ -133,20 +134,17 @@ def _take_longer_wait(response: Any, answer: Any) -> None:
         response.throttle_time_ms = max(response.throttle_time_ms, answer.throttle_time_ms)
 
 
-class PartOfRequest:
-    """What handlers need of a `Request`, for a part of one."""
+class InnerRequest:
+    """What handlers need of a `Request`, for one that came inside another. Its answer is a future."""
 
-    __slots__ = (
-        "answer", "api_key", "connection", "context", "is_large", "patience", "version", "within",
-    )  # fmt: skip
+    __slots__ = ("answer", "api_key", "context", "is_large", "patience", "version", "within")
 
-    def __init__(self, request: Request) -> None:
-        self.api_key = request.api_key
-        self.version = request.version
-        self.connection = request.connection
-        self.context = request.context
+    def __init__(self, api_key: int, version: int, context: RequestContext) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.context = context
         self.patience = self.within = 0.0
-        self.is_large = True
+        self.is_large = True  # it is served in turns, whatever its size
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -159,6 +157,16 @@ class PartOfRequest:
     def respond(self, response: Message) -> None:
         if not self.answer.done():
             self.answer.set_result(response)
+
+
+class PartOfRequest(InnerRequest):
+    """A part of a request of many elements."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.api_key, request.version, request.context)
+        self.connection = request.connection
 
     def respond_nothing(self) -> None:
         if not self.answer.done():

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from barnabas.pipelines.client_settings import ClientSettingError
 from barnabas.pipelines.options import OptionError
+from barnabas.pipelines.remote_settings import REMOTE
 from barnabas.pipelines.running.flow_sessions import FORMAT, LEFT_TO_THE_FLOW
 from barnabas.pipelines.source.settings import SourceSettings
 
@@ -41,6 +42,8 @@ def topic_sources(frame: DataFrame) -> list[TopicSource]:
 
 
 def source_of(kind: str, options: Mapping[str, str]) -> TopicSource | None:
+    if kind == FORMAT and REMOTE in options:
+        return None  # no broker knows how far it is
     if kind == FORMAT:
         return TopicSource(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
     if kind != SPARKS_OWN:
@@ -68,8 +71,8 @@ def _is_readable(settings: SourceSettings) -> bool:
 
 
 def topics_read(frame: DataFrame) -> set[str]:
-    """The topics that a query subscribes to by name."""
-    named = [options.get("subscribe", "") for _, options in _relations(frame)]
+    """The topics of brokers that a query subscribes to by name."""
+    named = [options.get("subscribe", "") for _, options in _relations(frame) if REMOTE not in options]
     return {topic.strip() for text in named for topic in text.split(",") if topic.strip()}
 
 

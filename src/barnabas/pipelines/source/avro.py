@@ -1,11 +1,9 @@
-"""Avro values: read one by one by fastavro, which is compiled, with the schema they were written with."""
+"""The columns of an Avro schema, as Spark has them."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-import fastavro
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -79,17 +77,3 @@ def _complex_type(kind: dict[str, Any]) -> DataType:
     if name not in _PLAIN:
         raise OptionError(f"option 'value.avro.schema': no column type for {name!r}")
     return _PLAIN[name]
-
-
-def read_avro(value: bytes, schema: Any) -> dict[str, Any]:
-    """One value; whatever is wrong with its bytes is a ValueError."""
-    source = io.BytesIO(value)
-    try:
-        found = fastavro.schemaless_reader(source, schema, None)
-    except (
-        Exception
-    ) as error:  # fastavro raises what its C code meets: EOFError, IndexError, UnicodeError, ...
-        raise ValueError(f"no value of the Avro schema: {error}") from error
-    if source.tell() != len(value) or not isinstance(found, dict):
-        raise ValueError("bytes follow the value of the Avro schema")
-    return found

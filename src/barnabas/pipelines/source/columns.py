@@ -60,6 +60,7 @@ class ValueFormat:
     corrupt_column: str
     delimiter: str = ","
     avro_schema: str | None = None
+    registry: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
         options.choice("mode", MODES) or "PERMISSIVE",
         corrupt,
         options.require("value.csv.delimiter") if kind == "csv" else ",",
-        options.text("value.avro.schema"),
+        _avro_text(options) if kind == "avro" else None,
+        options.text("value.registry"),
     )
 
 
@@ -170,8 +172,26 @@ def _fields_of_value(options: Options, schema: StructType | None) -> StructType 
     if kind == "avro":
         from barnabas.pipelines.source.avro import fields_of_avro
 
-        return fields_of_avro(avro_schema(options.text("value.avro.schema")))
+        return fields_of_avro(avro_schema(_avro_text(options)))
     raise OptionError(f"value.format={kind} needs the fields: give .schema(...) or the option 'value.schema'")
+
+
+def _avro_text(options: Options) -> str | None:
+    """The schema to read with: given, or the newest that the registry has for the topic."""
+    given, url = options.text("value.avro.schema"), options.text("value.registry")
+    if given is not None or url is None:
+        return given
+    topic = options.text("subscribe") or ""
+    if not topic or "," in topic:
+        raise OptionError("option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'")
+    from barnabas.client.schemas import RegistryError
+    from barnabas.tables.errors import SchemaError
+    from barnabas.tables.registered import newest_avro
+
+    try:
+        return newest_avro(url, topic)
+    except (RegistryError, SchemaError, ValueError) as error:
+        raise OptionError(f"option 'value.registry': {error}") from error
 
 
 def avro_schema(text: str | None) -> Any:

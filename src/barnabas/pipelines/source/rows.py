@@ -1,107 +1,32 @@
-"""Decoded columns to the record batches that Spark takes: exactly its schema, in its order."""
+"""The rows that Spark takes, made by the reader that tables have too."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from barnabas.pipelines.errors import SourceError
-from barnabas.pipelines.source.columns import RowShape, ValueFormat
-from barnabas.pipelines.source.typed import Parsed, value_parser
-from barnabas.records.columnar.decode import BITS, Columns
-from barnabas.types import TopicPartition
+from barnabas.pipelines.source.columns import RowShape
+from barnabas.tables import shapes
+from barnabas.tables.rows import RowBuilder
 
-BLOCK = 1 << 16  # rows of a constant column that are made at once, and then shared
+__all__ = ["RowBuilder", "row_builder"]
 
 
-class RowBuilder:
+def row_builder(shape: RowShape) -> RowBuilder:
     """One a task."""
-
-    def __init__(self, shape: RowShape) -> None:
-        self._schema = to_arrow_schema(shape.schema, timezone="UTC")
-        self._value = shape.value
-        self._sources = {field.name: shape.record_column(field.name) for field in shape.schema.fields}
-        self.wanted = {column for column in self._sources.values() if column in BITS}
-        self._typed: list[str] = []
-        if shape.value is not None:
-            self._prepare(shape.value)
-
-    def _prepare(self, form: ValueFormat) -> None:
-        own = [name for name, column in self._sources.items() if column is None]
-        self._typed = [field.name for field in form.fields.fields if field.name in own]
-        # A value is parsed only for its fields, or to know whether it can be.
-        self._parse = value_parser(form, self._typed) if own else None
-        if own:
-            self.wanted |= {"value"}
-        if form.mode == "FAILFAST":
-            self.wanted |= {"offset"}
-
-    def batch(self, columns: Columns, place: TopicPartition) -> pa.RecordBatch:
-        made = self._record_columns(columns, place)
-        if self._value is None or self._parse is None:
-            return self._assemble(made)
-        values = columns.arrays["value"]
-        parsed = self._parse(values)
-        made.update(zip(self._typed, parsed.columns, strict=True))
-        made.update(self._corrupt(values, parsed))
-        batch = self._assemble(made)
-        if not parsed.bad.any():
-            return batch
-        if self._value.mode == "FAILFAST":
-            raise self._failure(columns, parsed, place)
-        return batch.filter(pa.array(~parsed.bad)) if self._value.mode == "DROPMALFORMED" else batch
-
-    def _record_columns(self, columns: Columns, place: TopicPartition) -> dict[str, pa.Array]:
-        made = {}
-        for name, column in self._sources.items():
-            if column == "topic":
-                made[name] = constant(place.topic, pa.string(), columns.rows)
-            elif column == "partition":
-                made[name] = constant(place.partition, pa.int32(), columns.rows)
-            elif column is not None:
-                made[name] = columns.arrays[column]
-        return made
-
-    def _corrupt(self, values: pa.Array, parsed: Parsed) -> dict[str, pa.Array]:
-        """The raw value where it did not fit, for a schema that has a column for it."""
-        assert self._value is not None
-        name = self._value.corrupt_column
-        if self._sources.get(name, "") is not None:
-            return {}
-        kind = self._schema.field(name).type
-        if not parsed.bad.any():
-            return {name: pa.nulls(len(values), kind)}
-        kept = pc.if_else(pa.array(parsed.bad), values, pa.scalar(None, pa.binary()))
-        if pa.types.is_binary(kind):
-            return {name: kept}
-        text = [None if value is None else value.decode("utf-8", "replace") for value in kept.to_pylist()]
-        return {name: pa.array(text, kind)}
-
-    def _assemble(self, made: dict[str, pa.Array]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)
-
-    def _failure(self, columns: Columns, parsed: Parsed, place: TopicPartition) -> SourceError:
-        assert self._value is not None
-        row = int(parsed.bad.argmax())
-        value = columns.arrays["value"][row].as_py()
-        shown = value[:80].decode("utf-8", "replace")
-        return SourceError(
-            f"the value at offset {columns.arrays['offset'][row].as_py()} of {place} is no {self._value.kind} of the "
-            f"schema: {shown!r} (mode FAILFAST; PERMISSIVE gives nulls and the column {self._value.corrupt_column!r})"
-        )
+    return RowBuilder(shapes.RowShape(to_arrow_schema(shape.schema, timezone="UTC"), _value_format(shape)))
 
 
-@lru_cache(maxsize=256)
-def _block(value: str | int, kind: pa.DataType, size: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), size)
-
-
-def constant(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """A column of one value: a slice of one that is made once and shared, because arrays never change."""
-    size = BLOCK
-    while size < rows:
-        size *= 2
-    return _block(value, kind, size)[:rows]
+def _value_format(shape: RowShape) -> shapes.ValueFormat | None:
+    form = shape.value
+    if form is None:
+        return None
+    fields = to_arrow_schema(form.fields, timezone="UTC")
+    return shapes.ValueFormat(
+        form.kind,
+        fields,
+        form.mode,
+        form.corrupt_column,
+        form.delimiter,
+        form.avro_schema,
+        registry=form.registry,
+    )

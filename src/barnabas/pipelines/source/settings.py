@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas.pipelines.client_settings import ClientSettings
+from barnabas.pipelines.client_settings import CLIENT_PREFIX, ClientSettings
 from barnabas.pipelines.options import OptionError, Options, parse_duration_ms
+from barnabas.pipelines.remote_settings import RemoteSettings
 from barnabas.pipelines.source.offsets import (
     EARLIEST,
     LATEST,
@@ -53,6 +54,8 @@ class SourceSettings:
     poll_timeout: float
     offset_attempts: int
     offset_interval: float
+    remote: RemoteSettings | None = None
+    """Where it is given, no broker is asked."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceSettings:
@@ -63,7 +66,10 @@ class SourceSettings:
             _refuse_ending(options)
         else:
             check_batch_moments(starting, ending)
-        client = options.client_settings()
+        remote = RemoteSettings.parse(options)
+        if remote is not None and streaming:
+            remote.check_streaming()
+        client = _client(options, remote)
         subscription = parse_subscription(options)
         max_offsets = options.number("maxOffsetsPerTrigger", 1)
         min_offsets = options.number("minOffsetsPerTrigger", 0)
@@ -84,11 +90,18 @@ class SourceSettings:
             options.number("minPartitions", 1),
             options.number("maxRecordsPerPartition", 1),
             options.number("sharedTaskRecords") or 0,
-            _group(options, client, subscription),
+            None if remote is not None else _group(options, client, subscription),
             (options.number("kafkaConsumer.pollTimeoutMs") or 0) / 1000,
             options.number("fetchOffset.numRetries", 1) or 1,
             (options.number("fetchOffset.retryIntervalMs") or 0) / 1000,
+            remote,
         )
+
+
+def _client(options: Options, remote: RemoteSettings | None) -> ClientSettings:
+    if remote is None:
+        return options.client_settings()
+    return ClientSettings.without_brokers(dict(options.prefixed(CLIENT_PREFIX)))
 
 
 def parse_subscription(options: Options) -> Subscription:

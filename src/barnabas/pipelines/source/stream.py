@@ -25,10 +25,10 @@ from pyspark.sql.streaming.datasource import (
 from barnabas.client.errors import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.errors import KafkaError
-from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.broker_link import BrokerLink, link_to
 from barnabas.pipelines.errors import DataLossError
 from barnabas.pipelines.source.columns import RowShape
-from barnabas.pipelines.source.offset_resolver import Assigned, OffsetResolver
+from barnabas.pipelines.source.offset_resolver import OffsetResolver
 from barnabas.pipelines.source.offsets import Offsets, Position, partitions_text, share_out, size_between
 from barnabas.pipelines.source.ranges import ranges_between
 from barnabas.pipelines.source.settings import SourceSettings
@@ -64,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._ends({})
+        self._target = self._ends({}, recent=False)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The end of the next micro-batch; `start` itself, word for word, when there is none. The end of the first
@@ -105,8 +105,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has done with everything up to here: tell those who watch the lag."""
         if self._settings.group is not None:
-            view = OffsetResolver(self._settings)
-            commit_progress(view.link, self._settings.group, Position.from_json(end).offsets)
+            link = link_to(**self._settings.client.link)
+            commit_progress(link, self._settings.group, Position.from_json(end).offsets)
 
     def stop(self) -> None:
         """The connections belong to the process, and end with it.
@@ -117,9 +117,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(sys.exc_info()[1], EOFError):
             os._exit(0)
 
-    def _ends(self, known: Offsets) -> Position:
+    def _ends(self, known: Offsets, *, recent: bool = True) -> Position:
         view = OffsetResolver(self._settings)
-        assigned: Assigned = view.assigned()
+        assigned = view.assigned(recent=recent)
         return Position(view.latest(assigned.places, known), assigned.ids)
 
     def _with_new_partitions(self, begin: Position, end: Position) -> Offsets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.protocol.messages.tiers import OWN_TAG, BrokerTiers
 from barnabas.protocol.schema import (
     Message,
     Struct,
@@ -12,6 +13,7 @@ from barnabas.protocol.schema import (
     int32,
     int64,
     string,
+    structure,
     uint16,
     uuid,
 )
@@ -57,6 +59,7 @@ class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+")
     """Asks for log dirs, the replicas in them and their sizes."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="1+")
+    barnabas_tiers: bool = boolean("2+", tag=OWN_TAG, ignorable=True)
 
 
 class DescribeLogDirsPartition(Struct):
@@ -84,6 +87,7 @@ class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"
     throttle_time_ms: int = int32()
     error_code: int = int16("3+", ignorable=True)
     results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)
+    barnabas_tiers: BrokerTiers = structure(BrokerTiers, "2+", tag=OWN_TAG, ignorable=True)
 
 
 class TopicPartitions(Struct):

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, int64, string, uuid
+from barnabas.protocol.messages.tiers import OWN_TAG, PartitionTier
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    structure,
+    uuid,
+)
 
 
 class ListOffsetsPartition(Struct):
@@ -23,6 +36,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
     timeout_ms: int = int32("10+", ignorable=True)
+    barnabas_tiers: bool = boolean("6+", tag=OWN_TAG, ignorable=True)
 
 
 class ListOffsetsPartitionResponse(Struct):
@@ -31,6 +45,7 @@ class ListOffsetsPartitionResponse(Struct):
     timestamp: int = int64(default=-1)
     offset: int = int64(default=-1)
     leader_epoch: int = int32("4+", default=-1)
+    barnabas_tier: PartitionTier = structure(PartitionTier, "6+", tag=OWN_TAG, ignorable=True)
 
 
 class ListOffsetsTopicResponse(Struct):

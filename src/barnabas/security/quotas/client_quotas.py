@@ -1,7 +1,7 @@
 """What clients have used of their quotas, and how long they wait (Kafka's ClientQuotaManager and its kinds).
 
 State is kept for clients that have a quota and have used something lately. Client ids are chosen by clients, so it is
-bounded: whoever has been silent for longer than all windows has nothing that counts any more, and goes first.
+bounded: a client that has been silent for longer than all windows has nothing that counts any more, and goes first.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class ClientQuotas:
         self._clients.clear()
 
     def forget_silent(self, seconds: float = EXPIRY_SECONDS) -> None:
-        """Forget whoever has used nothing for so long."""
+        """Forget clients that have used nothing for so long."""
         now = self._now()
         silent = [key for key, sensor in self._sensors.items() if now - sensor.last_used >= seconds]
         for key in silent:

@@ -139,3 +139,27 @@ class RecentAverage:
             return
         self._former = (self._sum, self._count) if age < 2 * self.SECONDS else (0.0, 0)
         self._began, self._sum, self._count = now, 0.0, 0
+
+
+class RecentMaximum:
+    """The largest value that was recorded in the last half minute or the one before (Kafka's Max)."""
+
+    __slots__ = ("_began", "_former", "_largest")
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._largest = self._former = 0.0
+
+    def record(self, value: float, now: float) -> None:
+        self._advance(now)
+        self._largest = max(self._largest, value)
+
+    def value(self, now: float) -> float:
+        self._advance(now)
+        return max(self._largest, self._former)
+
+    def _advance(self, now: float) -> None:
+        age = now - self._began
+        if age >= RecentAverage.SECONDS:
+            self._former = self._largest if age < 2 * RecentAverage.SECONDS else 0.0
+            self._began, self._largest = now, 0.0

@@ -70,7 +70,7 @@ class PlainExchange:
                 "Authentication failed: Invalid username or password",
                 f"wrong password, or no user {username!r}",
             )
-        # Who could choose another name here would be whoever he likes (CVE-2017-12610).
+        # With a free choice of name here, a client could be anybody (CVE-2017-12610).
         if authorization_id and authorization_id != username:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"

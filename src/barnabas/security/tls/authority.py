@@ -4,7 +4,7 @@
     ca-key.pem   its key
     broker.pem   the broker's key and certificate (`ssl.keystore.location`)
 
-The folder is the owner's alone (0700, its files 0600). The broker's certificate is made anew when it is about to
+The folder is the owner's alone (0700, its files 0600). The broker's certificate is renewed when it is about to
 expire or when a name is missing in it; the authority stays, so that clients need not be told.
 """
 

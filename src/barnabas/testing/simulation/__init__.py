@@ -14,6 +14,7 @@ watch.py       lets time pass in small steps, and checks the invariants after ea
 ending.py      all faults are healed; what clients were answered is compared with what brokers hold
 scenario.py    one scenario, from start to end
 runner.py      many scenarios, on all cores
+tiers/         segments in an object store, which fails too
 mutants.py     bugs put in on purpose, to see that the simulator finds them
 
 `python -m barnabas.testing.simulation --seeds 1-200` runs scenarios; one that fails is printed.

@@ -1,4 +1,4 @@
-"""`python -m barnabas.testing.simulation --seeds 1-200 [--seconds 60] [--processes 2]`"""
+"""`python -m barnabas.testing.simulation --seeds 1-200 [--seconds 60] [--processes 2] [--tiered]`"""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1-200", help="one seed, or the first and the last: 1-200")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that much time")
     parser.add_argument("--processes", type=int, help="as many as there are cores, unless given")
+    parser.add_argument("--tiered", action="store_true", help="with segments in an object store")
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
     rate = _Rate()
@@ -24,6 +25,7 @@ def main() -> int:
         done = run(
             int(first),
             int(last or first),
+            tiered=asked.tiered,
             processes=asked.processes,
             seconds=asked.seconds,
             progress=rate.report,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.monitoring import Monitored
 from barnabas.broker.platform import Platform
+from barnabas.broker.tiers.tiering import Tiering
 from barnabas.client.security.settings import Security
 from barnabas.clock import Clock, TurnLimit
 from barnabas.cluster.deltas import Delta
@@ -25,6 +27,10 @@ from barnabas.testing.files import FaultyFileSystem
 from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
 from barnabas.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from barnabas.testing.simulation.network import Network, SimulatedPeers
+from barnabas.testing.simulation.tiers.bucket import Bucket, StoreLink
+from barnabas.testing.simulation.tiers.traps import Traps
+from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing.named_steps import Step
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
@@ -61,10 +67,22 @@ class KnownConfig(BrokerConfig):
         return self._known[changes]
 
 
+TIERED_SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "barnabas.remote.storage.url": "file:///simulated",
+    "barnabas.remote.cache.bytes": "2000",  # some segments: they are thrown out and read again
+    "barnabas.remote.delete.delay.ms": "100",
+    "remote.log.manager.task.interval.ms": "200",
+    "log.retention.check.interval.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "500",
+}
+
+
 @cache
-def config_of(number: int) -> BrokerConfig:
+def config_of(number: int, *, tiered: bool = False) -> BrokerConfig:
     own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
-    return KnownConfig.load(SETTINGS | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
+    of_all = SETTINGS | TIERED_SETTINGS if tiered else SETTINGS
+    return KnownConfig.load(of_all | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
 
 
 class _NoThreads:
@@ -130,10 +148,22 @@ class SimulatedPlatform(Platform):
     applied_at_once = 1  # as many chances for something to come in between as there can be
     turn_limit = TurnLimit(steps=1, piece_bytes=1)
 
-    def __init__(self, files: FaultyFileSystem, clock: Clock, network: Network, boot_id: str) -> None:
+    probe_rounds = 1
+
+    def __init__(
+        self,
+        files: FaultyFileSystem,
+        clock: Clock,
+        network: Network,
+        boot_id: str,
+        store: StoreLink | None = None,
+    ) -> None:
         super().__init__(files, clock)
         self._network = network
         self._boot_id = boot_id
+        self.store = store
+        if store is not None:
+            self.housekeeping_seconds = 0.2
 
     def boot_id(self) -> str:
         return self._boot_id
@@ -153,22 +183,46 @@ class SimulatedPlatform(Platform):
     def monitoring(self, broker: Monitored) -> Any:
         return _NoMonitoring()
 
+    def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
+        assert self.store is not None
+        return self.store
+
 
 class SimulatedBroker(Broker):
+    platform: SimulatedPlatform
+
     def __init__(
         self, number: int, platform: SimulatedPlatform, session: MemorySession, process: Process
     ) -> None:
         self.process = process
-        super().__init__(config_of(number), platform=platform, cluster=session.connection)
+        config = config_of(number, tiered=platform.store is not None)
+        super().__init__(config, platform=platform, cluster=session.connection)
+
+
+class Tiers:
+    """What the machines of a tiered cluster share."""
+
+    def __init__(self, seed: int, network: Network) -> None:
+        self.bucket = Bucket(seed, network)
+        self.traps = Traps()
+        self.starts: Counter[int] = Counter()
+        """The highest log start that any replica of each partition was seen to have."""
 
 
 class Machine:
     """A computer with a disk, on which a broker runs or not. A restart of the machine is a new boot."""
 
     def __init__(
-        self, number: int, cluster: MemoryCluster, network: Network, loop: VirtualLoop, chance: random.Random
+        self,
+        number: int,
+        cluster: MemoryCluster,
+        network: Network,
+        loop: VirtualLoop,
+        chance: random.Random,
+        tiers: Tiers | None = None,
     ) -> None:
         self.number = number
+        self._tiers = tiers
         self.disk = FaultyFileSystem()
         self.broker: SimulatedBroker | None = None
         self.session: MemorySession | None = None
@@ -198,11 +252,19 @@ class Machine:
 
     def _start_as(self, process: Process) -> None:
         session = self.session = self._cluster.connect(self.number)
-        platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}")
+        store = None if self._tiers is None else self._tiers.bucket.link(self.number)
+        platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}", store)
         broker = SimulatedBroker(self.number, platform, session, process)
+        if self._tiers is not None and isinstance(broker.tiering, Tiering):
+            broker.tiering.at = partial(self._at_step, self._tiers.traps, broker)
         broker.logs.closing_threads = 1  # the order in which threads come is not ours
         self.broker = broker
         self._starting = asyncio.ensure_future(self._start(broker))
+
+    def _at_step(self, traps: Traps, broker: SimulatedBroker, step: Step) -> None:
+        """Who is stopping, or dead, goes into no trap."""
+        if self.broker is broker:
+            traps.at(self.number, step)
 
     async def _start(self, broker: SimulatedBroker) -> None:
         await broker.start()
@@ -245,6 +307,11 @@ class Machine:
 
     async def kill(self, *, power: bool = False) -> None:
         """The process dies; with the power, also what was not synced."""
+        broker = self.die(power=power)
+        await self.bury(broker)
+
+    def die(self, *, power: bool = False) -> SimulatedBroker | None:
+        """At once: whatever the process still does has no effect. It is to be buried."""
         broker, self.broker = self.broker, None
         session, self.session = self.session, None
         self._network.disconnect(self.number)
@@ -258,6 +325,12 @@ class Machine:
         if broker is not None:
             self.is_stopped = False
             self._loop.continue_process(broker.process)
+            if (store := broker.platform.store) is not None:
+                store.is_dead = True
+        return broker
+
+    async def bury(self, broker: SimulatedBroker | None) -> None:
+        """End what is left of a process that has died."""
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()  # it aborts by itself
         elif broker is not None:

@@ -63,6 +63,11 @@ class Client:
         self._image = image
         self._chance = chance
 
+    @property
+    def parts(self) -> tuple[Network, int, Callable[[], MetadataImage], random.Random]:
+        """To make another client of this partition."""
+        return self._network, self.index, self._image, self._chance
+
     def _any_broker(self) -> int:
         """The leader, as a broker that may be behind knows it; or just any broker, as from an old cache."""
         servers = self._network.servers
@@ -83,6 +88,8 @@ class Acknowledging(Protocol):
 class Writer(Client):
     """An idempotent producer with acks=all and one batch in flight; value N is the N-th that it writes."""
 
+    first_producer_id = FIRST_PRODUCER_ID
+
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
@@ -94,15 +101,19 @@ class Writer(Client):
 
     async def run(self) -> None:
         while not self.is_to_stop:
+            await self.write(1)
+            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
+
+    async def write(self, count: int) -> None:
+        for _ in range(count):
             await self._write(self._next)
             self._next += 1
-            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
 
     async def _write(self, value: int) -> None:
         topic = self._image().topics[TOPIC]
         batch = build_batch(
             [Record(0, START_MS, None, str(value).encode())],
-            producer_id=FIRST_PRODUCER_ID + self.index,
+            producer_id=self.first_producer_id + self.index,
             producer_epoch=0,
             base_sequence=value,
         )
@@ -239,7 +250,7 @@ class Reader(Client):
 
     def _take(self, data: PartitionData) -> bool:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
+            self._miss()
         if data.error_code or not data.records:
             return False
         for start, header in iterate_headers(data.records):
@@ -249,6 +260,10 @@ class Reader(Client):
                     self._see(record.offset, bytes(record.value or b""))
             self.position = header.next_offset
         return True
+
+    def _miss(self) -> None:
+        """The offset that comes next is not there."""
+        raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
 
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:
         return False

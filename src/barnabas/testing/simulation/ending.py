@@ -7,6 +7,7 @@ from barnabas.testing.simulation.clients import TOPIC, Committer, Reader, Violat
 from barnabas.testing.simulation.faults import Faults
 from barnabas.testing.simulation.invariants import contents, memory
 from barnabas.testing.simulation.operator import SCRATCH
+from barnabas.testing.simulation.tiers.ending import TierEnding
 from barnabas.testing.simulation.trader import MARK, CommittedReader
 from barnabas.testing.simulation.watch import Watch
 from barnabas.testing.simulation.workload import PARTITIONS, Workload
@@ -18,11 +19,14 @@ class Mending:
         self._world = world
         self._workload = workload
         self._watch = watch
+        self._tiers = None if world.tiers is None else TierEnding(world, workload, watch)
 
     async def run(self, faults: Faults) -> None:
         world, until = self._world, self._watch.until
         world.note("everything is mended")
         world.network.mend()
+        if self._tiers is not None:
+            self._tiers.mend()
         for machine in world.machines:
             machine.resume()
         await faults.heal_sessions()
@@ -40,6 +44,8 @@ class Mending:
         await until(
             lambda: not any(machine.moves_replicas for machine in world.machines), "all replicas have moved"
         )
+        if self._tiers is not None:
+            await self._tiers.settle()
 
     def _all_in_sync(self) -> bool:
         return all(
@@ -60,6 +66,7 @@ class Comparison:
         self._world = world
         self._workload = workload
         self._watch = watch
+        self._tiers = None if world.tiers is None else TierEnding(world, workload, watch)
 
     async def run(self) -> None:
         """Violation when anything differs that must be alike."""
@@ -67,8 +74,10 @@ class Comparison:
         self._watch.look_at_everything()
         for writer, reader in zip(workload.writers, workload.readers, strict=True):
             self._compare_replicas(writer.index)
-            await self._read_again(reader)
-            _compare_values(writer, reader)
+            start = await self._read_again(reader)
+            _compare_values(writer, reader, start)
+        if self._tiers is not None:
+            await self._tiers.compare()
         if workload.has_transactions:
             await self._compare_transactions()
         else:
@@ -78,9 +87,11 @@ class Comparison:
 
     def _compare_replicas(self, index: int) -> None:
         logs = logs_of(self._world, index)
-        if any(contents(log) != contents(logs[0]) for log in logs):
+        since = max(log.offsets.local_start for log in logs)
+        if any(contents(log, since) != contents(logs[0], since) for log in logs):
             raise Violation(f"the replicas of partition {index} differ in the end")
-        if any(memory(log) != memory(logs[0]) for log in logs):
+        start = _start_of(logs)
+        if any(memory(log, start) != memory(logs[0], start) for log in logs):
             raise Violation(f"the replicas of partition {index} remember different things")
 
     async def _compare_images(self) -> None:
@@ -93,11 +104,13 @@ class Comparison:
             if machine.broker is not None and machine.broker.image != image():
                 raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
 
-    async def _read_again(self, reader: Reader) -> None:
-        """From the beginning to the end, from the leader: leadership may still go back to where it belongs."""
-        end = logs_of(self._world, reader.index)[0].log_end_offset
+    async def _read_again(self, reader: Reader) -> int:
+        """From the beginning to the end, from the leader: leadership may still go back to where it belongs. Where it
+        began."""
+        logs = logs_of(self._world, reader.index)
+        start, end = _start_of(logs), logs[0].log_end_offset
         deadline = self._watch.mending_ends()
-        reader.position = 0
+        known, reader.seen, reader.position = reader.seen, {}, start
         while reader.position < end:
             state = self._world.image().topics[TOPIC].partitions[reader.index]
             reader.epoch = state.leader_epoch
@@ -105,6 +118,10 @@ class Comparison:
                 await self._watch.wait(0.05)
             if self._world.loop.time() > deadline:
                 raise Violation(f"partition {reader.index} cannot be read from {reader.position} to {end}")
+        for offset, value in known.items():
+            if offset >= start and reader.seen.get(offset) != value:
+                raise Violation(f"offset {offset} of partition {reader.index} was {value!r} and is gone")
+        return start
 
     async def _compare_transactions(self) -> None:
         world, readers = self._world, self._workload.committed_readers
@@ -138,14 +155,20 @@ def logs_of(world: World, index: int) -> list[Log]:
     return [partition.log for partition in found if partition is not None]
 
 
-def _compare_values(writer: Writer, reader: Reader) -> None:
+def _start_of(logs: list[Log]) -> int:
+    """A start is checkpointed late: as with Kafka, who was killed may have forgotten the newest."""
+    return max(log.log_start_offset for log in logs)
+
+
+def _compare_values(writer: Writer, reader: Reader, start: int) -> None:
     for offset, value in writer.acknowledged.items():
-        if reader.seen.get(offset) != str(value).encode():
+        if offset >= start and reader.seen.get(offset) != str(value).encode():
             raise Violation(
                 f"value {value} was acknowledged at offset {offset} of partition {writer.index}, "
                 f"where {reader.seen.get(offset)!r} is"
             )
-    seen = [reader.seen[offset] for offset in sorted(reader.seen)]
+    seen = [reader.seen[offset] for offset in sorted(reader.seen) if offset >= start]
     values = [int(value) for value in seen if not value.startswith(MARK)]
-    if values != list(range(len(values))):
+    first = values[0] if start and values else 0
+    if values != list(range(first, first + len(values))):
         raise Violation(f"partition {writer.index} has values twice, out of order or not at all: {values}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeAlias
 
 from barnabas.controller.decision import Decision
@@ -12,6 +13,7 @@ from barnabas.errors import KafkaError
 from barnabas.testing.simulation.brokers import LOG_DIRS, Machine, SimulatedBroker
 from barnabas.testing.simulation.clients import TOPIC, Violation
 from barnabas.testing.simulation.operator import Operator
+from barnabas.testing.simulation.tiers.faults import StoreFaults
 from barnabas.testing.simulation.workload import PARTITIONS
 from barnabas.testing.simulation.world import World
 from barnabas.types import TopicPartition
@@ -46,6 +48,10 @@ class Faults:
             (4, self._slow_disk),
             (3, self._change_settings),
         )
+        self.store: StoreFaults | None = None
+        if world.tiers is not None:
+            self.store = StoreFaults(world, self._pause_for_a_while, self._may_lose_power)
+            weighted += self.store.weighted
         self._weights = [weight for weight, _ in weighted]
         self._actions = [action for _, action in weighted]
 
@@ -61,11 +67,13 @@ class Faults:
 
     async def _lose_power(self) -> None:
         machine = self._world.pick(up=True)
-        # One machine at a time: what is acknowledged survives the loss of any one.
-        is_safe = not self._operator.has_lowered_minimum and not self._power_was_lost()
-        if machine is not None and is_safe:
+        if machine is not None and self._may_lose_power():
             self._world.note(f"machine {machine.number} loses power")
             await machine.kill(power=True)
+
+    def _may_lose_power(self) -> bool:
+        """One machine at a time: what is acknowledged survives the loss of any one."""
+        return not self._operator.has_lowered_minimum and not self._power_was_lost()
 
     def _power_was_lost(self) -> bool:
         return any(machine.lost_power for machine in self._world.machines)
@@ -73,10 +81,13 @@ class Faults:
     async def _pause(self) -> None:
         machine = self._world.pick(up=True)
         if machine is not None and not machine.is_stopped:
-            seconds = self._chance.choice(PAUSES)
-            self._world.note(f"broker {machine.number} does nothing for {seconds} s")
-            machine.pause()
-            self._world.loop.call_later(seconds, self._resume, machine, machine.broker)
+            self._pause_for_a_while(machine)
+
+    def _pause_for_a_while(self, machine: Machine) -> None:
+        seconds = self._chance.choice(PAUSES)
+        self._world.note(f"broker {machine.number} does nothing for {seconds} s")
+        machine.pause()
+        self._world.loop.call_later(seconds, self._resume, machine, machine.broker, context=Context())
 
     def _resume(self, machine: Machine, broker: SimulatedBroker | None) -> None:
         if machine.broker is broker and machine.is_stopped:
@@ -172,12 +183,18 @@ class Faults:
         return None if is_stopped else controller
 
     async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
-        try:
-            # Cut off from the coordinator, it hears of its decision much later.
-            async with asyncio.timeout(1.0):
-                await controller.controller.submit(decision)
-        except (KafkaError, TimeoutError) as error:
+        asked = asyncio.ensure_future(controller.controller.submit(decision))
+        # Cut off from the coordinator, it hears of its decision much later; and it may die meanwhile.
+        await asyncio.wait([asked], timeout=1.0)
+        if not asked.done():
+            asked.cancel()
+            self._world.note("which fails: no answer")
+        elif asked.cancelled():
+            self._world.note("which fails: the controller is gone")
+        elif isinstance(error := asked.exception(), KafkaError):
             self._world.note(f"which fails: {error}")
+        elif error is not None:
+            raise error
 
     async def _move_to_other_dir(self) -> None:
         machine = self._world.pick(up=True)

@@ -90,31 +90,41 @@ class Invariants:
     def _equal_below_high_watermark(self, index: int, replicas: Replicas) -> None:
         """Compared by the epochs of the offsets: the same epoch at the same offset was written by the same leader."""
         marks = sorted(
-            (partition.log.high_watermark, number, partition.log.epochs.entries)
-            for number, partition in replicas
+            (log.high_watermark, number, log.log_start_offset, log.epochs.entries)
+            for number, log in ((number, partition.log) for number, partition in replicas)
         )
         # Each is compared with the next higher one: what two agree on, all agree on.
-        for (below, number, entries), (_, other, others) in pairwise(marks):
-            if _below(entries, below) != _below(others, below):
+        for (below, number, start, entries), (_, other, other_start, others) in pairwise(marks):
+            since = max(start, other_start)
+            if _between(entries, since, below) != _between(others, since, below):
                 raise Violation(
                     f"brokers {number} and {other} differ in partition {index} below offset {below}"
                 )
 
 
-def _below(entries: Iterable[tuple[int, int]], upto: int) -> list[tuple[int, int]]:
-    return [entry for entry in entries if entry[1] < upto]
+def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[tuple[int, int]]:
+    """The epochs of the records of [since, upto), and where each begins there."""
+    found: list[tuple[int, int]] = []
+    for epoch, start in entries:
+        if start <= since:
+            found = [(epoch, since)]
+        elif start < upto:
+            found.append((epoch, start))
+    return found if since < upto else []
 
 
-def contents(log: Log) -> list[tuple[int, int, int]]:
-    """(offset, epoch, checksum) of every batch."""
+def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
+    """(offset, epoch, checksum) of every batch on this disk, from an offset on."""
     found = []
     for segment in log.segments:
         for _, header in iterate_headers(segment.file.read(segment.size, 0)):
-            found.append((header.base_offset, header.leader_epoch, header.crc))
+            if header.base_offset >= since:
+                found.append((header.base_offset, header.leader_epoch, header.crc))
     return found
 
 
-def memory(log: Log) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-    """What a replica has made of its batches, as leader, as follower or by recovery: epochs and producers."""
+def memory(log: Log, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    """What a replica has made of its batches from an offset on, as leader, as follower or by recovery: epochs and
+    producers."""
     producers = sorted((one.producer_id, one.epoch, one.last_sequence) for one in log.producers)
-    return _below(log.epochs.entries, log.log_end_offset), producers
+    return _between(log.epochs.entries, start, log.log_end_offset), producers

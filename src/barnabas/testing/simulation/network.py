@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.broker import Broker
@@ -155,8 +156,8 @@ class _Service:
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection", "context",
-        "is_large", "patience", "version", "within",
+        "_coroutine", "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection",
+        "context", "is_large", "patience", "version", "within",
     )  # fmt: skip
 
     is_abandoned = False
@@ -175,6 +176,7 @@ class _Service:
         self._served = served
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
+        self._coroutine: Any = None
         self.api_key = message.api_key
         self.version = version
         self.context = OF_SIMULATED
@@ -195,6 +197,7 @@ class _Service:
             if isinstance(response, Message):
                 self.respond(response)
             elif response is not None:
+                self._coroutine = response
                 self._task = asyncio.get_running_loop().create_task(self._finish(response))
         except Exception as error:
             self._fail(error)
@@ -217,6 +220,8 @@ class _Service:
             self._end_with(None)
             if self._task is not None:
                 self._task.cancel()
+                if getcoroutinestate(self._coroutine) == CORO_CREATED:
+                    self._coroutine.close()  # its task never begins
 
     def _fail(self, error: Exception) -> None:
         """As with the dispatcher, a handler that raises is a mistake of ours."""

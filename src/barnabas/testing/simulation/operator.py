@@ -10,7 +10,7 @@ from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.controller.configs import ConfigOperation, Operation, Results, incremental_alter_configs
 from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, UNCLEAN_ELECTION
-from barnabas.handlers.config_resources import rules
+from barnabas.handlers.configuration.config_resources import rules
 
 SCRATCH = "scratch"
 """A topic without records: there an election may be unclean."""

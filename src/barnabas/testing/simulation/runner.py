@@ -28,6 +28,7 @@ def run(
     first: int,
     last: int,
     *,
+    tiered: bool = False,
     processes: int | None = None,
     seconds: float = float("inf"),
     progress: Callable[[int], None] = lambda done: None,
@@ -35,8 +36,8 @@ def run(
     """How many of the scenarios with the seeds `first` to `last` were run within the time; ScenarioFailed for the first
     that failed. `progress` is called now and then with the number so far."""
     deadline = time.time() + seconds  # comparable between processes
-    with _one_order_of_sets(), _pool(processes or os.cpu_count()) as pool:
-        pending = [pool.submit(_run, share, deadline) for share in _shares(first, last)]
+    with _one_order_of_sets(), _pool(processes or os.cpu_count(), tiered=tiered) as pool:
+        pending = [pool.submit(_run, share, deadline, tiered=tiered) for share in _shares(first, last)]
         done = 0
         try:
             for future in pending:
@@ -47,9 +48,9 @@ def run(
             pool.shutdown(cancel_futures=True)
 
 
-def _pool(processes: int | None) -> ProcessPoolExecutor:
+def _pool(processes: int | None, *, tiered: bool) -> ProcessPoolExecutor:
     """Processes of their own even if it is one: they are alike, whatever the one that starts them has done before."""
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_warm_up)
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_warm_up, initargs=(tiered,))
 
 
 @contextmanager
@@ -71,20 +72,20 @@ def _shares(first: int, last: int) -> Iterator[range]:
         yield range(start, min(start + RUN_AT_ONCE, last + 1))
 
 
-def _warm_up() -> None:
+def _warm_up(tiered: bool) -> None:
     """Make everything that is made at its first use, and keep the garbage collector from looking at it."""
     for seed in WARMING_SEEDS:
         with suppress(ScenarioFailed):  # reported when this seed is run
-            Scenario(seed).run()
+            Scenario(seed, tiered=tiered).run()
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
-def _run(seeds: range, deadline: float) -> int:
+def _run(seeds: range, deadline: float, *, tiered: bool = False) -> int:
     """Let a child run these scenarios."""
     outcome, report = _FORKING.Pipe(duplex=False)
-    child = _FORKING.Process(target=_run_here, args=(seeds, deadline, report))
+    child = _FORKING.Process(target=_run_here, args=(seeds, deadline, report, tiered))
     child.start()
     report.close()
     try:
@@ -98,13 +99,13 @@ def _run(seeds: range, deadline: float) -> int:
     return done
 
 
-def _run_here(seeds: range, deadline: float, report: Connection) -> None:
+def _run_here(seeds: range, deadline: float, report: Connection, tiered: bool) -> None:
     done = 0
     try:
         for seed in seeds:
             if time.time() > deadline:
                 break
-            Scenario(seed).run()
+            Scenario(seed, tiered=tiered).run()
             done += 1
         report.send(done)
     except ScenarioFailed as failure:

@@ -16,14 +16,20 @@ from barnabas.testing.simulation.faults import REPLICAS, Faults
 from barnabas.testing.simulation.invariants import Invariants
 from barnabas.testing.simulation.loop import NothingLeftToDo
 from barnabas.testing.simulation.operator import SCRATCH
+from barnabas.testing.simulation.tiers.unclean import UncleanElection
 from barnabas.testing.simulation.watch import Watch
 from barnabas.testing.simulation.workload import PARTITIONS, Workload
 from barnabas.testing.simulation.world import World
 
-ENDING_ROUNDS = 3
+ENDING_ROUNDS = 20
 SCENARIO_SECONDS = 3.0
 FAULTS_PER_SECOND = (3.0, 5.0, 9.0)
 """With few of them clients make progress, with many of them failures coincide."""
+FAULTS_IF_TIERED = (
+    2.0,
+    4.0,
+    7.0,
+)  # beside those at the steps of copying, for which there must be something to copy
 
 
 class ScenarioFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
@@ -63,11 +69,17 @@ class LoggedErrors(logging.Handler):
 
 
 class Scenario:
-    def __init__(self, seed: int, *, thorough: bool = False) -> None:
+    """`tiered`: segments are copied to an object store, which fails too. `unclean`: at the end of that, a leader is
+    elected uncleanly."""
+
+    def __init__(
+        self, seed: int, *, tiered: bool = False, unclean: bool = False, thorough: bool = False
+    ) -> None:
         self.seed = seed
-        self.world = World(seed)
+        self._is_unclean = unclean
+        self.world = World(seed, tiered=tiered)
         self.workload = Workload(self.world)
-        self._faults = Faults(self.world)
+        self.faults = Faults(self.world)
         invariants = Invariants(self.world.machines, self.workload.writers, thorough=thorough)
         self._watch = Watch(self.world, self.workload, invariants)
 
@@ -100,19 +112,25 @@ class Scenario:
                 task.cancel()
             loop.call_soon(loop.stop)
             loop.run_forever()
+            if not asyncio.all_tasks(loop):
+                break
         asyncio.set_event_loop(None)
         loop.close()
 
     async def _play(self) -> None:
         world, watch = self.world, self._watch
         await self._begin()
+        if world.tiers is not None:
+            world.tiers.traps.are_armed = True
         end = world.loop.time() + SCENARIO_SECONDS
-        rate = world.chance.choice(FAULTS_PER_SECOND)
+        rate = world.chance.choice(FAULTS_PER_SECOND if world.tiers is None else FAULTS_IF_TIERED)
         while world.loop.time() < end:
             await watch.wait(world.chance.expovariate(rate))
-            await self._faults.next()
-        await Mending(world, self.workload, watch).run(self._faults)
+            await self.faults.next()
+        await Mending(world, self.workload, watch).run(self.faults)
         await Comparison(world, self.workload, watch).run()
+        if self._is_unclean:
+            await UncleanElection(world, self.workload, watch).run()
 
     async def _begin(self) -> None:
         """Start the brokers, make the topics, let the clients in."""
@@ -123,7 +141,7 @@ class Scenario:
         controller = self.world.controller()
         assert controller is not None
         wanted = [
-            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs={"min.insync.replicas": "2"}),
+            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs=self.workload.settings),
             NewTopic(SCRATCH, 1, REPLICAS),
         ]
         ids = iter((bytes([7] * 16), bytes([8] * 16)))

@@ -7,7 +7,7 @@ import random
 from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.testing.in_memory_cluster import MemoryCluster
-from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker
+from barnabas.testing.simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, Tiers
 from barnabas.testing.simulation.loop import VirtualLoop
 from barnabas.testing.simulation.network import Network
 
@@ -15,14 +15,15 @@ MACHINES = (3, 4)  # with four, a partition can move to another machine
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, tiered: bool = False) -> None:
         self.events: list[str] = []
         self.loop = VirtualLoop()
         self.chance = random.Random(seed)
         self.network = Network(self.chance, self.loop)
         self.cluster = MemoryCluster(SESSION_TIMEOUT, self.network.delay)
+        self.tiers = Tiers(seed, self.network) if tiered else None
         self.machines = [
-            Machine(number, self.cluster, self.network, self.loop, self.chance)
+            Machine(number, self.cluster, self.network, self.loop, self.chance, self.tiers)
             for number in range(1, self.chance.choice(MACHINES) + 1)
         ]
         self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)

@@ -1,4 +1,4 @@
-"""Chunks of segment objects on this disk: downloaded once, whoever waits for them, and sent from there by `sendfile`.
+"""Chunks of segment objects on this disk: downloaded once for all that wait, and sent from there by `sendfile`.
 
     load(chunk)    wait until it is here. A waiter that gives up does not end the download
     ahead(chunk)   download it when nobody waits for anything else
@@ -7,24 +7,27 @@
 Bounds. Disk: `limit` bytes, reserved before a download begins; the chunks that were not used for longest make room,
 except those whose file somebody is reading. Downloads: `most_downloads` at once, and each holds its bytes in memory
 until they are in the file. If the disk is full, or all of the cache is being read, up to ten chunks are served from
-memory; beyond that, downloads wait. Chunks that were read ahead and not used yet take at most half of the cache: many
-readers do not throw out what others are about to read.
+memory; beyond that, downloads wait. Rate: downloads wait while the quota is used up. Chunks that were read ahead and
+not used yet take at most half of the cache: many readers do not throw out what others are about to read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import File
+from barnabas.files import Bytes, File
 from barnabas.log_lines import limited_logger
+from barnabas.metrics.registry import Histogram
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles, file_in_memory
-from barnabas.tiering.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.store import StoreError
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.stores.traffic import ReadQuota
 
 CHUNKS_IN_MEMORY = 10
 CHECKED_AT_ONCE = 512 << 10
@@ -33,7 +36,7 @@ CHECKED_AT_ONCE = 512 << 10
 logger = limited_logger(__name__)
 T = TypeVar("T")
 
-GetRange = Callable[[str, int, int], Awaitable[bytes]]
+GetRange = Callable[[str, int, int], Awaitable[Bytes]]
 
 
 class Threads(Protocol):
@@ -81,6 +84,7 @@ class ChunkCache:
         limit: int,
         most_downloads: int,
         memory_limit: int = CHUNKS_IN_MEMORY * CHUNK_BYTES,
+        quota: ReadQuota | None = None,
     ) -> None:
         self._get_range = get_range
         self._files = files
@@ -88,6 +92,8 @@ class ChunkCache:
         self.limit = limit
         self.most_downloads = most_downloads
         self.memory_limit = memory_limit
+        self.quota = quota or ReadQuota(time.monotonic)
+        self._later: asyncio.TimerHandle | None = None
         self._here: OrderedDict[RemoteChunk, ChunkFile] = OrderedDict()  # by last use
         self._downloads: dict[RemoteChunk, Download] = {}
         self._wanted: dict[RemoteChunk, Download] = {}  # of those: not begun, and somebody waits
@@ -99,6 +105,8 @@ class ChunkCache:
         self.used = 0
         """Bytes on the disk, those included that are on their way."""
         self.running = 0
+        self.times = Histogram()
+        """Of downloads, in seconds."""
         self.hits = self.misses = self.evicted = self.downloaded_bytes = 0
 
     # -- what readers ask ---------------------------------------------------------------------------
@@ -154,6 +162,8 @@ class ChunkCache:
         downloads = list(self._downloads.values())
         self._wanted.clear()
         self._ahead.clear()
+        if self._later is not None:
+            self._later.cancel()
         for download in downloads:
             download.done.cancel()
             if download.task is not None:
@@ -168,6 +178,9 @@ class ChunkCache:
     def _start_downloads(self) -> None:
         """As many as may run: first those that somebody waits for."""
         while self.running < self.most_downloads and (queue := self._wanted or self._ahead):
+            if (wait := self.quota.wait()) > 0:
+                self._start_later(wait)
+                return
             chunk = next(iter(queue))
             removed = self._reserve(chunk.size)
             if removed is None:
@@ -175,12 +188,23 @@ class ChunkCache:
                     return  # the next end of a download, or the next reader, comes here again
                 self._memory_reserved += chunk.size
             self.running += 1
+            self.quota.take(chunk.size)
             download = queue.pop(chunk)
             download.task = asyncio.create_task(self._run(download, removed))
 
+    def _start_later(self, seconds: float) -> None:
+        """So much was read of late that the quota is used up: whoever waits goes on waiting."""
+        if self._later is None:
+            self.quota.traffic.held_back(seconds)
+            self._later = asyncio.get_running_loop().call_later(seconds, self._start_now)
+
+    def _start_now(self) -> None:
+        self._later = None
+        self._start_downloads()
+
     async def _run(self, download: Download, removed: list[str] | None) -> None:
         """With `removed`, room on the disk is reserved, and these files make it. Else room in memory is."""
-        chunk = download.chunk
+        chunk, began = download.chunk, time.monotonic()
         try:
             if removed:
                 await self._threads.call(lambda: self._files.remove(removed))
@@ -193,6 +217,7 @@ class ChunkCache:
         else:
             if not download.done.done():
                 download.done.set_result(file)
+            self.times.observe(time.monotonic() - began)
         finally:
             self._settle(chunk, on_disk=removed is not None)
             self.running -= 1
@@ -209,7 +234,7 @@ class ChunkCache:
         if kept is None:
             self._note_read(chunk)
 
-    async def _store(self, chunk: RemoteChunk, data: bytes, *, on_disk: bool) -> File:
+    async def _store(self, chunk: RemoteChunk, data: Bytes, *, on_disk: bool) -> File:
         if on_disk and (file := await self._write(chunk, data)) is not None:
             return file
         if on_disk and not self._has_memory_for(chunk.size):
@@ -220,7 +245,7 @@ class ChunkCache:
         self._note_here(chunk, kept)
         return file
 
-    async def _write(self, chunk: RemoteChunk, data: bytes) -> File | None:
+    async def _write(self, chunk: RemoteChunk, data: Bytes) -> File | None:
         """None if the disk is full. A function of its own: an error may live for a while, and refers to its frame."""
         path = self._files.new_path()
         try:
@@ -284,7 +309,7 @@ class ChunkCache:
             self._unread_bytes -= chunk.size
 
 
-def _check(chunk: RemoteChunk, data: bytes) -> None:
+def _check(chunk: RemoteChunk, data: Bytes) -> None:
     """In a thread, in pieces: the loop goes on in between."""
     view, checksum = memoryview(data), None
     for start in range(0, len(data), CHECKED_AT_ONCE):

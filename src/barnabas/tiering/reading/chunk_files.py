@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import count
 from weakref import ReferenceType, ref
 
-from barnabas.files import File, FileSystem, LocalFile
+from barnabas.files import Bytes, File, FileSystem, LocalFile
 
 MOST_OPEN = 256
 """Files that stay open although nobody reads them."""
@@ -47,7 +47,7 @@ class ChunkFiles:
     def new_path(self) -> str:
         return f"{self._folder}/{next(self._numbers):010}.chunk"
 
-    def create(self, path: str, data: bytes) -> File:
+    def create(self, path: str, data: Bytes) -> File:
         """OSError if the disk is full; then nothing is left of it."""
         file = self._fs.open(path, create=True)
         try:
@@ -92,7 +92,7 @@ class ChunkFiles:
         self._kept_open.clear()
 
 
-def file_in_memory(data: bytes) -> File:
+def file_in_memory(data: Bytes) -> File:
     """For when the disk is full. OSError where the system has no such files."""
     create = getattr(os, "memfd_create", None)
     if create is None:

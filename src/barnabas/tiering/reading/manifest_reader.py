@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
-from barnabas.tiering.manifest_file import read_manifest, read_page
-from barnabas.tiering.store import MissingObjectError, ObjectReader, StoreError
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
+from barnabas.tiering.objects.manifest_file import read_manifest, read_page
+from barnabas.tiering.stores.store import MissingObjectError, ObjectReader, StoreError
 
 PAGES_KEPT = 4
 """A thousand entries each: about 400 KB."""
@@ -22,18 +22,23 @@ class ManifestReader:
         self._folder = folder
         self._store = store
         self._reading: asyncio.Task[Manifest] | None = None
+        self._tasks: set[asyncio.Task[Manifest]] = set()
         self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
         self.current: Manifest | None = None
         """The newest that is known."""
 
     def use(self, manifest: Manifest | None) -> None:
-        """The newest manifest; None when the leader is another, and nobody has read it since."""
+        """The newest manifest; None when the leader is another, and nobody has read it since: what is being read
+        now may be older."""
         self.current = manifest
+        if manifest is None:
+            self._reading = None
 
     async def refresh(self) -> Manifest:
         """Read the manifest, once for all who want it now."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
+            self._tasks.add(self._reading)
             self._reading.add_done_callback(self._has_read)
         return await asyncio.shield(self._reading)
 
@@ -44,8 +49,11 @@ class ManifestReader:
         return seen.manifest
 
     def _has_read(self, task: asyncio.Task[Manifest]) -> None:
-        self._reading = None
-        if not task.cancelled() and task.exception() is None:
+        self._tasks.discard(task)
+        is_wanted = task is self._reading
+        if is_wanted:
+            self._reading = None
+        if not task.cancelled() and task.exception() is None and is_wanted:
             read, known = task.result(), self.current
             if known is None or known.fence <= read.fence:
                 self.current = read
@@ -95,5 +103,5 @@ class ManifestReader:
         return entries
 
     def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
+        for task in self._tasks:
+            task.cancel()

@@ -52,7 +52,7 @@ class ReadAhead:
             self._windows.popitem(last=False)
 
     async def _go_ahead(self, offset: int, count: int) -> None:
-        """Into the segments that follow, too. Whoever wants to read will hear of errors."""
+        """Into the segments that follow, too. The reader that follows will hear of errors."""
         with suppress(KafkaError):
             for _ in range(count):
                 segment = await self._segment_at(offset)

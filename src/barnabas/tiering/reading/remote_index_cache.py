@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from barnabas.files import File
+from barnabas.files import Bytes, File
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.log.segments.transactions import TransactionIndexError
 from barnabas.records.batch import BatchHeader
-from barnabas.tiering.manifest import SegmentEntry
-from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
-from barnabas.tiering.segment_object import (
+from barnabas.tiering.objects.manifest import SegmentEntry
+from barnabas.tiering.objects.segment_object import (
     ABORTED,
     OFFSET_INDEX,
     TIME_INDEX,
@@ -26,7 +25,8 @@ from barnabas.tiering.segment_object import (
     check_section,
     footer_of,
 )
-from barnabas.tiering.store import ObjectReader
+from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
+from barnabas.tiering.stores.store import ObjectReader
 
 LIMIT = 64 << 20
 """Bytes of all that is kept."""
@@ -86,7 +86,7 @@ class SegmentIndexes:
 
 
 class RemoteIndexCache:
-    """One for all remote logs of a broker. A segment is read once, whoever waits for it."""
+    """One for all remote logs of a broker. A segment is read once for all that wait for it."""
 
     def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
         self._store = store
@@ -124,13 +124,14 @@ class RemoteIndexCache:
         if entry.total - entry.size <= READ_AT_ONCE:
             end = await self._store.get_range(key, entry.size, entry.total)
             return await self._threads.call(lambda: _from_end(key, entry, end))
-        data = await self._store.get_range(key, entry.footer, entry.total)
+        data = bytes(await self._store.get_range(key, entry.footer, entry.total))
         footer = await self._threads.call(lambda: footer_of(data, key, entry))
         sections = {}
         for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
             place = footer.sections[name]
             until = place.position + place.length
-            sections[name] = await self._store.get_range(key, place.position, until) if place.length else b""
+            section = await self._store.get_range(key, place.position, until) if place.length else b""
+            sections[name] = bytes(section)
         return await self._threads.call(lambda: SegmentIndexes(key, entry, footer, sections))
 
     def _loaded(self, name: tuple[str, int], task: asyncio.Task[SegmentIndexes]) -> None:
@@ -144,12 +145,12 @@ class RemoteIndexCache:
             self.weight -= oldest.weight
 
 
-def _from_end(key: str, entry: SegmentEntry, end: bytes) -> SegmentIndexes:
+def _from_end(key: str, entry: SegmentEntry, end: Bytes) -> SegmentIndexes:
     """From all that stands behind the records. In a thread."""
-    footer = footer_of(end[entry.footer - entry.size :], key, entry)
+    footer = footer_of(bytes(end[entry.footer - entry.size :]), key, entry)
     sections = {}
     for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
         place = footer.sections[name]
         start = place.position - entry.size
-        sections[name] = end[start : start + place.length]
+        sections[name] = bytes(end[start : start + place.length])
     return SegmentIndexes(key, entry, footer, sections)

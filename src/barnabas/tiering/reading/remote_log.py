@@ -10,6 +10,7 @@ What cannot be had is an error for a second; until then readers are told at once
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from barnabas.clock import Clock
@@ -17,15 +18,16 @@ from barnabas.files import EMPTY, File, FileSlice, Slice
 from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
 from barnabas.log.searching import FoundRecord, first_in_file
 from barnabas.log_lines import limited_logger
-from barnabas.tiering.layout import PartitionFolder
-from barnabas.tiering.manifest import Epochs, Page, SegmentEntry, entry_key
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
+from barnabas.tiering.objects.segment_object import BadObjectError
+from barnabas.tiering.reading.bootstrap import Bootstrap, bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
 from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.read_ahead import ReadAhead
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache, SegmentIndexes
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.segment_object import PRODUCERS, BadObjectError, OpenTransaction, check_section
-from barnabas.tiering.store import MissingObjectError, StoreError
+from barnabas.tiering.stores.store import MissingObjectError, StoreError
 
 FAILURE_SECONDS = 1.0
 MOST_FAILURES = 1_000
@@ -37,16 +39,6 @@ class RemoteRead(NamedTuple):
     data: Slice
     aborted: list[tuple[int, int]]
     """(producer id, first offset) of aborted transactions in it, by first offset."""
-
-
-class Bootstrap(NamedTuple):
-    """What a log needs to begin at the tiered end."""
-
-    log_start: int
-    tiered_end: int
-    epochs: Epochs
-    producers: bytes  # Kafka's .snapshot
-    open_transactions: tuple[OpenTransaction, ...]
 
 
 class ReadingParts(NamedTuple):
@@ -109,7 +101,7 @@ class RemoteLog:
         found = None
         wanted = offset
         while found is None:
-            segment = await self._segment_at(wanted)
+            segment = await self.segment_at(wanted)
             number = segment.footer.chunk_at(wanted)
             file = await self._parts.chunks.load(segment.chunk(number))
             # In a thread, for what was cached long ago may have to be read from the disk.
@@ -118,7 +110,7 @@ class RemoteLog:
             wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
         return file
 
-    async def _segment_at(self, offset: int) -> SegmentIndexes:
+    async def segment_at(self, offset: int) -> SegmentIndexes:
         entry = await self.manifest.entry_at(offset)
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry)
 
@@ -217,22 +209,24 @@ class RemoteLog:
 
     # -- for a log that begins at the tiered end --------------------------------------------------------
 
-    async def bootstrap(self) -> Bootstrap:
-        """Leader epochs, producers and open transactions at the tiered end, from the newest manifest."""
+    async def all_batches(self) -> AsyncIterator[bytes]:
+        """All that the newest manifest lists, chunk by chunk. StoreError if it cannot be had."""
         manifest = await self.manifest.refresh()
-        end = manifest.tiered_end
-        if not manifest.entries and not manifest.pages:
-            return Bootstrap(manifest.log_start, end, (), b"", ())
-        entry = await self.manifest.entry_at(end - 1)
-        key = entry_key(self.folder, entry)
-        footer = (await self._parts.indexes.load(key, entry)).footer
-        if footer.end != end:
-            raise StoreError(f"{key} was cut at {end}: its producers are those at {footer.end}")
-        place = footer.sections[PRODUCERS]
-        until = place.position + place.length
-        producers = await self._parts.store.get_range(key, place.position, until) if place.length else b""
-        check_section(key, footer, PRODUCERS, producers)
-        return Bootstrap(manifest.log_start, end, footer.epochs, producers, footer.open_transactions)
+        for part in manifest.parts:
+            for entry in await self.manifest.entries_of(part):
+                if entry.end > manifest.log_start:
+                    segment = await self._parts.indexes.load(entry_key(self.folder, entry), entry)
+                    for number in range(len(segment.footer.chunks)):
+                        file = await self._parts.chunks.load(segment.chunk(number))
+                        yield await self._parts.threads.call(
+                            lambda: file.read(segment.end_position(number, file), 0)  # noqa: B023
+                        )
+
+    async def bootstrap(self, wanted: int | None = None) -> Bootstrap:
+        """What a log needs that begins at the tiered end, by the newest manifest; or, if something below is `wanted`,
+        behind the segment that holds the record before."""
+        manifest = await self.manifest.refresh()
+        return await bootstrap(self, self._parts, manifest, wanted)
 
     async def close(self) -> None:
         self.manifest.close()

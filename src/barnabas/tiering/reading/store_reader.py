@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from barnabas.clock import Clock
+from barnabas.files import Bytes
 from barnabas.log_lines import limited_logger
-from barnabas.tiering.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
+from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
 ATTEMPTS = 3
 ATTEMPT_SECONDS = 10.0
@@ -47,6 +48,10 @@ class StoreReader:
         self.requests = 0
         self.failures = 0
 
+    def allow(self, most_at_once: int) -> None:
+        """From now on so many requests at once; those that are under way count no more."""
+        self._slots = asyncio.Semaphore(most_at_once)
+
     @property
     def is_down(self) -> bool:
         return self._next_trial is not None
@@ -55,7 +60,7 @@ class StoreReader:
         """A whole small object."""
         return await self._patiently(lambda: self._store.get(key), key)
 
-    async def get_range(self, key: str, start: int, end: int) -> bytes:
+    async def get_range(self, key: str, start: int, end: int) -> Bytes:
         """The bytes [start, end) of an object."""
         return await self._patiently(lambda: self._store.get_range(key, start, end), key)
 

@@ -17,7 +17,7 @@ def lines_of(events: Iterable[Event]) -> bytes:
 
 
 class AuditFile:
-    """Written by one thread at a time. It is opened for each write: whoever moves it away loses nothing."""
+    """Written by one thread at a time. It is opened for each write: it may be moved away at any time."""
 
     def __init__(self, path: Path, max_bytes: int, count: int) -> None:
         self._path = path

@@ -1,0 +1,1 @@
+"""Task queues: the same jobs in a share group and in RabbitMQ."""

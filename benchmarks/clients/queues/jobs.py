@@ -1,0 +1,122 @@
+"""A task queue at work: one process publishes jobs, others take them one by one and acknowledge each.
+
+    python -m benchmarks.clients.queues.jobs --system barnabas --port P --queue Q --workers 8 --jobs 20000 [--rate 1000]
+
+Both systems get the same: as many processes, jobs of 100 bytes that are durable and confirmed, at most `WINDOW` of them
+unconfirmed, at most `PREFETCH` of them in the hands of a worker. Without a rate, jobs are published as fast as they
+are confirmed. A job has taken as long as from its publication until its worker knows of its acknowledgement.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_any
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from benchmarks.clients.percentiles import percentile
+from benchmarks.clients.queues import jobs_rabbitmq, jobs_share
+from benchmarks.clients.queues.job_queue import Jobs, Queue, Times
+
+_PATIENCE_SECONDS = 240.0
+_WARM_UP_SHARE = 5  # the first fifth of the jobs is left out of the percentiles
+_processes = multiprocessing.get_context("spawn")  # neither client survives a fork
+
+
+class System(Protocol):
+    """One of the two, by its standard Python client."""
+
+    def create(self, queue: Queue) -> None: ...
+    def publish(self, queue: Queue, jobs: Jobs) -> None: ...
+    def work(self, queue: Queue, said: Connection) -> None: ...
+
+
+SYSTEMS: dict[str, System] = {"barnabas": jobs_share, "rabbitmq": jobs_rabbitmq}
+
+
+class Workers:
+    """Processes that say that they are ready, then when each job was published and acknowledged."""
+
+    def __init__(self, system: System, queue: Queue, count: int) -> None:
+        self._ours: list[Connection] = []
+        self._processes: list[BaseProcess] = []
+        for _ in range(count):
+            ours, theirs = _processes.Pipe(duplex=False)
+            process = _processes.Process(target=system.work, args=(queue, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self._ours.append(ours)
+            self._processes.append(process)
+
+    def wait_until_ready(self) -> None:
+        for connection in self._ours:
+            if not connection.poll(_PATIENCE_SECONDS):
+                raise RuntimeError("a worker did not begin")
+            connection.recv()
+
+    def times(self, jobs: int) -> list[Times]:
+        """Those of every job, in order, as soon as all are done. What is done twice counts once."""
+        taken: dict[int, Times] = {}
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while len(taken) < jobs:
+            heard = wait_for_any(self._ours, max(0.0, deadline - time.monotonic()))
+            if not heard:
+                raise RuntimeError(f"only {len(taken)} of {jobs} jobs were done")
+            for connection in heard:
+                assert isinstance(connection, Connection)
+                taken.update((times.job, times) for times in connection.recv())
+        return [taken[job] for job in range(jobs)]
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+
+def measure(system_name: str, queue: Queue, workers: int, jobs: Jobs) -> dict[str, float]:
+    system = SYSTEMS[system_name]
+    system.create(queue)
+    crew = Workers(system, queue, workers)
+    try:
+        crew.wait_until_ready()
+        publisher = _processes.Process(target=system.publish, args=(queue, jobs), daemon=True)
+        publisher.start()
+        taken = crew.times(jobs.number)
+        publisher.join()
+    finally:
+        crew.end()
+    return summary(taken)
+
+
+def summary(taken: list[Times]) -> dict[str, float]:
+    """The rate, from the first publication to the last acknowledgement, and how long a job took."""
+    first, last = taken[0].published, max(times.acknowledged for times in taken)
+    settled = taken[
+        len(taken) // _WARM_UP_SHARE :
+    ]  # connecting, and the first fetch, are not the time of a job
+    seconds = [(times.acknowledged - times.published) / 1e9 for times in settled]
+    return {
+        "jobs": len(taken),
+        "seconds": (last - first) / 1e9,
+        "p50_ms": percentile(seconds, 0.50) * 1000,
+        "p99_ms": percentile(seconds, 0.99) * 1000,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--system", choices=SYSTEMS, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--queue", required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--jobs", type=int, required=True)
+    parser.add_argument("--rate", type=int, default=0, help="jobs a second; 0 for as many as possible")
+    options = parser.parse_args()
+    queue, jobs = Queue(options.port, options.queue), Jobs(options.jobs, options.rate)
+    print(json.dumps(measure(options.system, queue, options.workers, jobs)))
+
+
+if __name__ == "__main__":
+    main()

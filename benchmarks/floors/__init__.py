@@ -1,0 +1,1 @@
+"""What this machine and this Python can do at best, with no broker around it."""

@@ -1,0 +1,182 @@
+"""Arithmetic for a petabyte in an object store, from the constants of the code: the table in docs/scale.md.
+
+python -m benchmarks.petabyte
+
+Nothing is measured here. `tests/benchmarks/test_petabyte.py` compares the page with what this computes.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from barnabas.config.definitions import BROKER, TOPIC
+from barnabas.tiering.objects.layout import SegmentName
+from barnabas.tiering.objects.manifest import SegmentEntry
+from barnabas.tiering.objects.manifest_changes import MOST_ENTRIES, PAGE_ENTRIES
+from barnabas.tiering.objects.segment_object import CHUNK_BYTES
+from barnabas.tiering.stores.obstore_store import PART_BYTES
+
+PETABYTE = 10**15
+RATE = 100_000_000  # bytes a second into the cluster
+LIST_KEYS = 1_000  # of one answer (S3, Google and Azure; 5,000 there)
+# Beside the parts of an upload: its beginning and its end, the look at the footer, the replacement of the manifest.
+BEGIN_AND_END, CHECK, LISTED = 2, 1, 1
+FOOTER = 1  # a reader's, for each segment
+RESTORE = 4  # of a partition: LIST, manifest, last footer, CAS
+PARTITIONS = (100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Petabyte:
+    partitions: int
+
+    @property
+    def segment(self) -> int:
+        """Bytes: full, or sealed because an hour is over."""
+        hourly = RATE // self.partitions * number("barnabas.remote.roll.ms") // 1000
+        return min(number("segment.bytes"), hourly)
+
+    @property
+    def entries(self) -> int:
+        return self.partitions * self.entries_of_partition
+
+    @property
+    def entries_of_partition(self) -> int:
+        return ceil(PETABYTE / self.partitions / self.segment)
+
+    @property
+    def pages_of_partition(self) -> int:
+        """Above so many entries, the oldest thousand become a page."""
+        return ceil(max(0, self.entries_of_partition - MOST_ENTRIES) / PAGE_ENTRIES)
+
+    @property
+    def manifest_bytes(self) -> int:
+        """At its largest."""
+        return min(self.entries_of_partition, MOST_ENTRIES) * entry_bytes()
+
+    @property
+    def manifests_written(self) -> int:
+        """Bytes: a manifest is written whole with each segment, and has half of its entries on average, until there are
+        pages; then three quarters."""
+        while_growing = min(self.entries_of_partition, MOST_ENTRIES)
+        behind = self.entries_of_partition - while_growing
+        mean_behind = MOST_ENTRIES - PAGE_ENTRIES / 2
+        return int(self.partitions * entry_bytes() * (while_growing**2 / 2 + behind * mean_behind))
+
+    @property
+    def copy_writes(self) -> int:
+        """PUT, POST and the like, which cost most."""
+        parts = ceil(self.segment / PART_BYTES)
+        return self.entries * (parts + BEGIN_AND_END + LISTED) + self.partitions * self.pages_of_partition
+
+    @property
+    def copy_reads(self) -> int:
+        return self.entries * CHECK
+
+    @property
+    def read_all(self) -> int:
+        """GETs, for everybody who reads within the life of the cache."""
+        return self.entries * (ceil(self.segment / CHUNK_BYTES) + FOOTER)
+
+    @property
+    def daily_lists(self) -> int:
+        return self.partitions * ceil((self.entries_of_partition + self.pages_of_partition + 1) / LIST_KEYS)
+
+    @property
+    def memory(self) -> int:
+        """Of all leaders together, with the entries in their manifests, but not in pages."""
+        return self.partitions * min(self.entries_of_partition, MOST_ENTRIES) * entry_memory()
+
+    @property
+    def tail(self) -> int:
+        """Bytes that a replica of everything has to copy, at most: what is not sealed yet."""
+        return self.partitions * self.segment
+
+    @property
+    def restore(self) -> int:
+        return self.partitions * RESTORE
+
+
+def number(name: str) -> int:
+    """The default of a setting."""
+    return int({**TOPIC, **BROKER}[name].default or 0)
+
+
+def entry() -> SegmentEntry:
+    """One in the middle of such a log: records of 1 KB."""
+    base = 5_000_000_000
+    name = str(SegmentName(base, 17, "0a1b2c3d"))
+    return SegmentEntry(
+        base=base,
+        end=base + 1_000_000,
+        key=name,
+        size=1_073_741_000,
+        footer=1_079_000_000,
+        total=1_079_030_000,
+        largest_timestamp=1_790_000_000_000,
+        crc=4_000_000_000,
+        epochs=((17, base - 1_000_000),),
+    )
+
+
+def entry_bytes() -> int:
+    """In a manifest, with the comma."""
+    return len(msgspec.json.encode(entry())) + 1
+
+
+def entry_memory() -> int:
+    decoded = msgspec.json.decode(msgspec.json.encode(entry()), type=SegmentEntry)
+    fields = [getattr(decoded, name) for name in SegmentEntry.__struct_fields__]
+    return sys.getsizeof(decoded) + sum(map(_size, fields))
+
+
+def _size(value: Any) -> int:
+    inside = sum(map(_size, value)) if isinstance(value, tuple) else 0
+    return sys.getsizeof(value) + inside
+
+
+def bytes_text(value: float) -> str:
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def count_text(value: float) -> str:
+    if value >= 10**6:
+        return f"{value / 10**6:,.3g} M" if value < 10**9 else f"{value / 10**9:.3g} G"
+    return f"{value:,.0f}"
+
+
+ROWS: tuple[tuple[str, Callable[[Petabyte], float], Callable[[float], str]], ...] = (
+    ("a segment: full at `segment.bytes`, or an hour old", lambda it: it.segment, bytes_text),
+    ("segments, each one object and one entry", lambda it: it.entries, count_text),
+    ("entries of a partition", lambda it: it.entries_of_partition, count_text),
+    ("of these in pages of 1,000: pages of a partition", lambda it: it.pages_of_partition, count_text),
+    ("manifest of a partition, at its largest", lambda it: it.manifest_bytes, bytes_text),
+    ("manifests written in all, while the petabyte came", lambda it: it.manifests_written, bytes_text),
+    ("requests that write, to copy it", lambda it: it.copy_writes, count_text),
+    ("requests that read, to copy it", lambda it: it.copy_reads, count_text),
+    ("requests to read all of it once", lambda it: it.read_all, count_text),
+    ("LIST requests a day, for the sweep", lambda it: it.daily_lists, count_text),
+    ("entries in the memory of all leaders together", lambda it: it.memory, bytes_text),
+    ("what new replicas of everything copy, at most", lambda it: it.tail, bytes_text),
+    ("requests of a restore after all brokers were lost", lambda it: it.restore, count_text),
+)
+
+
+def table() -> list[str]:
+    head = " | ".join(f"{partitions:,} partitions" for partitions in PARTITIONS)
+    lines = [f"| a petabyte, at 100 MB/s | {head} |", "|---|" + "---|" * len(PARTITIONS)]
+    for title, figure, text in ROWS:
+        cells = " | ".join(text(figure(Petabyte(partitions))) for partitions in PARTITIONS)
+        lines.append(f"| {title} | {cells} |")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))

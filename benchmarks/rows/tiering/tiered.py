@@ -1,0 +1,60 @@
+"""What the rows about tiered topics share: topics whose history goes to the object store, and waiting until it has."""
+
+import asyncio
+import json
+import subprocess
+import time
+from collections.abc import Callable
+
+from barnabas.client.cluster import Client
+from barnabas.client.offsets import LATEST_TIERED, list_offsets
+from barnabas.types import TopicPartition
+from benchmarks.loads import client_command
+from benchmarks.model import Metric
+from benchmarks.session import Session
+from benchmarks.subjects.object_store import BUCKET
+from tests.kafka_jars import PROJECT_ROOT
+
+GIB = 1 << 30
+SHARED = "tiers"  # the brokers and the object store that rows one after the other have in common
+OBSTORE = "obstore"
+MB_PER_SECOND = Metric("mb_per_second", "MB/s")
+CPU_PER_GIB = Metric("cpu_per_gib", "s CPU/GiB", digits=2)
+REQUESTS_PER_GIB = Metric("requests_per_gib", "requests/GiB")
+
+NOT_TIERED = {"local.retention.bytes": "1", "retention.ms": "-1", "file.delete.delay.ms": "0"}
+TIERED = {"remote.storage.enable": "true"}
+_DEADLINE = 180.0
+_LOOK_SECONDS = 0.05
+
+
+def tiered_end(bootstrap: str, topic: str) -> int:
+    """The first offset of partition 0 that is not in the object store."""
+    place = TopicPartition(topic, 0)
+
+    async def ask() -> int:
+        async with Client(bootstrap) as client:
+            return (await list_offsets(client, {place: LATEST_TIERED}))[place].offset + 1
+
+    return asyncio.run(ask())
+
+
+def until(holds: Callable[[], bool], what: str, every: float = _LOOK_SECONDS) -> None:
+    deadline = time.monotonic() + _DEADLINE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {_DEADLINE:g} s {what} not")
+        time.sleep(every)
+
+
+def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, float]:
+    """What obstore alone does with an object of that size (clients/object_ranges.py)."""
+    command = client_command("object_ranges", what, "--bucket", BUCKET, "--key", key, "--bytes", size)
+    options = json.dumps(session.object_store().options)
+    done = subprocess.run(
+        command, cwd=PROJECT_ROOT, input=options, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"obstore ended with {done.returncode}: {done.stderr[-400:]}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures

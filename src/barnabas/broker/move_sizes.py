@@ -1,0 +1,97 @@
+"""How much a controller's reassignments copy, for its log: leaders are asked. Those that do not answer are left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from barnabas.cluster.image import NO_LEADER, MetadataImage
+from barnabas.cluster.peers import Peers
+from barnabas.errors import KafkaError
+from barnabas.protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from barnabas.types import TopicPartition
+
+EARLIEST = -2
+VERSION = 11  # of ListOffsets
+ASK_SECONDS = 3.0
+"""The moves do not wait longer for what is only said in a log."""
+
+Targets = Mapping[TopicPartition, tuple[int, ...]]
+
+
+class MoveSize(NamedTuple):
+    """Of all replicas that are to come."""
+
+    replicas: int
+    copies: Mapping[TopicPartition, int]
+    """Bytes, by partition."""
+    remote_bytes: int
+    unknown: int
+    """Partitions whose leader did not say."""
+
+    def __str__(self) -> str:
+        text = f"{self.replicas} replicas copy {sum(self.copies.values()):,} bytes"
+        if self.remote_bytes:
+            text += f", {self.remote_bytes:,} stay in the object store"
+        return text + (f" (without {self.unknown} partitions of unknown size)" if self.unknown else "")
+
+
+SizeOfMoves = Callable[[MetadataImage, Targets], Awaitable[MoveSize]]
+
+
+def asking_leaders(peers: Callable[[], Peers]) -> SizeOfMoves:
+    return lambda image, targets: size_of_moves(peers(), image, targets)
+
+
+async def size_of_moves(peers: Peers, image: MetadataImage, targets: Targets) -> MoveSize:
+    added = {place: count for place, after in targets.items() if (count := _added(image, place, after))}
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for place in added:
+        state = image.partition(*place)
+        by_leader.setdefault(state.leader if state is not None else NO_LEADER, []).append(place)
+    answers = await asyncio.gather(
+        *(_ask(peers, *each) for each in by_leader.items() if each[0] != NO_LEADER)
+    )
+    known = {place: sizes for answer in answers for place, sizes in answer.items()}
+    return MoveSize(
+        sum(added.values()),
+        {place: known[place][0] * added[place] for place in known},
+        sum(known[place][1] * added[place] for place in known),
+        len(added.keys() - known.keys()),
+    )
+
+
+def _added(image: MetadataImage, place: TopicPartition, after: Iterable[int]) -> int:
+    state = image.partition(*place)
+    return len(set(after) - set(state.replicas)) if state is not None else 0
+
+
+async def _ask(
+    peers: Peers, leader: int, places: list[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """(to copy, remote) of each partition whose leader tells."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for name, index in places:
+        topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
+        topic.partitions.append(ListOffsetsPartition(index, -1, EARLIEST))
+    request = ListOffsetsRequest(replica_id=-1, topics=list(topics.values()), barnabas_tiers=True)
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            response: ListOffsetsResponse = await peers.send(leader, request, VERSION)
+    except (KafkaError, TimeoutError):
+        return {}
+    return {
+        TopicPartition(topic.name, each.partition_index): (
+            each.barnabas_tier.replica_bytes,
+            0 if each.barnabas_tier.whole else max(each.barnabas_tier.remote_bytes, 0),
+        )
+        for topic in response.topics
+        for each in topic.partitions
+        if each.barnabas_tier.replica_bytes >= 0
+    }

@@ -1,0 +1,124 @@
+"""Carrying a plan out. The metadata of the new cluster are written last, as a whole: until then there is none.
+
+    1  incarnation raised     the old cluster writes down nothing more of itself
+    2  manifests claimed      each by a CAS: what the old cluster copies or deletes is refused
+    3  offsets written        for the coordinators of the new cluster
+    4  state written          the new cluster could be restored from here on
+    5  metadata written       there is a cluster
+
+Whoever dies in between runs it again: it begins with the next incarnation, and nothing is lost by that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from barnabas.broker.restore.offsets import bounded
+from barnabas.broker.restore.planning import Plan, RestoreRefusedError, Tell, stored_topics
+from barnabas.broker.restore.targets import Target
+from barnabas.broker.tiers.recording import encode_image
+from barnabas.cluster.image import MetadataImage
+from barnabas.controller.restoring import restored_image
+from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
+from barnabas.tiering.objects.manifest import Manifest
+from barnabas.tiering.restoring.incarnation import raise_incarnation
+from barnabas.tiering.restoring.partitions import Found, for_each, look, take
+from barnabas.tiering.restoring.state import GroupState, encode_group_state, write_cluster_state
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.types import TopicPartition
+
+
+class Step(StrEnum):
+    INCARNATION_RAISED = "incarnation raised"
+    MANIFEST_CLAIMED = "manifest claimed"
+    OFFSETS_WRITTEN = "offsets written"
+    STATE_WRITTEN = "state written"
+    METADATA_WRITTEN = "metadata written"
+
+
+At = Callable[[Step], None]
+
+
+class Restored(NamedTuple):
+    incarnation: int
+    image: MetadataImage
+    offsets: int
+
+
+async def restore_cluster(
+    store: ObjectStore,
+    plan: Plan,
+    target: Target,
+    tell: Tell = Tell(),  # noqa: B008 - immutable
+    at: At = lambda step: None,
+) -> Restored:
+    """The caller has asked `target.check()` and shown the plan. StoreError or RestoreRefusedError if it stops."""
+    incarnation = await raise_incarnation(store, plan.cluster_id, time.time_ns() // 1_000_000)
+    at(Step.INCARNATION_RAISED)
+    taken = await _take_all(store, plan, incarnation, tell, at)
+    stored = stored_topics(taken)
+    image = restored_image(plan.image, stored, plan.deleted, incarnation, target.brokers)
+    await _create_missing(store, image, taken, incarnation)
+    count = await _write_offsets(store, plan, image, taken, at)
+    await write_cluster_state(store, plan.cluster_id, incarnation, image.offset, encode_image(image))
+    at(Step.STATE_WRITTEN)
+    await target.write(image)
+    at(Step.METADATA_WRITTEN)
+    return Restored(incarnation, image, count)
+
+
+async def _take_all(store: ObjectStore, plan: Plan, incarnation: int, tell: Tell, at: At) -> list[Found]:
+    kept = plan.kept
+    tell.total("claiming partitions", len(kept))
+
+    async def one(found: Found) -> Manifest:
+        manifest = await take(store, found, incarnation)
+        at(Step.MANIFEST_CLAIMED)
+        return manifest
+
+    results = await for_each(kept, one, tell.one_done)
+    errors = [each for each in results if isinstance(each, StoreError)]
+    if errors:
+        raise RestoreRefusedError(
+            f"{len(errors)} of {len(kept)} partitions could not be claimed; no cluster was made. Run it again.\n"
+            f"The first said: {errors[0].message}"
+        )
+    manifests = [each for each in results if isinstance(each, Manifest)]
+    return [found._replace(manifest=manifest) for found, manifest in zip(kept, manifests, strict=True)]
+
+
+async def _create_missing(
+    store: ObjectStore, image: MetadataImage, taken: list[Found], incarnation: int
+) -> None:
+    """Every partition of a topic from the store has a manifest: without one its leader would wait for it."""
+    there = {each.folder for each in taken}
+    topics = {(each.folder.topic, each.folder.topic_id) for each in taken}
+    for name, topic_id in topics:
+        for index in range(len(image.topics[name].partitions)):
+            folder = PartitionFolder(image.cluster_id, name, topic_id, index)
+            if folder not in there:
+                await take(store, await look(store, folder), incarnation)
+
+
+async def _write_offsets(
+    store: ObjectStore, plan: Plan, image: MetadataImage, taken: list[Found], at: At
+) -> int:
+    """From the incarnation before to this one. How many offsets."""
+    ends = {
+        TopicPartition(each.folder.topic, each.folder.partition): each.manifest.tiered_end for each in taken
+    }
+    states = [GroupState(0, 0, tuple(bounded(each.offsets, image, ends))) for each in plan.offsets]
+
+    async def one(index: int) -> None:
+        key = group_state_key(plan.cluster_id, image.incarnation, index)
+        await store.put(key, encode_group_state(states[index]))
+
+    written = await for_each(range(len(states)), one, lambda: None)
+    errors = [each for each in written if isinstance(each, StoreError)]
+    if errors:
+        raise errors[0]
+    at(Step.OFFSETS_WRITTEN)
+    return sum(len(each.offsets) for each in states)

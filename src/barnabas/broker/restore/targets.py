@@ -1,0 +1,109 @@
+"""Where the metadata of a restored cluster go. Each is made as a whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from barnabas.broker.restore.planning import RestoreRefusedError
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
+from barnabas.config.broker import BrokerConfig
+from barnabas.files import LocalFileSystem
+from barnabas.log.dirs.properties import claim, write_clean_shutdown
+
+UNFINISHED = ".restoring"
+NO_EPOCH = -1
+
+
+class Target(Protocol):
+    @property
+    def brokers(self) -> Sequence[int] | None:
+        """The ids of the brokers that will be there; None for those that were."""
+        ...
+
+    async def check(self) -> None:
+        """RestoreRefusedError if there is something already."""
+        ...
+
+    async def write(self, image: MetadataImage) -> None: ...
+
+
+class FolderTarget:
+    """One node. The folder is made beside its place, and gets its name when it is complete."""
+
+    def __init__(self, folder: Path, node_id: int) -> None:
+        self._folder = folder.absolute()
+        self._node_id = node_id
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return (self._node_id,)
+
+    async def check(self) -> None:
+        folder = self._folder
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RestoreRefusedError(
+                f"{folder} is not empty, and is left as it is: name a folder that is new."
+            )
+        if not os.access(next(each for each in folder.parents if each.exists()), os.W_OK):
+            raise RestoreRefusedError(f"{folder} cannot be made: its folder is not writable.")
+
+    async def write(self, image: MetadataImage) -> None:
+        await self.check()
+        fs, making = LocalFileSystem(), self._folder.with_name(self._folder.name + UNFINISHED)
+        if making.exists():  # of a restore that was interrupted
+            shutil.rmtree(making)
+        fs.make_folders(str(making))
+        store = FileMetadataStore(fs, str(making / METADATA_FOLDER))
+        await store.load()
+        try:
+            await store.save_snapshot(image)
+        finally:
+            await store.close()
+        claim(fs, str(making), image.cluster_id, self._node_id)
+        # Nothing is here that could have been lost with a machine.
+        write_clean_shutdown(fs, str(making), NO_EPOCH)
+        fs.sync_folder(str(making))
+        os.rename(making, self._folder)
+        fs.sync_folder(str(self._folder.parent))
+
+
+class ZooKeeperTarget:
+    """A cluster, whose brokers then start with empty folders."""
+
+    def __init__(self, config: BrokerConfig, brokers: Sequence[int] | None) -> None:
+        self._config = config
+        self.brokers = brokers
+
+    async def check(self) -> None:
+        from barnabas.cluster.zookeeper.identity import ClusterIdentity
+        from barnabas.cluster.zookeeper.session import ZooKeeper
+        from barnabas.cluster.zookeeper.settings import zookeeper_settings
+
+        zk = ZooKeeper(zookeeper_settings(self._config))
+        await zk.start()
+        try:
+            found = await ClusterIdentity(zk).check()
+        finally:
+            await zk.close()
+        if found is not None:
+            raise RestoreRefusedError(
+                f"ZooKeeper at {self._config['zookeeper.connect']} holds cluster {found} already, which is left as it "
+                "is: name another path, such as HOST:PORT/restored."
+            )
+
+    async def write(self, image: MetadataImage) -> None:
+        from barnabas.cluster.zookeeper.adoption import adopt_into
+        from barnabas.cluster.zookeeper.session import ZooKeeper
+        from barnabas.cluster.zookeeper.settings import zookeeper_settings
+
+        zk = ZooKeeper(zookeeper_settings(self._config))
+        await zk.start()
+        try:
+            await adopt_into(zk, image)
+        finally:
+            await zk.close()

@@ -1,0 +1,188 @@
+"""`barnabas sql`: topics as tables of DuckDB."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from barnabas.cli.command_config import OPTION, command_config
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Settings, parse_settings
+from barnabas.cli.output import count, say, show_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.tables.places import OpenPlace
+    from barnabas.tables.sql import Answer
+    from barnabas.tables.table import Table
+
+
+class RowFormat(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def sql(
+    query: Annotated[
+        str, typer.Argument(help="Every topic in it is a table: 'select * from orders limit 10'.")
+    ],
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Read this data folder, without a broker.")
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="Read this object store (s3://...), without a broker.")
+    ] = None,
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC=DDL", help="Such as 'orders=user STRING, amount DOUBLE'; may be repeated."
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None, typer.Option(metavar="URL", help="A schema registry, for topics without --schema.")
+    ] = None,
+    output: Annotated[
+        RowFormat,
+        typer.Option("--output", "-o", help="A table for people, a line of JSON a row, CSV, Parquet."),
+    ] = RowFormat.TABLE,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Run it, and say how, and what was read, not what was found.")
+    ] = False,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Such as 2GB; what is more goes to temporary files.")
+    ] = None,
+    settings: Settings = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Ask topics in SQL.
+
+    Fields of JSON or Avro values are columns; _key, _partition, _offset, _timestamp and _headers are the record's, and
+    _error says why a value has no fields. Only committed records up to the end of now are read. --set is for options of
+    an object store. Needs READ and DESCRIBE on the topics.
+
+    Examples:
+
+      barnabas sql "select country, sum(amount) from orders group by 1"
+
+      barnabas sql "select * from orders where _timestamp > now() - interval 1 hour" -o csv
+
+      barnabas sql --data ./data "select count(*) from orders"
+    """
+    from barnabas.tables.sql import query as ask
+
+    place = _place(bootstrap, data, remote, parse_settings(settings))
+    schemas = _schemas(schema)
+    answer = ask(query, lambda topic: _table(topic, place, schemas, registry), memory=memory, explain=explain)
+    if explain:
+        _explain(answer)
+    else:
+        _write(answer.rows, output)
+    if answer.bad_values:
+        say(
+            f"{count(answer.bad_values, 'value')} did not fit the schema: their fields are null, _error says why."
+        )
+
+
+def _place(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenPlace:
+    from barnabas.client.security.references import read_properties
+    from barnabas.tables.opening import place_of
+
+    if data is not None or remote is not None:
+        return place_of(None, data, remote, given)
+    file = command_config()
+    return place_of(
+        bootstrap, None, None, {} if file is None else read_properties(OPTION, file), trusted=True
+    )
+
+
+def _schemas(pairs: list[str] | None) -> dict[str, str]:
+    found = {}
+    for pair in pairs or ():
+        topic, equals, ddl = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{pair!r} is not TOPIC=DDL", param_hint="--schema")
+        found[topic.strip()] = ddl
+    return found
+
+
+def _table(topic: str, place: OpenPlace, schemas: dict[str, str], registry: str | None) -> Table:
+    from barnabas.tables.schemas import Wanted, find_shape
+    from barnabas.tables.table import Table
+
+    return Table(topic, place, find_shape(topic, place, Wanted(schemas.get(topic), registry=registry), say))
+
+
+def _explain(answer: Answer) -> None:
+    from barnabas.tables.sql import describe
+
+    print(answer.plan)
+    for topic, reads in answer.reads.items():
+        for read in reads:
+            print(describe(topic, read))
+
+
+def _write(rows: pa.Table, output: RowFormat) -> None:
+    out = sys.stdout.buffer
+    if output is RowFormat.PARQUET:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(rows, out)
+    elif output is RowFormat.CSV:
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(_plain(rows), out)
+    elif output is RowFormat.JSON:
+        out.writelines(_json_lines(rows))
+    else:
+        show_table([_shown(row) for row in rows.to_pylist()], rows.column_names)
+    out.flush()
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """CSV has no lists and structs: they are written as JSON, and bytes as text."""
+    import pyarrow as pa
+
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+            texts = [None if value is None else _cell(value) for value in column.to_pylist()]
+            column = pa.chunked_array([pa.array(texts, pa.string())])
+        columns.append(column)
+    return pa.table(columns, names=rows.column_names)
+
+
+def _cell(value: object) -> str:
+    import msgspec
+
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return msgspec.json.Encoder(decimal_format="number").encode(_text(value)).decode()
+
+
+def _json_lines(rows: pa.Table) -> list[bytes]:
+    import msgspec
+
+    encode = msgspec.json.Encoder(decimal_format="number").encode  # DuckDB's sums of integers are decimals
+    return [encode(_text(row)) + b"\n" for batch in rows.to_batches() for row in batch.to_pylist()]
+
+
+def _text(value: object) -> object:
+    """Bytes as text, inside too: keys are mostly that."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {str(name): _text(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_text(inner) for inner in value]
+    return value
+
+
+def _shown(row: dict[str, object]) -> dict[str, object]:
+    return {
+        name: _cell(value) if isinstance(value, (bytes, dict, list)) else value for name, value in row.items()
+    }

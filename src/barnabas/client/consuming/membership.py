@@ -1,0 +1,130 @@
+"""What the two protocols of consumer groups have in common, and which of them to speak."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client.groups import describe_group, find_coordinator
+from barnabas.client.retry import Backoff, Deadline
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.schema import Message
+from barnabas.types import TopicPartition
+
+LEAVE_SECONDS = 5.0
+# A coordinator may compute the assignment of a new member after it has answered, and does not call.
+SOON, EXPECTING_SECONDS = 0.2, 10.0
+REBALANCE_SECONDS = 60.0  # until a member must have given up what it is asked for
+FORGOTTEN = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
+
+
+class Membership(ABC):
+    """`join` first, then `keep_alive` in a task.
+
+    `partitions` is what the group gives us now. When it changes, `changed` is set; the caller gives up what it has lost
+    and calls `settle` with the rest, after which `partitions` may have grown.
+    """
+
+    def __init__(self, client: Client, group: str, topics: Iterable[str]) -> None:
+        self.client = client
+        self.group = group
+        self.topics = sorted(set(topics))
+        self.member_id = ""
+        self.epoch = 0  # or generation: every commit names it
+        self.partitions: frozenset[TopicPartition] = frozenset()
+        self.changed = asyncio.Event()
+        self.failure: Exception | None = None
+        self._interval = 1.0
+        self._coordinator: int | None = None
+
+    @abstractmethod
+    async def join(self) -> None: ...
+
+    @abstractmethod
+    async def settle(self, owned: frozenset[TopicPartition]) -> None: ...
+
+    @abstractmethod
+    async def _beat(self) -> None: ...
+
+    @abstractmethod
+    async def _say_goodbye(self) -> None: ...
+
+    async def keep_alive(self) -> None:
+        """Until cancelled. An error that will not pass ends it; it is in `failure`."""
+        backoff = Backoff()
+        expecting = Deadline(EXPECTING_SECONDS)
+        while True:
+            soon = not self.partitions and not expecting.passed
+            await asyncio.sleep(min(self._interval, SOON) if soon else self._interval)
+            try:
+                await self._beat()
+                backoff.reset()
+            except (ClientError, KafkaError) as error:
+                if not is_retriable(error):
+                    self.failure = error
+                    self.changed.set()
+                    return
+                await backoff.wait(Deadline(self.client.total_timeout))
+
+    async def leave(self) -> None:
+        """Tell the group; a member that cannot is missed after its session timeout."""
+        with contextlib.suppress(ClientError, KafkaError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._say_goodbye()
+
+    async def send(self, request: Message, within: float | None = None) -> Any:
+        """To the coordinator, which is asked for again after a failure. The answer's error is the caller's business."""
+        if self._coordinator is None:
+            self._coordinator = await find_coordinator(self.client, self.group)
+        try:
+            return await self.client.send_to_broker(self._coordinator, request, within)
+        except (ClientError, KafkaError):
+            self._coordinator = None
+            raise
+
+    def forget_coordinator(self) -> None:
+        self._coordinator = None
+
+    def lose_all(self) -> None:
+        self.partitions = frozenset()
+        self.changed.set()
+
+
+async def choose_membership(client: Client, group: str, topics: Iterable[str]) -> Membership:
+    """The protocol of KIP-848 where brokers have it, unless the group has members of the classic one.
+
+    A member of the classic protocol may be in groups of both kinds; the other way round brokers may refuse to convert.
+    """
+    from barnabas.client.consuming.classic import ClassicMember
+    from barnabas.client.consuming.heartbeats import ConsumerMember
+
+    async def attempt() -> bool:
+        connection = await client.connection_to(await find_coordinator(client, group))
+        return ConsumerGroupHeartbeatRequest.api_key in connection.versions
+
+    if await client.retry(attempt) and not await _has_classic_members(client, group):
+        return ConsumerMember(client, group, topics)
+    return ClassicMember(client, group, topics)
+
+
+async def _has_classic_members(client: Client, group: str) -> bool:
+    try:
+        _, found = await describe_group(client, group)
+    except KafkaError as error:
+        if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise
+    return bool(found.members)

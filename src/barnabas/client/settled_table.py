@@ -1,0 +1,130 @@
+"""The newest value of some keys of a compacted partition whose writers use transactions, read to the partition's end.
+
+Many writers share the partition. A reader that stopped at the last stable offset would wait for any transaction that
+another writer has open, or has died with. This one reads everything and keeps the books itself: what a producer wrote
+counts when its marker says so. A writer's own values are settled once its transactional id is initialized; before, a
+value whose marker is missing is unsettled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from barnabas.client.admin import create_topic
+from barnabas.client.cluster import Client
+from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
+from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
+from barnabas.client.retry import Patience, retry
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.control import parse_end_transaction
+from barnabas.records.record import Record, iterate_records
+from barnabas.types import TopicPartition
+
+_WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
+
+Values = dict[bytes, bytes | None]
+
+
+async def create_if_missing(client: Client, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+    try:
+        await create_topic(client, topic, partitions=partitions, configs=configs)
+    except KafkaError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+class SettledTable:
+    """The values of the keys that are wanted, as far as they were read. A missing topic is created."""
+
+    def __init__(
+        self,
+        client: Client,
+        place: TopicPartition,
+        wanted: Callable[[bytes], bool],
+        *,
+        partitions: int = 1,
+        configs: Mapping[str, str],
+    ) -> None:
+        self._client = client
+        self._place = place
+        self._wanted = wanted
+        self._partitions = partitions
+        self._configs = configs
+        self._position = 0
+        self._settled: Values = {}
+        self._unsettled: dict[int, Values] = {}
+        """By producer: what it wrote without a marker yet."""
+
+    @property
+    def settled(self) -> bool:
+        return not self._unsettled
+
+    @property
+    def values(self) -> dict[bytes, bytes]:
+        """What was read, writes without a marker included.
+
+        After the writer's id is initialized there are none of its own but such whose commit marker was compacted away:
+        aborted records go before their markers do.
+        """
+        newest = dict(self._settled)
+        for values in self._unsettled.values():
+            newest.update(values)
+        return {key: value for key, value in newest.items() if value is not None}
+
+    async def catch_up(self) -> None:
+        async def recover(error: Exception) -> None:
+            if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                await create_if_missing(self._client, self._place.topic, self._partitions, self._configs)
+            await self._client.refresh_quietly([self._place.topic])
+
+        await retry(self._read_to_end, Patience(self._client.total_timeout), recover)
+
+    async def _read_to_end(self) -> None:
+        """Up to where the partition ended when this was asked.
+
+        The high watermark of a fetch will not do: that of a leader just elected may lie before records that were
+        acknowledged. ListOffsets refuses to answer until it has caught up (KIP-207).
+        """
+        place = self._place
+        end = (await list_offsets_once(self._client, {place: LATEST}))[place].offset
+        if self._position > end:
+            await self._start_over()
+        while self._position < end:
+            leader = await self._client.leader(place)
+            (answer,) = await fetch(self._client, leader, {place: self._position}, _WHAT_IS_THERE)
+            if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._start_over()
+                continue
+            if answer.error:
+                raise KafkaError(answer.error, f"cannot read {place}")
+            before = self._position
+            self._take(answer)
+            if self._position == before:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{place} cannot be read to its end, {end}")
+
+    async def _start_over(self) -> None:
+        """The topic was deleted and created again."""
+        found = await list_offsets(self._client, {self._place: EARLIEST})
+        self._position, self._settled, self._unsettled = found[self._place].offset, {}, {}
+
+    def _take(self, answer: FetchedPartition) -> None:
+        for start, header in iterate_headers(answer.records):
+            batch = answer.records[start : start + header.size]
+            for record in self._new_records(batch, header):
+                if header.is_control:
+                    self._settle(header.producer_id, record)
+                elif record.key is not None and self._wanted(record.key):
+                    self._unsettled.setdefault(header.producer_id, {})[record.key] = record.value
+            self._position = max(self._position, header.next_offset)
+
+    def _new_records(self, batch: memoryview, header: BatchHeader) -> Iterator[Record]:
+        return (record for record in iterate_records(batch, header) if record.offset >= self._position)
+
+    def _settle(self, producer_id: int, record: Record) -> None:
+        marker = parse_end_transaction(record)
+        if marker is None or producer_id not in self._unsettled:
+            return
+        values = self._unsettled.pop(producer_id)
+        if marker.committed:
+            self._settled.update(values)

@@ -1,0 +1,70 @@
+"""Where the records of a restored topic come from: the value of `barnabas.remote.origin`.
+
+    snapshot=friday,topic=clicks,partitions=3,epoch=8     a clone of a snapshot
+    cluster=1,partitions=3                                a topic of a cluster that was restored; 1 is the incarnation
+
+A log of such a partition that is empty is not a new one: its leader first looks into the object store, and takes no
+record before it has. Partitions that were added later (from `partitions` on) are new. `epoch` is the first leader
+epoch: the records of the source keep theirs, which must be lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barnabas.config.setting import Value
+
+REMOTE_ORIGIN = "barnabas.remote.origin"
+
+
+class RemoteOrigin(NamedTuple):
+    partitions: int
+    snapshot: str = ""
+    topic: str = ""
+    incarnation: int = 0
+    leader_epoch: int = 0
+
+    def __str__(self) -> str:
+        source = (
+            f"snapshot={self.snapshot},topic={self.topic}" if self.snapshot else f"cluster={self.incarnation}"
+        )
+        epoch = f",epoch={self.leader_epoch}" if self.leader_epoch else ""
+        return f"{source},partitions={self.partitions}{epoch}"
+
+
+def parse_origin(text: str) -> RemoteOrigin:
+    """ValueError if it is not one."""
+    pairs = dict(part.split("=", 1) for part in text.split(","))
+    known = {"snapshot", "topic", "cluster", "partitions", "epoch"}
+    if not pairs.keys() <= known or ("snapshot" in pairs) == ("cluster" in pairs):
+        raise ValueError(text)
+    numbers = {name: int(pairs.get(name, 0)) for name in ("partitions", "cluster", "epoch")}
+    if min(numbers.values()) < 0 or numbers["epoch"] > 1 << 30:
+        raise ValueError(text)
+    return RemoteOrigin(
+        numbers["partitions"],
+        pairs.get("snapshot", ""),
+        pairs.get("topic", ""),
+        numbers["cluster"],
+        numbers["epoch"],
+    )
+
+
+def origin_of(configs: Mapping[str, str | None]) -> RemoteOrigin | None:
+    """Of a topic with these settings."""
+    text = configs.get(REMOTE_ORIGIN)
+    return parse_origin(text) if text else None
+
+
+class OriginText:
+    """The rule for the setting."""
+
+    allowed = "as `barnabas snapshot restore` and `barnabas cluster restore` write it"
+
+    def complaint(self, value: Value) -> str | None:
+        try:
+            parse_origin(str(value or "cluster=0"))
+        except ValueError:
+            return f"Expected a value {self.allowed}"
+        return None

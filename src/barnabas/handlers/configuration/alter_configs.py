@@ -1,0 +1,159 @@
+"""Settings of topics, brokers, loggers, groups and client metrics are changed while they run.
+
+- AlterConfigs, versions 0 to 2: a resource has exactly these settings of its own from now on.
+- IncrementalAlterConfigs, versions 0 and 1: single settings are set, deleted, appended to, subtracted from (KIP-339).
+
+Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from barnabas.cluster.image import Resource, ResourceType
+from barnabas.controller import configs as decide
+from barnabas.controller.configs import ConfigOperation, Results
+from barnabas.controller.decision import Decision
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.configuration import broker_loggers as loggers
+from barnabas.handlers.configuration.config_resources import (
+    check_number_of_settings,
+    check_resource,
+    invalid_request,
+    rules,
+)
+from barnabas.handlers.configuration.tls_configs import HasTls, take_out_unusable
+from barnabas.handlers.needs import HasConfig, HasController, IsMember
+from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.protocol.messages.configs import (
+    AlterConfigsAlterConfigsResource,
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+
+class ConfigsNeeds(HasConfig, HasController, HasTls, IsMember, Protocol):
+    """What these need of the broker."""
+
+    refused_configs: int
+    """How many changes were beyond barnabas.configs.max.resources."""
+
+
+async def alter_configs(
+    broker: ConfigsNeeds, request: Request, message: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
+        check_number_of_settings(asked.configs)
+        if resource.type == ResourceType.BROKER_LOGGER:
+            raise invalid_request(f"Unknown resource type {resource.type}")
+        check_resource(broker.node_id, broker.image.brokers, resource)
+        settings = {config.name: config.value for config in asked.configs}
+        if len(settings) != len(asked.configs):
+            raise invalid_request("Error due to duplicate config keys")
+        return settings
+
+    wanted, results = await RequestTurn().run(_prepare_all(message.resources, prepare))
+    checks = rules(broker.config, is_alone=broker.is_alone)
+    results |= await _submit(
+        broker,
+        wanted,
+        lambda image: decide.alter_configs(
+            image, wanted, checks, broker.policy, validate_only=message.validate_only
+        ),
+    )
+    return AlterConfigsResponse(responses=_responses(message.resources, results))
+
+
+async def incremental_alter_configs(
+    broker: ConfigsNeeds, request: Request, message: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    def prepare(
+        resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
+    ) -> list[ConfigOperation]:
+        check_number_of_settings(asked.configs)
+        check_resource(broker.node_id, broker.image.brokers, resource)
+        return [
+            ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
+        ]
+
+    wanted, results = await RequestTurn().run(_prepare_all(message.resources, prepare))
+    levels = {resource: wanted.pop(resource) for resource in list(wanted) if _is_logger(resource)}
+    for resource, operations in levels.items():
+        results[resource] = loggers.change(operations, message.validate_only)
+    results |= await take_out_unusable(broker, wanted)
+    checks = rules(broker.config, is_alone=broker.is_alone)
+    results |= await _submit(
+        broker,
+        wanted,
+        lambda image: decide.incremental_alter_configs(
+            image, wanted, checks, broker.policy, validate_only=message.validate_only
+        ),
+    )
+    return IncrementalAlterConfigsResponse(responses=_responses(message.resources, results))
+
+
+class _Asked(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+A = TypeVar("A", bound=_Asked)
+T = TypeVar("T")
+
+
+def _prepare_all(
+    resources: Iterable[A], prepare: Callable[[Resource, A], T]
+) -> Generator[None, None, tuple[dict[Resource, T], Results]]:
+    """What to do to each resource; and the resources to which nothing can be done, with the reason. In steps: each may
+    have many settings."""
+    asked_for = [(Resource(asked.resource_type, asked.resource_name), asked) for asked in resources]
+    times = Counter(resource for resource, _ in asked_for)
+    ready: dict[Resource, T] = {}
+    refused: Results = {}
+    for resource, asked in asked_for:
+        try:
+            if times[resource] > 1:
+                raise invalid_request("Each resource must appear at most once.")
+            ready[resource] = prepare(resource, asked)
+        except KafkaError as error:
+            refused[resource] = error
+        yield
+    return ready, refused
+
+
+async def _submit(broker: ConfigsNeeds, wanted: Iterable[Resource], decision: Decision[Results]) -> Results:
+    try:
+        results: Results = await broker.controller.submit(decision)
+    except KafkaError as error:
+        return dict.fromkeys(wanted, error)
+    if any(error and error.code is ErrorCode.POLICY_VIOLATION for error in results.values()):
+        broker.refused_configs += 1
+    return results
+
+
+def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfigsResourceResponse]:
+    responses = []
+    for asked in resources:
+        error = results[Resource(asked.resource_type, asked.resource_name)]
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message or None,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+            )
+        )
+    return responses
+
+
+def _is_logger(resource: Resource) -> bool:
+    return resource.type == ResourceType.BROKER_LOGGER

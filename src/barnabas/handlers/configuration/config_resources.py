@@ -1,0 +1,90 @@
+"""What can have settings, and the rules for the settings of each: for the handlers that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sized
+
+from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.names import check_topic_name
+from barnabas.config import validation
+from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
+from barnabas.config.definitions import Scope
+from barnabas.config.tiering_checks import becomes_compacted
+from barnabas.controller.configs import ConfigRules
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
+
+MOST_SETTINGS = 500
+"""Of one resource. A broker has 450, those of Kafka's included that mean nothing here."""
+
+
+def check_number_of_settings(configs: Sized) -> None:
+    """Refused before they are looked at: of so many, some are named twice or are none."""
+    if len(configs) > MOST_SETTINGS:
+        raise invalid_request(
+            f"{len(configs)} settings of one resource, and none has more than {MOST_SETTINGS}: name each once."
+        )
+
+
+def check_resource(node_id: int, brokers: Container[int], resource: Resource) -> None:
+    """Can there be settings of this? Of a broker's, only if it is one of these; of loggers, only our own."""
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
+        require(name, "Default topic resources are not allowed.")
+        check_topic_name(name)
+    elif kind == ResourceType.BROKER:
+        _check_broker_id(node_id, brokers, name)
+    elif kind == ResourceType.BROKER_LOGGER:
+        if number(name, "Node id") != node_id:
+            raise invalid_request(f"Unexpected node id. Expected {node_id}, but received {name}")
+    elif kind == ResourceType.GROUP:
+        require(name, "Default group resources are not allowed.")
+    elif kind == ResourceType.CLIENT_METRICS:
+        require(name, "Subscription name can't be empty")
+    else:
+        raise invalid_request(f"Unknown resource type {kind}")
+
+
+def _check_broker_id(node_id: int, brokers: Container[int], name: str) -> None:
+    if name and number(name, "Node id") not in brokers:
+        raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
+    """What the controller asks of the definitions of settings. A node alone agrees with itself: what was set for all
+    brokers can be taken away there, and its properties hold again."""
+
+    def check(resource: Resource, settings: Mapping[str, str]) -> None:
+        if resource.type == ResourceType.TOPIC:
+            is_internal = resource.name in INTERNAL_TOPICS
+            validation.check_topic_configs(settings, config, is_internal=is_internal)
+        elif resource.type == ResourceType.BROKER:
+            validation.check_broker_configs(settings, per_broker=bool(resource.name))
+        elif resource.type == ResourceType.GROUP:
+            validation.check_group_configs(settings, config)
+        else:
+            validation.check_client_metrics_configs(settings)
+
+    return ConfigRules(
+        check,
+        lambda resource, name: validation.list_default(Scope(resource.type), name),
+        frozenset() if is_alone else CLUSTER_WIDE_ONLY,
+        config["barnabas.configs.max.resources"],
+        lambda before, after: becomes_compacted(before, after, config),
+    )
+
+
+def require(name: str, otherwise: str) -> None:
+    if not name:
+        raise invalid_request(otherwise)
+
+
+def number(text: str, word: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise invalid_request(f"{word} must be an integer, but it is: {text}") from None
+
+
+def invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,254 @@
+"""Settings as they are: described, and which resources have some.
+
+- DescribeConfigs, versions 1 to 4: every setting with its value, source and synonyms. Version 3 added types and
+  documentation. An empty list of keys asks for all of them, as null does.
+- ListConfigResources, versions 0 and 1: version 0 knew client metrics only (KIP-1142).
+
+Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.names import check_topic_name
+from barnabas.config.describe import (
+    Entry,
+    Source,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.handlers.configuration import broker_loggers as loggers
+from barnabas.handlers.configuration.config_resources import (
+    invalid_request,
+    number,
+    require,
+)
+from barnabas.handlers.needs import HasConfig, HasImage
+from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.protocol.messages.configs import (
+    ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from barnabas.protocol.wire import STEP
+from barnabas.steps import finish
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.dispatch import Request
+
+
+DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds
+
+_ALIKE = frozenset({ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
+"""What looks the same under every name as long as it has the same settings."""
+
+_Wanted = dict[Resource, set[str]]
+
+
+class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
+    """What these need of the broker."""
+
+
+# -- DescribeConfigs -----------------------------------------------------------------------------------
+
+
+def describe_configs(
+    broker: DescribeConfigsNeeds, request: Request, message: DescribeConfigsRequest
+) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
+    """Each resource is described once, however often it is named."""
+    description = _Description(broker, message)
+    if len(message.resources) <= DESCRIBED_AT_ONCE:
+        wanted = finish(_wanted(message.resources))
+        return DescribeConfigsResponse(results=[description.of(*item) for item in wanted.items()])
+    request.is_large = True
+    return _describe_in_turns(description, message.resources)
+
+
+async def _describe_in_turns(
+    description: _Description, resources: Iterable[DescribeConfigsResource]
+) -> DescribeConfigsResponse:
+    turn = RequestTurn()
+    wanted = await turn.run(_wanted(resources))
+    results = await turn.collect(wanted.items(), lambda item: description.of(*item))
+    return DescribeConfigsResponse(results=results)
+
+
+def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _Wanted]:
+    """The settings that are asked for of each resource: none of them means all."""
+    wanted: dict[Resource, set[str]] = {}
+    for count, asked in enumerate(resources):
+        resource = Resource(asked.resource_type, asked.resource_name)
+        keys = set(asked.configuration_keys or ())
+        earlier = wanted.get(resource)
+        wanted[resource] = keys | earlier if keys and earlier else keys if earlier is None else set()
+        if not count % STEP:
+            yield
+    return wanted
+
+
+class _Description:
+    """Describes resources for one request. Resources with the same settings share their rows."""
+
+    def __init__(self, broker: DescribeConfigsNeeds, message: DescribeConfigsRequest) -> None:
+        self._broker = broker
+        self._message = message
+        self._shared: dict[tuple[int, tuple[tuple[str, str], ...]], list[DescribeConfigsResourceResult]] = {}
+        self._room: int = broker.config["barnabas.response.max.bytes"]
+
+    def of(self, resource: Resource, keys: set[str]) -> DescribeConfigsResult:
+        # Kafka's answer is an empty text, never null.
+        result = DescribeConfigsResult(
+            error_message="", resource_type=resource.type, resource_name=resource.name
+        )
+        try:
+            rows = self._rows(resource)
+            result.configs = [row for row in rows if row.name in keys] if keys else rows
+            self._take_room(result.configs)
+        except KafkaError as error:
+            result.configs = []
+            result.error_code = error.code
+            result.error_message = error.message
+        return result
+
+    def _take_room(self, rows: list[DescribeConfigsResourceResult]) -> None:
+        self._room -= sum(map(_size, rows))
+        if self._room < 0:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "The answer would be longer than barnabas.response.max.bytes: ask for fewer resources at a time.",
+            )
+
+    def _rows(self, resource: Resource) -> list[DescribeConfigsResourceResult]:
+        if resource.type == ResourceType.BROKER_LOGGER:
+            return _logger_rows(self._broker, resource.name)
+        _check_described(self._broker, resource)
+        overrides = self._broker.image.configs.get(resource, {})
+        key = (resource.type, tuple(overrides.items()))
+        rows = self._shared.get(key) if resource.type in _ALIKE else None
+        if rows is None:
+            rows = [_row(entry, self._message) for entry in _entries(self._broker, resource, overrides)]
+            self._shared[key] = rows
+        return rows
+
+
+def _size(row: DescribeConfigsResourceResult) -> int:
+    """About how long a row is on the wire."""
+    return (
+        20
+        + len(row.name)
+        + len(row.value or "")
+        + len(row.documentation or "")
+        + sum(10 + len(each.name) + len(each.value or "") for each in row.synonyms)
+    )
+
+
+def _check_described(broker: DescribeConfigsNeeds, resource: Resource) -> None:
+    """Refuse to describe what is not there."""
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
+        check_topic_name(name)
+        if name not in broker.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    elif kind == ResourceType.GROUP:
+        require(name, "Group name must not be empty")
+    elif kind == ResourceType.CLIENT_METRICS:
+        require(name, "Client metrics subscription name must not be empty")
+    elif kind != ResourceType.BROKER:
+        raise invalid_request(f"Unsupported resource type: {kind}")
+
+
+def _entries(broker: DescribeConfigsNeeds, resource: Resource, overrides: Mapping[str, str]) -> list[Entry]:
+    if resource.type == ResourceType.TOPIC:
+        return describe_topic(broker.config, overrides)
+    if resource.type == ResourceType.BROKER:
+        return _broker_entries(broker, resource.name)
+    if resource.type == ResourceType.GROUP:
+        return describe_group(broker.config, overrides)
+    return describe_client_metrics(overrides)
+
+
+def _broker_entries(broker: DescribeConfigsNeeds, name: str) -> list[Entry]:
+    if not name:
+        return describe_all_brokers(broker.config)
+    if number(name, "Broker id") != broker.node_id:
+        raise invalid_request(
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+        )
+    return describe_broker(broker.config)
+
+
+def _row(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if message.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in synonyms],
+        config_type=entry.kind,
+        documentation=entry.documentation if message.include_documentation else None,
+    )
+
+
+def _logger_rows(broker: DescribeConfigsNeeds, name: str) -> list[DescribeConfigsResourceResult]:
+    require(name, "Broker id must not be empty")
+    if number(name, "Broker id") != broker.node_id:
+        raise invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    return [
+        DescribeConfigsResourceResult(
+            name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=None
+        )
+        for logger, level in loggers.levels().items()
+    ]
+
+
+# -- ListConfigResources -------------------------------------------------------------------------------
+
+
+def list_config_resources(
+    broker: DescribeConfigsNeeds, request: Request, message: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse | Coroutine[Any, Any, ListConfigResourcesResponse]:
+    if request.version == 0:
+        wanted: Iterable[int] = (ResourceType.CLIENT_METRICS,)
+    else:
+        wanted = dict.fromkeys(message.resource_types) or tuple(ResourceType)
+    if any(kind not in tuple(ResourceType) for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return at_once_or_in_turns(request, _listing(broker.image, wanted))
+
+
+def _listing(
+    image: MetadataImage, wanted: Iterable[int]
+) -> Generator[None, None, ListConfigResourcesResponse]:
+    response = ListConfigResourcesResponse()
+    for kind in wanted:
+        for name in _names(image, kind):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if not len(response.config_resources) % STEP:
+                yield
+    return response
+
+
+def _names(image: MetadataImage, kind: int) -> Iterable[str]:
+    """Topics and brokers always have settings; the others are known by having been given some."""
+    if kind == ResourceType.TOPIC:
+        return image.topics
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return map(str, image.brokers)
+    return (
+        resource.name for resource, settings in image.configs.items() if resource.type == kind and settings
+    )

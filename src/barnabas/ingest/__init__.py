@@ -1,0 +1,1 @@
+"""Agents that read files, sockets and counters of a machine into topics, each record exactly once."""

@@ -1,0 +1,152 @@
+"""An agent: its sources, and one transaction after the other with what they have.
+
+While a transaction is on its way to the broker, the next is collected: at most two of them are in memory, and a broker
+that is slow or away stops the reading. After a failure the agent begins again, from the positions that the broker has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client.producing.transactional import FENCED
+from barnabas.client.retry import Backoff, Deadline
+from barnabas.errors import KafkaError
+from barnabas.ingest.delivery import Collected, Delivery
+from barnabas.ingest.topics import Topics, find_topics
+from barnabas.log_lines import safe_logger
+
+TRANSACTION_BYTES = 4 * 1024 * 1024
+IDLE_SECONDS = 0.25
+"""Between two looks at sources that have nothing."""
+MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
+"""An agent whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
+
+_logger = safe_logger(__name__)
+
+
+class Source(Protocol):
+    """Where records come from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topics(self) -> Sequence[str]: ...
+
+    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+        """Go on from these positions; whatever was collected and not committed is collected again."""
+        ...
+
+    def collect(self, room: int) -> Collected: ...
+
+    def close(self) -> None: ...
+
+
+class TwinError(Exception):
+    """Two agents of one name take the transactional id from each other."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(
+            f"another agent named {agent} is running: stop it, or give this one another name (--agent)"
+        )
+
+
+@dataclass(slots=True)
+class AgentCounts:
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    restarts: int = 0
+    last_error: str = ""
+
+
+class Agent:
+    def __init__(self, client: Client, name: str, sources: Sequence[Source]) -> None:
+        self.name = name
+        self.sources = sources
+        self.counts = AgentCounts()
+        self._client = client
+        self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
+
+    async def run(self, stop: asyncio.Event, *, exit_at_end: bool = False) -> None:
+        """Until `stop` is set, or with `exit_at_end` until there is nothing more to read."""
+        backoff = Backoff()
+        try:
+            while True:
+                before = self.counts.transactions
+                try:
+                    await self._term(stop, exit_at_end=exit_at_end)
+                    return
+                except (KafkaError, ClientError, TimeoutError) as error:
+                    self._survive(error)
+                if self.counts.transactions > before:
+                    backoff.reset()
+                await backoff.wait(Deadline(60))
+                if stop.is_set():
+                    return
+        finally:
+            for source in self.sources:
+                source.close()
+
+    def _survive(self, error: Exception) -> None:
+        """Raises what another attempt would not mend."""
+        self.counts.restarts += 1
+        self.counts.last_error = str(error)
+        if isinstance(error, KafkaError) and error.code in FENCED:
+            now = time.monotonic()
+            self._fencings.append(now)
+            if len(self._fencings) == MOST_FENCINGS and now - self._fencings[0] < FENCINGS_WITHIN:
+                raise TwinError(self.name) from error
+        elif not is_retriable(error) and not isinstance(error, TimeoutError):
+            raise error
+        _logger.warning("%s begins again from the stored positions: %s", self.name, error)
+
+    async def _term(self, stop: asyncio.Event, *, exit_at_end: bool) -> None:
+        delivery = Delivery(self._client, self.name)
+        positions = await delivery.begin()
+        topics = await find_topics(self._client, [name for source in self.sources for name in source.topics])
+        for source in self.sources:
+            source.begin(positions.get(source.name, {}), topics)
+        pending: asyncio.Task[None] | None = None
+        try:
+            while not stop.is_set():
+                collected = {source.name: source.collect(TRANSACTION_BYTES) for source in self.sources}
+                if all(each.is_empty for each in collected.values()):
+                    if pending is not None:
+                        await pending
+                    elif exit_at_end:
+                        return
+                    else:
+                        await _wait(stop, IDLE_SECONDS)
+                    pending = None
+                    continue
+                if pending is not None:
+                    await pending
+                pending = asyncio.create_task(self._commit(delivery, collected))
+            if pending is not None:
+                await pending
+                pending = None
+        finally:
+            if pending is not None and not pending.done():
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+
+    async def _commit(self, delivery: Delivery, collected: Mapping[str, Collected]) -> None:
+        await delivery.commit(collected)
+        self.counts.transactions += 1
+        self.counts.records += sum(each.records for each in collected.values())
+        self.counts.bytes += sum(each.bytes for each in collected.values())
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,1 @@
+"""Files into a topic: found by patterns, recognised after rotation, read line by line."""

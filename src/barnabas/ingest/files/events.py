@@ -1,0 +1,80 @@
+"""Lines and events in the bytes of a file. Pure: bytes in, events and how far they reach out.
+
+Nothing is kept between two calls. Who reads comes again with the bytes from where the last complete event ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+NEWLINE = b"\n"
+
+
+class Events(NamedTuple):
+    values: list[bytes]
+    places: list[int]
+    """Where each begins in the file."""
+    end: int
+    """Where the next event begins."""
+
+
+def split_lines(data: bytes, offset: int, *, final: bool) -> Events:
+    """Whole lines; what follows the last newline counts as a line only if the file will not grow."""
+    last = data.rfind(NEWLINE)
+    if last + 1 < len(data) and final:
+        data += NEWLINE
+        complete, end = data[:-1], offset + len(data) - 1
+    elif last < 0:
+        return Events([], [], offset)
+    else:
+        complete, end = data[:last], offset + last + 1
+    lines = complete.split(NEWLINE)
+    places = list(accumulate([len(line) + 1 for line in lines[:-1]], initial=offset))
+    if b"\r" in complete:
+        lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+    return Events(lines, places, end)
+
+
+def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
+    """Events that begin with a line in which the pattern is found, and go on until the next one.
+
+    The last event is incomplete until the next begins, unless `final`: then no more lines are expected.
+    """
+    beginnings = [
+        index for index, line in enumerate(lines.values) if index == 0 or start.search(line) is not None
+    ]
+    if not beginnings:
+        return lines
+    whole = beginnings if final else beginnings[:-1]
+    ends = [*beginnings[1:], len(lines.values)]
+    values = [NEWLINE.join(lines.values[first:last]) for first, last in zip(whole, ends, strict=False)]
+    places = [lines.places[first] for first in whole]
+    end = lines.end if final else lines.places[beginnings[-1]]
+    return Events(values, places, end)
+
+
+class Separated(NamedTuple):
+    """Events that fit into a record, and those that do not."""
+
+    events: Events
+    too_long: list[tuple[int, bytes]]
+
+
+def separate_too_long(events: Events, limit: int) -> Separated:
+    if not events.values or max(map(len, events.values)) <= limit:
+        return Separated(events, [])
+    fitting = [index for index, value in enumerate(events.values) if len(value) <= limit]
+    too_long = [
+        (place, value)
+        for place, value in zip(events.places, events.values, strict=True)
+        if len(value) > limit
+    ]
+    return Separated(
+        Events(_taken(events.values, fitting), _taken(events.places, fitting), events.end), too_long
+    )
+
+
+def _taken(items: Sequence[Any], indexes: Sequence[int]) -> list[Any]:
+    return [items[index] for index in indexes]

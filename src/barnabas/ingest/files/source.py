@@ -1,0 +1,261 @@
+"""Files as a source: what has been added to them since the last transaction, as batches of lines."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.ingest.delivery import Collected, RecordBatch
+from barnabas.ingest.files.contents import UnfinishedError
+from barnabas.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
+from barnabas.ingest.files.identity import FilePosition, continues, moved_to
+from barnabas.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
+from barnabas.ingest.topics import Topics
+from barnabas.log_lines import safe_logger
+from barnabas.records.compression import CODEC_BY_NAME
+from barnabas.records.dead_letters import REASON_HEADER
+from barnabas.records.lines import LineEncoder
+from barnabas.records.record import Header, Record
+from barnabas.types import TopicPartition
+
+POLL_SECONDS = 0.25
+PIECE = 1024 * 1024
+"""What is read of a file at a time; more only where a line may be longer."""
+SHOWN_OF_TOO_LONG = 64 * 1024
+"""Bytes of a line that is too long in its dead letter."""
+PLACE_HEADER = "offset"
+
+_logger = safe_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSettings:
+    patterns: list[str]
+    topic: str
+    host: str
+    dead_letters: str
+    key: str | None = None
+    """None: host and path, so that the lines of a file stay in order."""
+    headers: tuple[Header, ...] = ()
+    multiline: Any = None
+    """A compiled pattern: a line in which it is found begins an event."""
+    multiline_timeout: float = 5.0
+    max_line_bytes: int = 1024 * 1024
+    compression: str = "none"
+
+
+class FilesSource:
+    """Reads at most `room` bytes for a transaction, a piece of each file in turn."""
+
+    kind = "files"
+
+    def __init__(
+        self, name: str, settings: FilesSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.too_long = 0
+        self.tracker = Tracker(settings.patterns, clock)
+        self._clock = clock
+        self._next_poll = 0.0
+        self._first = 0  # the file that is read first in the next turn
+        self._topics: Topics | None = None
+        self._encoders: dict[str, LineEncoder] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        return [self.settings.topic, self.settings.dead_letters]
+
+    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+        """Go on from what is stored."""
+        self._topics = topics
+        decode = msgspec.json.Decoder(FilePosition).decode
+        self.tracker.restore({key: decode(value) for key, value in positions.items()})
+        self._next_poll = 0.0
+
+    def close(self) -> None:
+        self.tracker.close()
+
+    def behind(self) -> tuple[int, int]:
+        """(bytes that were read, bytes that are there) of the files that are open."""
+        files = [file for file in self.tracker.files if file.contents and not file.contents.compressed]
+        return sum(file.position.offset for file in files), sum(
+            file.contents.size for file in files if file.contents
+        )
+
+    def collect(self, room: int) -> Collected:
+        collected = Collected()
+        if self._clock() >= self._next_poll:
+            self._next_poll = self._clock() + POLL_SECONDS
+            self._store(collected, self.tracker.poll())
+            collected.positions.update(dict.fromkeys(self.tracker.take_forgotten()))
+        files = list(self.tracker.files)
+        for index in range(len(files)):
+            if collected.bytes >= room:
+                self._first = (self._first + index) % len(files)
+                break
+            self._read_all(files[(self._first + index) % len(files)], collected, room)
+        return collected
+
+    def _read_all(self, file: TrackedFile, collected: Collected, room: int) -> None:
+        if self._waits_for_older(file):
+            return
+        while collected.bytes < room:
+            before = file.position
+            try:
+                self._read(file, collected)
+            except UnfinishedError as error:
+                _logger.warning("%s is damaged or not complete, and is left alone: %s", before.path, error)
+                return
+            if file.contents is None or file.position == before:
+                return
+            self._store(collected, [file])
+
+    def _waits_for_older(self, file: TrackedFile) -> bool:
+        """Lines of one name stay in order: what was rotated comes first."""
+        for other in self.tracker.files:
+            if other is file:
+                return False
+            if other.position.path == file.position.path and self._has_more(other):
+                return True
+        return False
+
+    def _has_more(self, file: TrackedFile) -> bool:
+        assert file.contents is not None
+        return bool(file.contents.read(file.position.offset, 1))
+
+    def _store(self, collected: Collected, files: list[TrackedFile]) -> None:
+        for file in files:
+            collected.positions[file.key] = msgspec.json.encode(file.position)
+
+    def _read(self, file: TrackedFile, collected: Collected) -> None:
+        """One piece: its events become batches, and the position moves behind them."""
+        contents, position = file.contents, file.position
+        assert contents is not None
+        if file.scanned:
+            self._skip(file, collected)
+            return
+        limit = self._limit()
+        length = max(PIECE, limit + 2)
+        data = contents.read(position.offset, length)
+        if not data:
+            return
+        at_end = len(data) < length
+        events = self._events(file, data, at_end=at_end)
+        if events.end == position.offset:
+            if not at_end:
+                self._give_up(file, data, collected)
+            return
+        if not contents.compressed and not (
+            contents.size >= events.end and (not position.offset or continues(contents, position))
+        ):
+            self.tracker.lose(file)  # it was truncated while it was read
+            return
+        self._emit(file, events, limit, collected)
+        file.position = moved_to(position, contents, events.end)
+
+    def _events(self, file: TrackedFile, data: bytes, *, at_end: bool) -> Events:
+        assert file.contents is not None
+        idle = self._clock() - file.grown_at
+        ended = at_end and (
+            file.contents.compressed or ((file.replaced or not file.listed) and idle >= SETTLED_SECONDS)
+        )
+        lines = split_lines(data, file.position.offset, final=ended)
+        if self.settings.multiline is None or not lines.values:
+            return lines
+        silent = at_end and idle >= self.settings.multiline_timeout
+        return join_lines(lines, self.settings.multiline, final=ended or silent)
+
+    def _limit(self) -> int:
+        """Of one line, so that it fits into a batch that the topic takes."""
+        assert self._topics is not None
+        return min(self.settings.max_line_bytes, self._topics.most_bytes(self.settings.topic) - 8192)
+
+    def _emit(self, file: TrackedFile, events: Events, limit: int, collected: Collected) -> None:
+        fitting, too_long = separate_too_long(events, limit)
+        for place, value in too_long:
+            self._dead_letter(file, place, len(value), value[:SHOWN_OF_TOO_LONG], collected)
+        if not fitting.values:
+            return
+        assert self._topics is not None
+        key = self._key(file.position.path)
+        partition = self._partition(self.settings.topic, key)
+        encoder = self._encoder(file.position.path, key)
+        most = self._topics.most_bytes(self.settings.topic) - 4096
+        collected.batches += encoder.batches(
+            partition, fitting.values, fitting.places, int(time.time() * 1000), min(most, PIECE)
+        )
+        collected.records += len(fitting.values)
+        collected.bytes += events.end - file.position.offset
+
+    def _give_up(self, file: TrackedFile, data: bytes, collected: Collected) -> None:
+        """A line, or an event of several, that does not fit: its end must be found."""
+        assert file.contents is not None
+        last = data.rfind(NEWLINE)
+        if last < 0:
+            file.scanned = file.position.offset + len(data)
+            self._skip(file, collected)
+            return
+        self._dead_letter(file, file.position.offset, last, data[:SHOWN_OF_TOO_LONG], collected)
+        file.position = moved_to(file.position, file.contents, file.position.offset + last + 1)
+
+    def _skip(self, file: TrackedFile, collected: Collected) -> None:
+        """Look for the end of a line that is too long, in pieces: its bytes are not kept."""
+        contents, begin = file.contents, file.position.offset
+        assert contents is not None
+        while data := contents.read(file.scanned, PIECE):
+            newline = data.find(NEWLINE)
+            if newline >= 0:
+                end = file.scanned + newline
+                shown = contents.read(begin, SHOWN_OF_TOO_LONG) if not contents.compressed else b""
+                self._dead_letter(file, begin, end - begin, shown, collected)
+                file.position, file.scanned = moved_to(file.position, contents, end + 1), 0
+                return
+            file.scanned += len(data)
+
+    def _dead_letter(
+        self, file: TrackedFile, place: int, length: int, shown: bytes, collected: Collected
+    ) -> None:
+        path, topic = file.position.path, self.settings.dead_letters
+        key = self._key(path)
+        reason = (
+            f"a line of {length} bytes is longer than max.line.bytes or the topic allow ({self._limit()})"
+        )
+        headers = (
+            *self._headers(path),
+            (PLACE_HEADER, b"%d" % place),
+            ("length", b"%d" % length),
+            (REASON_HEADER, reason.encode()),
+        )
+        record = Record(0, int(time.time() * 1000), key, shown, headers)
+        collected.batches.append(RecordBatch(self._partition(topic, key), [record]))
+        collected.records += 1
+        collected.bytes += len(shown)
+        self.too_long += 1
+        _logger.warning("%s: %s; its beginning is in topic %s", path, reason, topic)
+
+    def _partition(self, topic: str, key: bytes) -> TopicPartition:
+        assert self._topics is not None
+        return TopicPartition(topic, partition_for_key(key, self._topics.partitions(topic)))
+
+    def _key(self, path: str) -> bytes:
+        text = self.settings.key if self.settings.key is not None else f"{self.settings.host}:{path}"
+        return os.fsencode(text)
+
+    def _headers(self, path: str) -> tuple[Header, ...]:
+        host = self.settings.host.encode()
+        return (*self.settings.headers, ("host", host), ("path", os.fsencode(path)))
+
+    def _encoder(self, path: str, key: bytes) -> LineEncoder:
+        found = self._encoders.get(path)
+        if found is None:
+            codec = CODEC_BY_NAME[self.settings.compression]
+            found = LineEncoder(key, self._headers(path), PLACE_HEADER, codec=codec)
+            self._encoders[path] = found
+        return found

@@ -1,0 +1,76 @@
+"""Which logs there are, and in which log dir each lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.files import FileSystem
+from barnabas.log.dirs.log_dir import LogDir
+from barnabas.log.dirs.properties import MetaProperties, read_identity
+from barnabas.log.log import Log
+from barnabas.types import TopicPartition, uuid_to_text
+
+
+class LogsByDir:
+    """The part of a LogManager that is asked about its logs."""
+
+    def __init__(self, fs: FileSystem, dirs: list[LogDir]) -> None:
+        self.fs = fs
+        self.dirs = dirs
+        self._logs: dict[TopicPartition, Log] = {}
+        self._dir_of: dict[TopicPartition, LogDir] = {}
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs.values())
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        return self._logs.get(partition)
+
+    @property
+    def folders(self) -> list[str]:
+        return [log_dir.folder for log_dir in self.dirs]
+
+    def in_folder(self, folder: str) -> list[Log]:
+        if len(self.dirs) == 1:
+            return list(self._logs.values())
+        return [log for log in self._logs.values() if self._dir_of[log.topic_partition].folder == folder]
+
+    @property
+    def offline_dirs(self) -> dict[str, str]:
+        """Log dirs whose disk failed, with the reason."""
+        return {
+            log_dir.folder: str(log_dir.disk.error) for log_dir in self.dirs if log_dir.disk.error is not None
+        }
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that the folders belong to, if they have been used before."""
+        meta = self._identity()
+        return None if meta is None else meta.cluster_id
+
+    @property
+    def folder_id(self) -> str | None:
+        """By what the first of the folders is known, if it has been used before."""
+        meta = self._identity()
+        return None if meta is None else uuid_to_text(meta.directory_id)
+
+    def _identity(self) -> MetaProperties | None:
+        found = (read_identity(self.fs, log_dir.folder) for log_dir in self.dirs)
+        return next((meta for meta in found if meta is not None), None)
+
+    def dir_of(self, partition: TopicPartition) -> LogDir | None:
+        return self._dir_of.get(partition)
+
+    def _online(self) -> Iterator[LogDir]:
+        return (log_dir for log_dir in self.dirs if log_dir.disk.error is None)
+
+    def cleaned_upto(self, log: Log) -> int | None:
+        """How far a log has been compacted; None when it never was."""
+        return self._dir_of[log.topic_partition].cleaned.get(log.topic_partition)
+
+    def note_cleaned(self, log: Log, offset: int) -> None:
+        """A log is compact below `offset`, and that is on the disk. The next checkpoint says so."""
+        self._dir_of[log.topic_partition].cleaned[log.topic_partition] = offset

@@ -1,0 +1,118 @@
+"""The parts of an expression, and the error for a text that is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_BYTES = 4096
+DEEPEST_BRACKETS = 32
+HIGHEST_TREE = 100  # of operators in one another: `1 + 1 + ...` nests without any bracket
+
+
+class FilterError(ValueError):
+    """The text is no expression, or means nothing about records; `column` counts from 1."""
+
+    def __init__(self, problem: str, column: int) -> None:
+        super().__init__(f"column {column}: {problem}")
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    column: int
+    height: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`base.field`"""
+
+    base: Node
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Has(Node):
+    """`has(base.field)`"""
+
+    base: Node
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Node):
+    """`base[index]`"""
+
+    base: Node
+    index: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function, a method or an operator: of methods the first argument is what stands before the dot."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Node):
+    """All parts with `&&`, or any of them with `||`."""
+
+    operator: str
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional(Node):
+    condition: Node
+    then: Node
+    otherwise: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Node):
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Node):
+    entries: tuple[tuple[Node, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Macro(Node):
+    """`base.exists(variable, predicate)` or `base.all(...)`"""
+
+    kind: str
+    base: Node
+    variable: str
+    predicate: Node
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Select(base=base) | Has(base=base):
+            return (base,)
+        case Index(base=base, index=index):
+            return base, index
+        case Call(arguments=parts) | Logic(parts=parts) | ListOf(items=parts):
+            return parts
+        case Conditional(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
+        case MapOf(entries=entries):
+            return tuple(part for entry in entries for part in entry)
+        case Macro(base=base, predicate=predicate):
+            return base, predicate
+    return ()

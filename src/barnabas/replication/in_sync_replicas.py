@@ -1,0 +1,193 @@
+"""The ISR of a partition as its leader sees it: how far each follower is, whom to ask for, how far is committed.
+
+The high watermark follows the slowest member of the *maximal* ISR: the committed one and the members we have asked the
+controller to add. A member counts as gone only once the controller has said so. And it moves only while the committed
+ISR is as large as min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed
+(KIP-966). Where consumers see only what is flushed (`barnabas.visible`), it also stops at the flushed offset of the
+leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from barnabas.cluster.image import PartitionState, effective_min_isr
+from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
+from barnabas.replication.progress import (
+    NO_LIMIT,
+    UNKNOWN_OFFSET,
+    ClusterView,
+    Follower,
+    Followers,
+    IsrProposal,
+)
+from barnabas.replication.watchers import PartitionWatchers
+
+FLUSHED: Final = "flushed"  # barnabas.visible
+
+
+class InSyncReplicas(PartitionWatchers):
+    """The part of a partition that knows its followers. It moves the high watermark while this broker leads."""
+
+    __slots__ = (
+        "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable", "_maximal_isr",
+        "_shows_flushed_only", "broker_id", "has_enough_in_sync", "is_leader", "is_only_here", "log", "proposal",
+        "state",
+    )  # fmt: skip
+
+    def __init__(self, log: Log, broker_id: int, cluster: ClusterView) -> None:
+        super().__init__()
+        self.log = log
+        self.broker_id = broker_id
+        self.is_leader = False
+        self.is_only_here = True
+        """Nothing but this machine holds what is acknowledged now."""
+        self.has_enough_in_sync = True
+        self.state: PartitionState | None = None
+        self.proposal: IsrProposal | None = None
+        self._cluster = cluster
+        self._is_writable = False
+        self._commits_alone = False
+        self._shows_flushed_only = False
+        self._flushing_to = 0
+        self._maximal_isr: tuple[int, ...] = ()
+        self._epoch_start = 0
+        self._followers = Followers()
+
+    @property
+    def end_is_known(self) -> bool:
+        """Has the high watermark passed what was there when this leader began? Before, it may lag behind what
+        an earlier leader has shown to consumers (KIP-207)."""
+        return self.log.high_watermark >= self._epoch_start
+
+    def _measure(self) -> None:
+        """What follows from the state, the proposal and the settings; looked at with every append."""
+        state = self.state
+        if state is None:
+            return
+        added = self.proposal.isr if self.proposal is not None else ()
+        self._maximal_isr = tuple(dict.fromkeys((*state.isr, *added)))
+        needed = effective_min_isr(self.log.config.min_insync_replicas, len(state.replicas))
+        self.has_enough_in_sync = len(state.isr) >= needed
+        self._is_writable = self.is_leader and not self._cluster.is_fenced
+        self._shows_flushed_only = self.log.config.barnabas_visible == FLUSHED
+        self._commits_alone = (
+            self._maximal_isr == (self.broker_id,)
+            and self.has_enough_in_sync
+            and not self._shows_flushed_only
+        )
+        self._measure_hosts(state)
+
+    def _measure_hosts(self, state: PartitionState) -> None:
+        self.is_only_here = len(state.isr) <= 1 or self._cluster.on_one_host(state.isr)
+
+    # -- followers ----------------------------------------------------------------------------------
+
+    def is_in_sync(self, replica: int) -> bool:
+        return self.state is not None and replica in self.state.isr
+
+    def is_assigned(self, replica: int) -> bool:
+        return self.state is not None and replica in self.state.replicas
+
+    def follower_reached(self, replica: int, end_offset: int, broker_epoch: int) -> None:
+        """A follower's fetch from `end_offset` tells that it holds everything below, as we do."""
+        follower = self._followers.get(replica)
+        if follower is None:
+            follower = self._followers[replica] = Follower(self._cluster.monotonic())
+        follower.reached(end_offset, self.log.offsets.written, broker_epoch, self._cluster.monotonic())
+        if replica in self._maximal_isr:
+            self._commit()
+        elif self._has_caught_up(replica, follower):
+            self._propose((*self._committed_isr(), replica))
+
+    def _has_caught_up(self, replica: int, follower: Follower) -> bool:
+        return (
+            self.proposal is None
+            and self.is_leader
+            and follower.end_offset >= max(self.log.high_watermark, self._epoch_start)
+            and follower.broker_epoch == self._cluster.eligible_epoch(replica)
+        )
+
+    def review_isr(self, patience: float, most_behind: int = NO_LIMIT) -> None:
+        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, or who lack
+        more than `most_behind` records for the second time, and with those who have caught up: one that was not
+        eligible when it did does not tell us again."""
+        if not self.is_leader or not self._followers or self.proposal is not None:
+            return
+        now, written = self._cluster.monotonic(), self.log.offsets.written
+        isr = self._committed_isr()
+        behind = self._followers.behind(isr, written, now, patience)
+        behind |= self._followers.far_behind(isr, written, most_behind)
+        staying = [member for member in isr if member == self.broker_id or member not in behind]
+        coming = [
+            replica
+            for replica, follower in self._followers.items()
+            if replica not in isr
+            and self.is_assigned(replica)
+            and self._has_caught_up(replica, follower)
+            and follower.keeps_up(written, now, patience)
+        ]
+        if coming or len(staying) < len(isr):
+            self._propose((*staying, *coming))
+
+    def _committed_isr(self) -> tuple[int, ...]:
+        return self.state.isr if self.state is not None else ()
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        """Ask the controller for this ISR, in the name of the partition."""
+        raise NotImplementedError
+
+    def refused(self, proposal: IsrProposal) -> None:
+        """The controller will never grant it."""
+        if self.proposal is proposal:
+            self.proposal = None
+            self._measure()
+            self._commit()
+
+    def _forget_lost(self, gone: set[int]) -> None:
+        """A replica that left the ISR without our asking, although its broker is up, has lost its disk: what it had
+        before counts for nothing until it fetches again."""
+        proposed = set(self.proposal.isr) if self.proposal is not None else gone
+        for replica in gone & proposed:
+            follower = self._followers.get(replica)
+            if follower is not None and self._cluster.eligible_epoch(replica) is not None:
+                follower.end_offset = UNKNOWN_OFFSET
+
+    def in_sync_followers(self) -> Iterator[tuple[int, int]]:
+        """(broker id, log end) of the members of the ISR besides us, as far as they are known."""
+        return self._followers.ends_of(self._committed_isr())
+
+    # -- committing ---------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        """Move the high watermark to what every member of the maximal ISR has."""
+        if not self.has_enough_in_sync or not self.is_leader:
+            return
+        committed = self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written)
+        if self._shows_flushed_only:
+            committed = self._flushed_of(committed)
+        if committed > self.log.high_watermark:
+            self.log.advance_high_watermark(committed)
+            self._high_watermark_moved()
+
+    def _flushed_of(self, end: int) -> int:
+        """How much of what lies below `end` is on the disk; the rest is on its way there."""
+        if end > max(self.log.flushed_offset, self._flushing_to):
+            self._flushing_to = end
+            self._cluster.when_flushed(self.log, end, self._flushed)
+        return min(end, self.log.flushed_offset)
+
+    def _flushed(self, error: ErrorCode) -> None:
+        self._flushing_to = 0
+        if not error:
+            self._commit()
+
+    def _high_watermark_moved(self) -> None:
+        if self._awaiting_commit:
+            self._answer(self._awaiting_commit, self.log.offsets.high_watermark)
+        for watcher in self._replica_watchers:
+            watcher.high_watermark_moved()
+        if self._watchers:
+            self._tell_watchers(1)

@@ -1,0 +1,80 @@
+"""Topics of a running cluster, read as any consumer does: brokers decide by READ and DESCRIBE on the topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.client.cluster import Client
+from barnabas.client.fetching import FetchSettings
+from barnabas.client.offsets import (
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+    OffsetRange,
+    beginning_offsets,
+    end_offsets,
+    list_offsets,
+)
+from barnabas.client.range_fetcher import RangeFetcher
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.tables.errors import TableError
+from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.types import TopicPartition
+
+FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
+STALLED_SECONDS = 60.0
+
+
+def open_brokers(bootstrap: str, security: Security = PLAINTEXT) -> OpenPlace:
+    async def open_place() -> Place:
+        return Brokers(Client(bootstrap, client_id="barnabas-table", security=security))
+
+    return open_place
+
+
+class Brokers:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def topics(self) -> list[str]:
+        return sorted(await self._client.all_topics())
+
+    async def snapshot(self, topic: str) -> Snapshot:
+        places = await self._client.partitions([topic])
+        first = await beginning_offsets(self._client, places)
+        until = await end_offsets(self._client, places, READ_COMMITTED)
+        return {place: Bounds(first[place], max(first[place], until[place])) for place in places}
+
+    async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
+        found = await list_offsets(self._client, dict.fromkeys(snapshot, timestamp))
+        return {
+            place: answer.offset if answer.offset >= 0 else snapshot[place].until
+            for place, answer in found.items()
+        }
+
+    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+        """ListOffsets gives the first record that is not older, whatever the order of the timestamps."""
+        found: dict[TopicPartition, list[TimeBound]] = {place: [] for place in snapshot}
+        filled = [place for place, bounds in snapshot.items() if bounds.until > bounds.first]
+        if not filled:
+            return found
+        newest = await list_offsets(self._client, dict.fromkeys(filled, MAX_TIMESTAMP))
+        oldest = await list_offsets(self._client, dict.fromkeys(filled, 0))
+        last = max(answer.timestamp for answer in newest.values()) + 1
+        first = min((answer.timestamp for answer in oldest.values() if answer.offset >= 0), default=last)
+        step = max(1, (last - first) // most)
+        for moment in range(first + step, last + step, step):
+            for place, offset in (
+                await self.since({place: snapshot[place] for place in filled}, moment)
+            ).items():
+                found[place].append(TimeBound(offset, moment))
+        return found
+
+    def read(self, ranges: Iterable[OffsetRange]) -> RangeFetcher:
+        return RangeFetcher(self._client, ranges, FETCH, STALLED_SECONDS, _lose)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _lose(what: str) -> None:
+    raise TableError(f"{what}. It was there when the read began; read again for what is there now")

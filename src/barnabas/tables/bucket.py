@@ -1,0 +1,131 @@
+"""Topics in an object store, read without a broker: what tiered storage has copied there, up to the tiered end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from barnabas.client.batch_source import FetchedRange
+from barnabas.client.offsets import OffsetRange
+from barnabas.clock import SystemClock
+from barnabas.config.setting import ConfigError
+from barnabas.tables.errors import TableError
+from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.tiering.reading.bucket_topics import (
+    BucketPartition,
+    by_name,
+    find_cluster,
+    find_topics,
+    meant,
+    read_partitions,
+)
+from barnabas.tiering.reading.segment_fetcher import SegmentFetcher
+from barnabas.tiering.reading.segment_ranges import (
+    SegmentRange,
+    entries_between,
+    offset_for_timestamp,
+    segment_ranges,
+)
+from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.stores.opening import URL, open_store
+from barnabas.tiering.stores.store import BrowsableStore
+from barnabas.types import TopicPartition
+
+
+def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenPlace:
+    async def open_place() -> Place:
+        try:
+            return Bucket(open_store(url, options), cluster_id)
+        except ConfigError as error:
+            raise TableError(
+                str(error).replace(URL, "remote").replace("rsm.config.", "remote options ")
+            ) from None
+
+    return open_place
+
+
+class Bucket:
+    def __init__(self, store: BrowsableStore, cluster_id: str | None) -> None:
+        self._store = store
+        self._reader = StoreReader(store, SystemClock())
+        self._cluster_id = cluster_id
+        self._partitions: dict[TopicPartition, BucketPartition] = {}
+
+    async def topics(self) -> list[str]:
+        cluster = await find_cluster(self._store, self._cluster_id)
+        return sorted({topic.topic for topic in await find_topics(self._store, cluster)})
+
+    async def snapshot(self, topic: str) -> Snapshot:
+        cluster = await find_cluster(self._store, self._cluster_id)
+        folders = meant(await find_topics(self._store, cluster), [topic])
+        topics = by_name(
+            {folder: await read_partitions(self._store, self._reader, folder) for folder in folders}
+        )
+        for name, partitions in topics.items():
+            for partition in partitions:
+                self._partitions[TopicPartition(name, partition.folder.partition)] = partition
+        return {
+            place: Bounds(
+                partition.manifest.log_start, max(partition.manifest.log_start, partition.manifest.tiered_end)
+            )
+            for place, partition in sorted(self._partitions.items())
+        }
+
+    async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
+        found = await asyncio.gather(
+            *(offset_for_timestamp(self._reader, self._partitions[place], timestamp) for place in snapshot)
+        )
+        return {
+            place: snapshot[place].until if offset is None else offset
+            for place, offset in zip(snapshot, found, strict=True)
+        }
+
+    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+        """By segments: manifests say how late the latest record of each is."""
+        return {place: await self._bounds(place, bounds) for place, bounds in snapshot.items()}
+
+    async def _bounds(self, place: TopicPartition, bounds: Bounds) -> list[TimeBound]:
+        found, newest = [], -1
+        for entry in await entries_between(self._reader, self._partitions[place], *bounds):
+            newest = max(newest, entry.largest_timestamp)
+            found.append(TimeBound(entry.end, newest + 1))
+        return found
+
+    def read(self, ranges: Iterable[OffsetRange]) -> BucketSource:
+        return BucketSource(self._reader, [(wanted, self._partitions[wanted.place]) for wanted in ranges])
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+class BucketSource:
+    """A BatchSource that looks for the segments of its ranges when it begins."""
+
+    def __init__(self, reader: StoreReader, ranges: list[tuple[OffsetRange, BucketPartition]]) -> None:
+        self._reader = reader
+        self._ranges = ranges
+        self._fetcher: SegmentFetcher | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return not self._ranges if self._fetcher is None else self._fetcher.is_done
+
+    async def next(self) -> list[FetchedRange]:
+        if self._fetcher is None:
+            parts = [
+                part for wanted, partition in self._ranges for part in await self._parts(wanted, partition)
+            ]
+            self._fetcher = SegmentFetcher(self._reader, parts, committed=True, on_loss=_lose)
+        return await self._fetcher.next()
+
+    async def _parts(self, wanted: OffsetRange, partition: BucketPartition) -> list[SegmentRange]:
+        entries = await entries_between(self._reader, partition, wanted.first, wanted.until)
+        return segment_ranges(partition, entries, wanted)
+
+    async def close(self) -> None:
+        if self._fetcher is not None:
+            await self._fetcher.close()
+
+
+def _lose(what: str) -> None:
+    raise TableError(f"{what}. It was there when the read began; read again for what is there now")

@@ -1,0 +1,245 @@
+"""Topics of a data folder, read without a broker: of a running one up to its high-watermark checkpoint.
+
+Headers are walked first, which tells where batches are, which of them were aborted and where a transaction is still
+open. Files are read, not mapped: a broker may cut or delete them meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from struct import error as struct_error
+from typing import NamedTuple
+
+from barnabas.client.batch_source import FetchedRange
+from barnabas.client.offsets import OffsetRange
+from barnabas.errors import KafkaError
+from barnabas.log import names
+from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets
+from barnabas.log.recovery.replay import transaction_marker
+from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader, read_header
+from barnabas.records.columnar.plan import Batch, Planned, check_batch
+from barnabas.tables.errors import DamagedFileError, TableError
+from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.types import TopicPartition
+
+CHUNK = 4 * 1024 * 1024
+
+
+class Stored(NamedTuple):
+    """A batch in a file."""
+
+    file: SegmentFile
+    position: int
+    header: BatchHeader
+
+
+class SegmentFile:
+    """A `.log` file, open as long as the read lasts: what is deleted meanwhile stays readable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self._descriptor).st_size
+
+    def read(self, position: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, position)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def batches(self) -> Iterator[Stored]:
+        """In order; what is cut off at the end is left out."""
+        position = 0
+        while position + HEADER_SIZE <= self.size:
+            try:
+                header = read_header(self.read(position, HEADER_SIZE))
+            except struct_error:
+                return  # the file was cut meanwhile
+            if header.length < SMALLEST_LENGTH:
+                raise DamagedFileError(f"{self.path} is damaged at byte {position}: there is no batch")
+            if position + header.size > self.size:
+                return
+            yield Stored(self, position, header)
+            position += header.size
+
+
+class Walked(NamedTuple):
+    """The batches of a partition that a reader of committed records sees."""
+
+    bounds: Bounds
+    batches: list[Stored]
+
+
+def open_folder(data: str) -> OpenPlace:
+    async def open_place() -> Place:
+        return Folder(Path(data))
+
+    return open_place
+
+
+class Folder:
+    def __init__(self, data: Path) -> None:
+        if not data.is_dir():
+            raise TableError(f"{data} is no folder: give the one that `barnabas serve --data` has")
+        self._data = data
+        self._walked: dict[TopicPartition, Walked] = {}
+        self._files: list[SegmentFile] = []
+
+    async def topics(self) -> list[str]:
+        return sorted({place.topic for place, _ in self._partitions()})
+
+    async def snapshot(self, topic: str) -> Snapshot:
+        found = {place: folder for place, folder in self._partitions() if place.topic == topic}
+        if not found:
+            known = ", ".join(await self.topics()) or "none"
+            raise TableError(f"there is no topic {topic} in {self._data}; there are {known}")
+        for place, folder in sorted(found.items()):
+            starts, ends = self._checkpoint(folder, LOG_STARTS), self._checkpoint(folder, HIGH_WATERMARKS)
+            self._walked[place] = self._walk(folder, starts.get(place, 0), ends.get(place, 0))
+        return {place: self._walked[place].bounds for place in sorted(found)}
+
+    async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
+        return {place: self._since(place, timestamp) for place in snapshot}
+
+    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+        return {place: self._time_bounds(place, most) for place in snapshot}
+
+    def read(self, ranges: Iterable[OffsetRange]) -> FolderSource:
+        return FolderSource([(wanted, self._walked[wanted.place].batches) for wanted in ranges])
+
+    async def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+    def _partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
+        for folder in sorted(self._data.iterdir()):
+            place = names.partition_of_folder(folder.name)
+            if place is not None and folder.is_dir():
+                yield place, folder
+
+    def _checkpoint(self, folder: Path, name: str) -> dict[TopicPartition, int]:
+        path = folder.parent / name
+        try:
+            return decode_offsets(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except CheckpointError as error:
+            raise DamagedFileError(f"{path} cannot be read: {error}") from error
+
+    def _walk(self, folder: Path, start: int, until: int) -> Walked:
+        bases = sorted(
+            offset
+            for path in folder.iterdir()
+            if path.suffix == names.LOG and (offset := names.offset_in_name(path.name)) is not None
+        )
+        first = max(start, bases[0]) if bases else start
+        ends = [*bases[1:], until + 1]
+        needed = [base for base, end in zip(bases, ends, strict=False) if base < until and end > first]
+        files = [SegmentFile(Path(names.path_of(str(folder), base, names.LOG))) for base in needed]
+        self._files += files
+        return walk(files, first, max(first, until))
+
+    def _since(self, place: TopicPartition, timestamp: int) -> int:
+        bounds, batches = self._walked[place]
+        for stored in batches:
+            if stored.header.max_timestamp >= timestamp:
+                return max(bounds.first, stored.header.base_offset)
+        return bounds.until
+
+    def _time_bounds(self, place: TopicPartition, most: int) -> list[TimeBound]:
+        _, batches = self._walked[place]
+        step = max(1, len(batches) // most)
+        found, newest = [], -1
+        for number, stored in enumerate(batches, 1):
+            newest = max(newest, stored.header.max_timestamp)
+            if number % step == 0 or number == len(batches):
+                found.append(TimeBound(stored.header.next_offset, newest + 1))
+        return found
+
+
+def walk(files: list[SegmentFile], first: int, until: int) -> Walked:
+    """The batches from `first` on; the end is the last stable offset, at most `until`."""
+    kept: list[Stored] = []
+    hidden: set[int] = set()
+    open_transactions: dict[int, list[Stored]] = defaultdict(list)
+    end = first
+    for stored in (stored for file in files for stored in file.batches()):
+        header = stored.header
+        if header.base_offset >= until:
+            break
+        end = max(end, min(header.next_offset, until))
+        if header.is_control:
+            _end_transaction(stored, open_transactions, hidden)
+        elif header.last_offset >= first:
+            kept.append(stored)
+        if header.is_transactional and not header.is_control:
+            open_transactions[header.producer_id].append(stored)
+    started = [batches[0].header.base_offset for batches in open_transactions.values()]
+    end = min([end, *started]) if started else end
+    seen = [stored for stored in kept if id(stored) not in hidden and stored.header.base_offset < end]
+    return Walked(Bounds(first, max(first, end)), seen)
+
+
+def _end_transaction(stored: Stored, open_transactions: dict[int, list[Stored]], hidden: set[int]) -> None:
+    batch = memoryview(stored.file.read(stored.position, stored.header.size))
+    marker = transaction_marker(batch, stored.header)
+    if marker is None:
+        return
+    batches = open_transactions.pop(stored.header.producer_id, [])
+    if not marker.committed:
+        hidden.update(map(id, batches))
+
+
+class FolderSource:
+    """A BatchSource: neighbouring batches of a file at once."""
+
+    def __init__(self, ranges: list[tuple[OffsetRange, list[Stored]]]) -> None:
+        self._chunks = [(wanted, chunk) for wanted, batches in ranges for chunk in _chunks(wanted, batches)]
+        self._at = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._at >= len(self._chunks)
+
+    async def next(self) -> list[FetchedRange]:
+        wanted, chunk = self._chunks[self._at]
+        self._at += 1
+        start, file = chunk[0].position, chunk[0].file
+        data = memoryview(file.read(start, chunk[-1].position + chunk[-1].header.size - start))
+        batches = [Batch(stored.position - start, stored.header) for stored in chunk]
+        for batch in batches:
+            _check(file, start, data, batch)
+        planned = Planned(data, batches, chunk[-1].header.next_offset)
+        return [FetchedRange(wanted.place, wanted.first, wanted.until, planned)]
+
+    async def close(self) -> None:
+        self._at = len(self._chunks)
+
+
+def _chunks(wanted: OffsetRange, batches: list[Stored]) -> Iterator[list[Stored]]:
+    held: list[Stored] = []
+    for stored in batches:
+        header = stored.header
+        if header.last_offset < wanted.first or header.base_offset >= wanted.until:
+            continue
+        end = stored.position + header.size
+        if held and (held[0].file is not stored.file or end - held[0].position > CHUNK):
+            yield held
+            held = []
+        held.append(stored)
+    if held:
+        yield held
+
+
+def _check(file: SegmentFile, start: int, data: memoryview, batch: Batch) -> None:
+    try:
+        check_batch(data[batch.start : batch.end], batch.header)
+    except KafkaError as error:
+        raise DamagedFileError(
+            f"{file.path}, byte {start + batch.start}: {error.message}. "
+            "`barnabas log verify` looks through the whole folder"
+        ) from error

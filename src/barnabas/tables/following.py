@@ -1,0 +1,108 @@
+"""What is new in a topic, again and again; with a checkpoint also after the process has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from barnabas.client.offsets import OffsetRange
+from barnabas.tables.errors import TableError
+from barnabas.tables.places import Snapshot
+from barnabas.tables.reading import Statistics
+from barnabas.tables.scan import Scan
+from barnabas.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.tables.table import Table
+
+IDLE_SECONDS = 0.5
+
+Positions = dict[TopicPartition, int]
+
+
+class News(NamedTuple):
+    rows: pa.Table
+    positions: Positions
+
+
+def follow(table: Table, columns: list[str], checkpoint: str | None, once: bool) -> Iterator[pa.Table]:
+    """The checkpoint moves when the caller comes back for more: what was not used is given again."""
+    path = None if checkpoint is None else Path(checkpoint)
+    known = {} if path is None else read_checkpoint(path, table.topic)
+    scan: Scan[News] = Scan(lambda: _news(table, columns, known, once))
+    try:
+        for news in scan:
+            if news.rows.num_rows:
+                yield news.rows
+            if path is not None:
+                write_checkpoint(path, table.topic, news.positions)
+    finally:
+        scan.close()
+
+
+async def _news(table: Table, columns: list[str], known: Positions, once: bool) -> AsyncGenerator[News, None]:
+    schema = table.shape.select(columns).schema
+    positions = dict(known)
+    while True:
+        place = await table.open_place()  # a folder is looked at anew each time; brokers are asked again
+        try:
+            ranges = new_ranges(await table.snapshot(place), positions)
+            rows = [batch async for batch in table.rows(place, ranges, columns, Statistics())]
+        finally:
+            await place.close()
+        positions |= {wanted.place: wanted.until for wanted in ranges}
+        if ranges:
+            yield News(pa.Table.from_batches(rows, schema), dict(positions))
+        elif not once:
+            await asyncio.sleep(IDLE_SECONDS)
+        if once:
+            return
+
+
+def new_ranges(snapshot: Snapshot, positions: Positions) -> list[OffsetRange]:
+    """TableError where records that were not read are gone already, or a topic of the same name is a new one."""
+    found = []
+    for place, (first, until) in snapshot.items():
+        position = positions.get(place, first)
+        if place in positions and not first <= position <= until:
+            raise TableError(
+                f"{place} holds the offsets {first} to {until}, and {position} was to come next: records were removed, "
+                "or the topic was made anew. Remove the checkpoint to begin again"
+            )
+        if until > position:
+            found.append(OffsetRange(place, position, until))
+    return found
+
+
+def read_checkpoint(path: Path, topic: str) -> Positions:
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    try:
+        found = json.loads(text)
+        positions = {
+            TopicPartition(topic, int(index)): int(offset) for index, offset in found["offsets"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TableError(f"{path} is no checkpoint of a table: {error}") from error
+    if found.get("topic") != topic:
+        raise TableError(f"{path} is the checkpoint of {found.get('topic')}, not of {topic}")
+    return positions
+
+
+def write_checkpoint(path: Path, topic: str, positions: Positions) -> None:
+    """All of it or nothing."""
+    offsets = {str(place.partition): offset for place, offset in sorted(positions.items())}
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("w") as file:
+        json.dump({"topic": topic, "offsets": offsets}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,72 @@
+"""`barnabas.table`: a topic by its name and place. Nothing heavy is imported before it is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.tables.places import OpenPlace
+    from barnabas.tables.table import Table
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+def open_table(
+    topic: str,
+    *,
+    bootstrap: str | None = None,
+    data: str | None = None,
+    remote: str | None = None,
+    schema: Any = None,
+    format: str | None = None,  # noqa: A002 - what Spark and pandas call it
+    registry: str | None = None,
+    delimiter: str = ",",
+    config: Mapping[str, str] | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Table:
+    """A topic of a cluster (`bootstrap`), of a data folder (`data`) or of an object store (`remote`) as a table.
+
+    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema. Else
+    the registry is asked, and without a registry it is inferred from JSON and said by `notify`, which writes to
+    standard error.
+    `config` has TLS and SASL by Kafka's names for brokers, and options of the object store.
+    """
+    from barnabas.tables.schemas import Wanted, find_shape
+    from barnabas.tables.table import Table
+
+    place = place_of(bootstrap, data, remote, config or {})
+    wanted = Wanted(schema, format, registry, delimiter)
+    return Table(topic, place, find_shape(topic, place, wanted, notify or _say))
+
+
+def place_of(
+    bootstrap: str | None,
+    data: str | None,
+    remote: str | None,
+    config: Mapping[str, str],
+    *,
+    trusted: bool = False,
+) -> OpenPlace:
+    """How to open what was named; a broker on this machine if nothing was. `trusted`: look up `${env:...}`."""
+    from barnabas.tables.errors import TableError
+
+    if sum(given is not None for given in (bootstrap, data, remote)) > 1:
+        raise TableError("a table is read from one place: give bootstrap, data or remote")
+    if data is not None:
+        from barnabas.tables.folder import open_folder
+
+        return open_folder(data)
+    if remote is not None:
+        from barnabas.tables.bucket import open_bucket
+
+        return open_bucket(remote, config)
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.tables.brokers import open_brokers
+
+    return open_brokers(bootstrap or DEFAULT_BOOTSTRAP, parse_security(config, references=trusted))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

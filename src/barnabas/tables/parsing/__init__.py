@@ -1,0 +1,1 @@
+"""Values to typed columns: by Arrow's parsers where they can, row by row where they cannot."""

@@ -1,0 +1,228 @@
+"""JSON values one by one, read as Spark's `from_json` reads them: for the rows that Arrow's parser does not take.
+
+What Arrow takes is read alike here, so that a row is the same whatever stands beside it. Beyond that: anything fits a
+STRING, which has its text as it is written; of a key that is there twice the last counts; a time may be written in more
+than one form (`text_times`); and fields that fit are kept when others do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from barnabas.tables.parsing.text_times import days_of, microseconds_of
+
+_INTEGER = re.compile(rb"-?\d+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?")
+_SPECIAL = {
+    "NaN": float("nan"),
+    "+INF": float("inf"),
+    "+Infinity": float("inf"),
+    "Infinity": float("inf"),
+    "-INF": float("-inf"),
+    "-Infinity": float("-inf"),
+}
+MICROSECONDS = 1_000_000
+
+Reader = Callable[[bytes], Any]
+"""Of a token that is not `null`; ValueError when it does not fit."""
+
+_as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_as_array = msgspec.json.Decoder(list[msgspec.Raw])
+_as_text = msgspec.json.Decoder(str)
+
+
+class PartlyError(ValueError):
+    """Some of it fits."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__("only a part fits")
+        self.value = value
+
+
+class Row(NamedTuple):
+    fields: dict[str, Any]
+    fits: bool
+
+
+class RowReader:
+    """Reads the fields of a schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._read = _struct_reader(list(schema))
+
+    def read(self, value: bytes) -> Row:
+        """No fields of what is no JSON object; bytes that are no UTF-8 are read as U+FFFD."""
+        try:
+            return Row(self._read(_as_utf8(value)), True)
+        except PartlyError as error:
+            return Row(error.value, False)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return Row({}, False)
+
+
+def reason_of(value: bytes, schema: pa.Schema) -> str:
+    """Why a value does not fit: for the few that do not."""
+    text = _as_utf8(value)
+    try:
+        found = _as_object.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"no JSON object: {error}"
+    for field in schema:
+        try:
+            _read(reader_of(field.type), bytes(found.get(field.name, b"null")))
+        except (ValueError, msgspec.MsgspecError) as error:
+            return f"{field.name}: {error}"
+    return "no JSON object of the schema"
+
+
+def _as_utf8(value: bytes) -> bytes:
+    return value.decode("utf-8", "replace").encode()
+
+
+def reader_of(kind: pa.DataType) -> Reader:
+    if pa.types.is_struct(kind):
+        return _struct_reader([kind.field(index) for index in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return _array_reader(kind.value_type)
+    if pa.types.is_integer(kind):
+        return _integer_reader(kind.bit_width)
+    if pa.types.is_decimal(kind):
+        return _decimal_reader(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return _zoned_time if kind.tz is not None else _local_time
+    for is_kind, reader in _PLAIN:
+        if is_kind(kind):
+            return reader
+    raise TypeError(f"no JSON is a {kind}")
+
+
+def _struct_reader(fields: list[pa.Field]) -> Reader:
+    readers = {field.name: reader_of(field.type) for field in fields}
+
+    def read(token: bytes) -> dict[str, Any]:
+        found, whole = {}, True
+        for name, inner in _as_object.decode(token).items():
+            reader = readers.get(name)
+            if reader is None:
+                continue
+            try:
+                found[name] = _read(reader, bytes(inner))
+            except PartlyError as error:
+                found[name], whole = error.value, False
+            except (ValueError, msgspec.MsgspecError):
+                found[name], whole = None, False
+        if not whole:
+            raise PartlyError(found)
+        return found
+
+    return read
+
+
+def _array_reader(element: pa.DataType) -> Reader:
+    reader = reader_of(element)
+
+    def read(token: bytes) -> list[Any]:
+        """An element that fits in part keeps that part; one that does not fit at all leaves nothing of the array."""
+        found, whole = [], True
+        for inner in _as_array.decode(token):
+            try:
+                found.append(_read(reader, bytes(inner)))
+            except PartlyError as error:
+                found.append(error.value)
+                whole = False
+        if not whole:
+            raise PartlyError(found)
+        return found
+
+    return read
+
+
+def _read(reader: Reader, token: bytes) -> Any:
+    return None if token == b"null" else reader(token)
+
+
+def _integer_reader(bits: int) -> Reader:
+    lowest, highest = -(1 << bits - 1), (1 << bits - 1) - 1
+    longest = len(str(lowest))
+
+    def read(token: bytes) -> int:
+        if not _INTEGER.fullmatch(token) or len(token) > longest or not lowest <= int(token) <= highest:
+            raise ValueError(f"{token!r} is no integer of {bits} bits")
+        return int(token)
+
+    return read
+
+
+def _decimal_reader(precision: int, scale: int) -> Reader:
+    def read(token: bytes) -> Decimal:
+        text = _text(token).replace(",", "") if _is_text(token) else token.decode()
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"{text!r} is no number")
+        number = Decimal(text)
+        if number and number.adjusted() >= precision - scale:
+            raise ValueError(f"{text!r} has more than {precision - scale} digits before the point")
+        with localcontext(prec=precision + 1):
+            rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+        if len(rounded.as_tuple().digits) > precision:  # 9.995 has become 10.00
+            raise ValueError(f"{text!r} has more than {precision} digits")
+        return rounded
+
+    return read
+
+
+def _text_of_anything(token: bytes) -> str:
+    return _text(token) if _is_text(token) else token.decode()
+
+
+def _boolean(token: bytes) -> bool:
+    if token not in (b"true", b"false"):
+        raise ValueError(f"{token!r} is neither true nor false")
+    return token == b"true"
+
+
+def _float(token: bytes) -> float:
+    if _is_text(token):
+        text = _text(token)
+        if text not in _SPECIAL:
+            raise ValueError(f"{text!r} is no number")
+        return _SPECIAL[text]
+    return float(token)
+
+
+def _date(token: bytes) -> Any:
+    return days_of(_text(token))
+
+
+def _local_time(token: bytes) -> int:
+    return microseconds_of(_text(token), with_zone=False)
+
+
+def _zoned_time(token: bytes) -> int:
+    """A number is seconds since 1970."""
+    if _is_text(token):
+        return microseconds_of(_text(token), with_zone=True)
+    if not _INTEGER.fullmatch(token) or abs(int(token)) >= (1 << 63) // MICROSECONDS:
+        raise ValueError(f"{token!r} is no time")
+    return int(token) * MICROSECONDS
+
+
+def _is_text(token: bytes) -> bool:
+    return token.startswith(b'"')
+
+
+def _text(token: bytes) -> str:
+    return _as_text.decode(token)
+
+
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Reader], ...] = (
+    (pa.types.is_string, _text_of_anything),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_floating, _float),
+    (pa.types.is_date, _date),
+)

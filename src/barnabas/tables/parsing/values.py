@@ -1,0 +1,211 @@
+"""Values to typed columns: whole blocks by Arrow's own parsers, and smaller ones where a block holds a bad value.
+
+A parser refuses a block because of one row. The block is halved, and each half parsed again, down to single rows: a
+good row gets the same columns whatever stands beside it, and a bad one is found in about as many steps as the block's
+length has digits in binary. A few values of JSON are not halved but read one by one, by a reader that takes more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.json as arrow_json
+
+from barnabas.records.columnar.line_kernels import lines_of
+from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
+from barnabas.tables.shapes import ValueFormat
+
+FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
+
+ID_BYTES = 5  # a zero and the id of a schema, which serializers with a registry write before the value
+
+Parser = Callable[[pa.Array], "Parsed"]
+
+
+class Parsed(NamedTuple):
+    """The fields of a block of values, one array each, and which values did not fit."""
+
+    columns: list[pa.Array]
+    bad: npt.NDArray[np.bool_]
+
+
+class BadBlockError(ValueError):
+    """Some value of the block is no row."""
+
+
+def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
+    """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
+    schema = pa.schema([field for field in form.fields if field.name in wanted])
+    if form.kind == "json":
+        parse = halving(_json_parser(schema), _json_row_parser(schema), FEW)
+        return parse if form.registry is None else lambda values: parse(without_id(values))
+    if form.kind == "csv":
+        return halving(_csv_parser(form, schema), _nothing_of(schema))
+    if form.kind == "avro":
+        return halving(_avro_parser(form, schema), _nothing_of(schema))
+    return halving(_string_parser, _nothing_of(schema))
+
+
+def without_id(values: pa.Array) -> pa.Array:
+    """What stands behind the id of a schema; nothing, which is no row, of values that do not begin with one."""
+    payloads = [
+        None if value is None else value[ID_BYTES:] if value[:1] == b"\0" else b""
+        for value in values.to_pylist()
+    ]
+    return pa.array(payloads, pa.binary())
+
+
+def explainer(form: ValueFormat) -> Callable[[bytes], str]:
+    """Why a value does not fit, in words."""
+    if form.kind == "json":
+        start = 0 if form.registry is None else ID_BYTES
+        return lambda value: reason_of(value[start:], form.fields)
+    if form.kind == "avro":
+        from barnabas.tables.parsing.avro import avro_reader
+
+        return _refusal(avro_reader(form))
+    return lambda value: f"no {form.kind} of the schema"
+
+
+def _refusal(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+    def explain(value: bytes) -> str:
+        try:
+            read(value)
+        except ValueError as error:
+            return str(error)
+        return "a field has another type than its column"
+
+    return explain
+
+
+def halving(parse: Parser, otherwise: Parser, few: int = 1) -> Parser:
+    """What `parse` refuses in a block of `few` rows or less is left to the other parser, which refuses nothing."""
+
+    def parse_all(values: pa.Array) -> Parsed:
+        try:
+            return parse(values)
+        except (BadBlockError, pa.ArrowInvalid):
+            if len(values) <= few:
+                return otherwise(values)
+        half = len(values) // 2
+        first, second = parse_all(values[:half]), parse_all(values[half:])
+        columns = [pa.concat_arrays(pair) for pair in zip(first.columns, second.columns, strict=True)]
+        return Parsed(columns, np.concatenate([first.bad, second.bad]))
+
+    return parse_all
+
+
+def _json_parser(schema: pa.Schema) -> Parser:
+    # Arrow reads a date from a number only, and a time without a zone from one with a zone: these come as text, and are
+    # cast.
+    as_written = pa.schema([field.with_type(_without_dates(field.type)) for field in schema])
+    options = arrow_json.ParseOptions(explicit_schema=as_written, unexpected_field_behavior="ignore")
+
+    def parse(values: pa.Array) -> Parsed:
+        text, bad = lines_of(values, json=True, empty_row=b"{}")
+        # One block: threads and pieces are the business of Spark's tasks.
+        reading = arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1)
+        table = arrow_json.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
+        found = _parsed(table, as_written, bad)
+        columns = [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)]
+        for column in columns:
+            column.validate(
+                full=True
+            )  # Arrow has not looked whether text is UTF-8, nor at the digits of decimals
+        return Parsed(columns, found.bad)
+
+    return parse
+
+
+def _json_row_parser(schema: pa.Schema) -> Parser:
+    reader = RowReader(schema)
+
+    def parse(values: pa.Array) -> Parsed:
+        rows = [Row({}, True) if value is None else reader.read(value) for value in values.to_pylist()]
+        columns = [pa.array([row.fields.get(field.name) for row in rows], field.type) for field in schema]
+        return Parsed(columns, np.array([not row.fits for row in rows], np.bool_))
+
+    return parse
+
+
+def _without_dates(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_dates(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_dates(field.type)) for field in kind])
+    return kind
+
+
+def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
+    names, everything = form.fields.names, form.fields
+    parsing = arrow_csv.ParseOptions(delimiter=form.delimiter, ignore_empty_lines=False)
+    converting = arrow_csv.ConvertOptions(
+        column_types=everything, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""],
+        include_columns=schema.names,
+    )  # fmt: skip
+    empty_row = form.delimiter.encode() * (len(names) - 1)
+
+    def parse(values: pa.Array) -> Parsed:
+        text, bad = lines_of(values, json=False, empty_row=empty_row)
+        reading = arrow_csv.ReadOptions(use_threads=False, block_size=text.size + 1, column_names=names)
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text), read_options=reading, parse_options=parsing, convert_options=converting
+        )
+        return _parsed(table, schema, bad)
+
+    return parse
+
+
+def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
+    from barnabas.tables.parsing.avro import avro_reader
+
+    read = avro_reader(form)
+
+    def parse(values: pa.Array) -> Parsed:
+        rows: list[dict[str, Any]] = []
+        bad = np.zeros(len(values), np.bool_)
+        for index, value in enumerate(values.to_pylist()):
+            try:
+                rows.append({} if value is None else read(value))
+            except ValueError:
+                rows.append({})
+                bad[index] = True
+        try:
+            columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+        except (TypeError, OverflowError) as error:  # pyarrow's, for a value of another type
+            raise BadBlockError(str(error)) from error
+        return Parsed(columns, bad)
+
+    return parse
+
+
+def _nothing_of(schema: pa.Schema) -> Parser:
+    """Nulls for values that do not fit."""
+
+    def parse(values: pa.Array) -> Parsed:
+        return Parsed([pa.nulls(len(values), field.type) for field in schema], np.ones(len(values), np.bool_))
+
+    return parse
+
+
+def _string_parser(values: pa.Array) -> Parsed:
+    return Parsed([values.cast(pa.string())], np.zeros(len(values), np.bool_))
+
+
+def _parsed(table: pa.Table, schema: pa.Schema, bad: npt.NDArray[np.bool_]) -> Parsed:
+    if table.num_rows != len(bad):
+        raise BadBlockError(f"{len(bad)} values became {table.num_rows} rows")
+    columns = [table.column(field.name).combine_chunks() for field in schema]
+    return Parsed([_whole(column) for column in columns], bad)
+
+
+def _whole(column: Any) -> pa.Array:
+    """Some versions of pyarrow give a chunked array even when it is one."""
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column

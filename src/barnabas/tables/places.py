@@ -1,0 +1,54 @@
+"""Where topics are: brokers, a data folder or a bucket. A read sees one moment of any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from barnabas.client.batch_source import BatchSource
+from barnabas.client.offsets import OffsetRange
+from barnabas.types import TopicPartition
+
+
+class Bounds(NamedTuple):
+    """What a read of a partition sees: from `first` up to, without, `until`."""
+
+    first: int
+    until: int
+
+
+class TimeBound(NamedTuple):
+    """Every record below `offset` is older than `timestamp` (milliseconds)."""
+
+    offset: int
+    timestamp: int
+
+
+Snapshot = Mapping[TopicPartition, Bounds]
+
+
+class Place(Protocol):
+    """Opened for one read, in the loop of that read."""
+
+    async def snapshot(self, topic: str) -> Snapshot:
+        """Committed records only: ends are last stable offsets, asked for once."""
+        ...
+
+    async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
+        """For each partition an offset below which every record is older."""
+        ...
+
+    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+        """Up to `most` a partition, ascending."""
+        ...
+
+    def read(self, ranges: Iterable[OffsetRange]) -> BatchSource:
+        """At most one range of each partition."""
+        ...
+
+    async def topics(self) -> list[str]: ...
+
+    async def close(self) -> None: ...
+
+
+OpenPlace = Callable[[], Awaitable[Place]]

@@ -1,0 +1,87 @@
+"""One read of a topic: ranges of offsets in, Arrow batches out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from barnabas.client.offsets import OffsetRange
+from barnabas.records.columnar.decode import Columns, decode
+from barnabas.records.filters import Filter
+from barnabas.tables.places import Place
+from barnabas.tables.rows import RowBuilder, constant
+from barnabas.tables.shapes import RowShape
+from barnabas.types import TopicPartition
+
+
+@dataclass
+class Statistics:
+    """What a read has cost, and what it has left out."""
+
+    records: int = 0  # decoded
+    bytes: int = 0  # of batches, as they lie in the log
+    bad_values: int = 0  # nulls with a reason
+    ranges: list[OffsetRange] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+
+
+async def read_rows(
+    place: Place,
+    ranges: Iterable[OffsetRange],
+    shape: RowShape,
+    statistics: Statistics,
+    where: Filter | None = None,
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Any ranges, one round for each that a partition has more than one of."""
+    builder = RowBuilder(shape)
+    statistics.columns = shape.schema.names
+    wanted = builder.wanted if where is None else builder.wanted | (where.sources - {"partition"})
+    bad = statistics.bad_values
+    for round_ in rounds(ranges):
+        statistics.ranges += round_
+        async with aclosing(_columns(place, round_, wanted, statistics)) as pieces:
+            async for partition, columns in pieces:
+                kept = columns if where is None else _kept(columns, partition, where)
+                if kept.rows:
+                    yield builder.batch(kept, partition)
+                    statistics.bad_values = bad + builder.bad
+
+
+async def _columns(
+    place: Place, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
+) -> AsyncGenerator[tuple[TopicPartition, Columns], None]:
+    source = place.read(ranges)
+    try:
+        while not source.is_done:
+            for found in await source.next():
+                statistics.bytes += sum(batch.header.size for batch in found.planned.batches)
+                for columns in decode(found.planned, set(wanted), found.first, found.until):
+                    statistics.records += columns.rows
+                    yield found.place, columns
+    finally:
+        await source.close()
+
+
+def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
+    """A source reads one range of each partition at a time."""
+    found: list[list[OffsetRange]] = []
+    for wanted in ranges:
+        for held in found:
+            if all(other.place != wanted.place for other in held):
+                held.append(wanted)
+                break
+        else:
+            found.append([wanted])
+    return found
+
+
+def _kept(columns: Columns, place: TopicPartition, where: Filter) -> Columns:
+    arrays = {**columns.arrays, "partition": constant(place.partition, pa.int32(), columns.rows)}
+    mask = where.mask(arrays, columns.rows)
+    chosen = pa.array(mask)
+    kept = {name: array.filter(chosen) for name, array in columns.arrays.items()}
+    return Columns(int(np.count_nonzero(mask)), kept)

@@ -1,0 +1,143 @@
+"""Values that begin with the id of the schema that they were written with: schemas of a registry, each fetched once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from barnabas.client.schemas import RegistryError, Schema, SchemaClient, decode
+from barnabas.tables.errors import SchemaError
+from barnabas.tables.shapes import REASON, ValueFormat
+
+Written = Callable[[bytes], tuple[Any, bytes]]
+
+_JSON_TYPES = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+    "null": pa.string(),
+}
+
+
+def writer_schemas(url: str) -> Written:
+    """A function of a value: the Avro schema that it was written with, and its bytes. ValueError for what has none."""
+    client, parsed = SchemaClient(url), dict[int, Any]()
+
+    def split(value: bytes) -> tuple[Any, bytes]:
+        schema_id, payload = decode(value)
+        if schema_id not in parsed:
+            with client:  # few schemas, and nobody who would close it later
+                parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
+        return parsed[schema_id], payload
+
+    return split
+
+
+def _fetched(client: SchemaClient, schema_id: int) -> Schema:
+    try:
+        return client.schema(schema_id)
+    except RegistryError as error:
+        if error.status == 404:
+            raise ValueError(f"its schema {schema_id} is not in the registry") from error
+        raise
+
+
+def avro_schema(client: SchemaClient, schema: Schema) -> Any:
+    """Parsed, with what it refers to."""
+    return fastavro.parse_schema(json.loads(avro_text(client, schema)))
+
+
+def avro_text(client: SchemaClient, schema: Schema) -> str:
+    """As JSON that needs nothing else: what it refers to stands where it is named first."""
+    if schema.type != "AVRO":
+        raise ValueError(f"its schema is {schema.type}, not AVRO")
+    if not schema.references:
+        return schema.text
+    named: dict[str, Any] = {}
+    _load_references(client, schema, named)
+    others = dict(named)
+    return json.dumps(
+        _inlined(fastavro.parse_schema(json.loads(schema.text), named_schemas=named), others, set())
+    )
+
+
+def _inlined(node: Any, named: dict[str, Any], seen: set[str]) -> Any:
+    if isinstance(node, str):
+        if node not in named or node in seen:
+            return node
+        seen.add(node)
+        return _inlined(named[node], named, seen)
+    if isinstance(node, list):
+        return [_inlined(inner, named, seen) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: value for name, value in node.items() if not name.startswith("__")}
+    if "fields" in kept:
+        kept["fields"] = [{**field, "type": _inlined(field["type"], named, seen)} for field in kept["fields"]]
+    return {
+        name: _inlined(value, named, seen) if name in ("items", "values") else value
+        for name, value in kept.items()
+    }
+
+
+def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]) -> None:
+    for reference in schema.references:
+        inner = client.version(reference.subject, reference.version).schema
+        _load_references(client, inner, named)
+        fastavro.parse_schema(json.loads(inner.text), named_schemas=named)
+
+
+def registered_format(url: str, topic: str) -> ValueFormat | None:
+    """By the newest schema of the subject `TOPIC-value`; None if the registry has none."""
+    with SchemaClient(url) as client:
+        try:
+            newest = client.latest(f"{topic}-value").schema
+        except RegistryError as error:
+            if error.status == 404:
+                return None
+            raise
+        if newest.type == "AVRO":
+            return _avro_format(client, newest, url)
+    if newest.type == "JSON":
+        return ValueFormat("json", json_schema_fields(newest.text), reason_column=REASON, registry=url)
+    raise SchemaError(
+        f"values of {topic} are {newest.type}, which tables do not read yet: read the bytes with format='none'"
+    )
+
+
+def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:
+    from barnabas.tables.parsing.avro_columns import avro_fields
+
+    text = avro_text(client, schema)
+    return ValueFormat("avro", avro_fields(text), reason_column=REASON, avro_schema=text, registry=url)
+
+
+def newest_avro(url: str, topic: str) -> str:
+    """The newest schema of the subject `TOPIC-value`, with what it refers to."""
+    with SchemaClient(url) as client:
+        return avro_text(client, client.latest(f"{topic}-value").schema)
+
+
+def json_schema_fields(text: str) -> pa.Schema:
+    """The properties of a JSON Schema; what has no plain type is a STRING, which has the JSON as it is written."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not isinstance(found.get("properties"), dict):
+        raise SchemaError("the JSON Schema has no properties: give the fields by schema='...'")
+    return pa.schema([(name, _json_type(inner)) for name, inner in found["properties"].items()])
+
+
+def _json_type(schema: Any) -> pa.DataType:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(kind, list):
+        others = [name for name in kind if name != "null"]
+        kind = others[0] if len(others) == 1 else None
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        return pa.list_(pa.field("element", _json_type(schema["items"])))
+    if kind == "object" and schema.get("properties"):
+        return pa.struct([(name, _json_type(inner)) for name, inner in schema["properties"].items()])
+    return _JSON_TYPES.get(kind or "", pa.string())

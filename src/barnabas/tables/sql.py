@@ -1,0 +1,104 @@
+"""SQL over topics, in DuckDB: it hands columns and filters down, so that only what a query needs is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from barnabas.client.offsets import OffsetRange
+from barnabas.tables.databases import database, import_duckdb
+from barnabas.tables.dataset import TopicDataset
+from barnabas.tables.errors import TableError
+from barnabas.tables.reading import Statistics
+from barnabas.tables.shapes import CORRUPT
+from barnabas.tables.table import Table
+
+HIDDEN = (CORRUPT, "_value", "_topic", "_timestampType")  # `select *` is long enough; Python has them
+
+OpenTable = Callable[[str], Table]
+
+
+@dataclass(frozen=True)
+class Answer:
+    rows: pa.Table
+    plan: str = ""  # DuckDB's, if it was asked for
+    reads: dict[str, list[Statistics]] = field(default_factory=dict)
+
+    @property
+    def bad_values(self) -> int:
+        return sum(read.bad_values for reads in self.reads.values() for read in reads)
+
+
+def query(text: str, open_table: OpenTable, *, memory: str | None = None, explain: bool = False) -> Answer:
+    """The rows of a query, or what running it has taken. Every topic that it names is a table of that name."""
+    datasets = {name: _dataset(open_table(name)) for name in topics_of(text)}
+    with database(datasets, memory) as connection:
+        found = connection.sql(f"EXPLAIN ANALYZE {text}" if explain else text)
+        if found is None:
+            raise TableError("this is no query: write SELECT ... FROM topic")
+        rows = found.to_arrow_table()
+    reads = {name: dataset.statistics for name, dataset in datasets.items()}
+    if not explain:
+        return Answer(rows, reads=reads)
+    plan = "\n".join(rows.column(rows.num_columns - 1).to_pylist())
+    return Answer(rows.slice(0, 0), plan, reads)
+
+
+def topics_of(text: str) -> list[str]:
+    """The tables that a query names; TableError when it is none. It is parsed, and nothing else."""
+    duckdb = import_duckdb()
+    connection = duckdb.connect(":memory:")
+    try:
+        ((answer,),) = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+    finally:
+        connection.close()
+    parsed = json.loads(answer)
+    if parsed["error"]:
+        raise TableError(f"this is no query over topics: {parsed['error_message']}")
+    if len(parsed["statements"]) != 1:
+        raise TableError("one query at a time")
+    nodes = list(_walk(parsed))
+    names = {_name(node) for node in nodes if node.get("type") == "BASE_TABLE"}
+    own = {entry["key"] for node in nodes for entry in (node.get("cte_map") or {}).get("map", ())}
+    return sorted(names - own)
+
+
+def _walk(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from _walk(inner)
+
+
+def _name(node: dict[str, Any]) -> str:
+    parts = [node.get("catalog_name"), node.get("schema_name"), node["table_name"]]
+    whole = ".".join(part for part in parts if part)
+    if whole != node["table_name"]:
+        raise TableError(f'{whole} is a schema and a table to SQL: write the topic in quotes, "{whole}"')
+    return whole
+
+
+def _dataset(table: Table) -> TopicDataset:
+    return table.dataset([name for name in table.schema.names if name not in HIDDEN])
+
+
+def describe(topic: str, read: Statistics) -> str:
+    """What one scan has read, for people."""
+    offsets = sum(wanted.size for wanted in read.ranges)
+    columns = ", ".join(read.columns) or "none"
+    return (
+        f"{topic}: {offsets:,} offsets in {_ranges(read.ranges)}, {read.records:,} records, {read.bytes:,} bytes of "
+        f"batches; columns {columns}"
+    )
+
+
+def _ranges(ranges: list[OffsetRange], most: int = 8) -> str:
+    shown = ", ".join(f"{wanted.place}[{wanted.first}, {wanted.until})" for wanted in ranges[:most])
+    more = f" and {len(ranges) - most} more" if len(ranges) > most else ""
+    return f"{shown}{more}" if ranges else "no range"

@@ -1,0 +1,188 @@
+"""A topic as a table.
+
+orders = barnabas.table("orders", bootstrap="127.0.0.1:9092")
+orders.since("1h").to_pandas()
+
+Every read is a snapshot: it asks once where partitions end, and sees committed records up to there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barnabas.client.offsets import OffsetRange
+from barnabas.durations import seconds_of
+from barnabas.records.columnar.decode import TIMESTAMP
+from barnabas.records.filters import Filter
+from barnabas.tables.dataset import TopicDataset
+from barnabas.tables.errors import TableError
+from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot
+from barnabas.tables.reading import Statistics, read_rows
+from barnabas.tables.scan import Scan
+from barnabas.tables.shapes import REASON, RowShape
+from barnabas.tables.windows import Names, prune, windows_of
+
+if TYPE_CHECKING:
+    import polars
+
+TIME_BOUNDS = 64  # a partition, for filters by time
+
+
+@dataclass(frozen=True)
+class Table:
+    """What to read; nothing is read before a method asks for rows."""
+
+    topic: str
+    open_place: OpenPlace
+    shape: RowShape
+    from_timestamp: int | None = None  # milliseconds
+    filter: Filter | None = None
+    last: Statistics = field(default_factory=Statistics, compare=False)
+    """What the last read has cost, and how many values did not fit."""
+
+    @property
+    def names(self) -> Names:
+        return Names.of("" if self.shape.value is None else "_")
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of a read that names none: the fields of the value, and why a value has none."""
+        if self.shape.value is None:
+            return [name for name in self.shape.schema.names if name != "headers"]
+        return [*self.shape.value.fields.names, *([REASON] if self.shape.value.reason_column else [])]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of all columns that can be asked for."""
+        return self.shape.schema
+
+    def since(self, when: str | timedelta | datetime) -> Table:
+        """`"1h"`, or a moment: only records with that timestamp or a later one."""
+        return replace(self, from_timestamp=_milliseconds(when), last=Statistics())
+
+    def where(self, text: str) -> Table:
+        """A filter as `barnabas consume --where` has it; it is evaluated before values are taken apart."""
+        return replace(self, filter=Filter(text), last=Statistics())
+
+    def to_arrow(self, columns: list[str] | None = None) -> pa.Table:
+        chosen = self._checked(columns)
+        with_schema = self.shape.select(chosen).schema
+        scan = self._scan(chosen)
+        try:
+            return pa.Table.from_batches(list(scan), with_schema)
+        finally:
+            scan.close()
+
+    def to_pandas(self, columns: list[str] | None = None) -> Any:
+        return self.to_arrow(columns).to_pandas()
+
+    def to_polars(self, columns: list[str] | None = None) -> polars.DataFrame:
+        import polars
+
+        found = polars.from_arrow(self.to_arrow(columns))
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def dataset(self, columns: list[str] | None = None) -> TopicDataset:
+        """For DuckDB and others that push columns and filters down; all columns unless some are named."""
+        return TopicDataset(self, self._checked(columns or self.shape.schema.names))
+
+    def latest(self, columns: list[str] | None = None, *, memory: str | None = None) -> pa.Table:
+        """The newest record of each key, without those whose newest is a tombstone."""
+        from barnabas.tables.latest import latest_rows
+
+        return latest_rows(self, self._checked(columns), memory)
+
+    def follow(
+        self, checkpoint: str | None = None, *, columns: list[str] | None = None, once: bool = False
+    ) -> Iterator[pa.Table]:
+        """What is new, again and again. With a checkpoint only what came after its last table was used."""
+        from barnabas.tables.following import follow
+
+        return follow(self, self._checked(columns), checkpoint, once)
+
+    async def batches(
+        self, columns: list[str], wanted: pc.Expression | None, statistics: Statistics
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """In the loop of a scan."""
+        place = await self.open_place()
+        try:
+            snapshot = await self.snapshot(place)
+            ranges = await self.ranges(place, snapshot, wanted)
+            rows = self.rows(place, ranges, columns, statistics)
+            async with aclosing(rows) as found:
+                async for batch in found:
+                    yield batch
+        finally:
+            await place.close()
+
+    async def snapshot(self, place: Place) -> Snapshot:
+        found = await place.snapshot(self.topic)
+        if self.from_timestamp is None:
+            return found
+        since = await place.since(found, self.from_timestamp)
+        return {
+            partition: Bounds(min(max(bounds.first, since[partition]), bounds.until), bounds.until)
+            for partition, bounds in found.items()
+        }
+
+    async def ranges(
+        self, place: Place, snapshot: Snapshot, wanted: pc.Expression | None
+    ) -> list[OffsetRange]:
+        whole = [OffsetRange(at, *bounds) for at, bounds in snapshot.items() if bounds.until > bounds.first]
+        text = str(wanted)
+        if wanted is None or not any(name in text for name in self.names):
+            return whole
+        times = None
+        if self.names.timestamp in text:
+            times = await place.time_bounds(snapshot, TIME_BOUNDS)
+        return prune(windows_of(snapshot, times), wanted, self.names)
+
+    async def rows(
+        self, place: Place, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """A record between two offsets may be older than the moment that it was found by: rows are filtered."""
+        if self.from_timestamp is None:
+            read, extra = self.shape.select(columns), False
+        else:
+            extra = self.names.timestamp not in columns
+            read = self.shape.select([*columns, *([self.names.timestamp] if extra else [])])
+        async with aclosing(read_rows(place, ranges, read, statistics, self.filter)) as found:
+            async for batch in found:
+                if self.from_timestamp is not None:
+                    moment = pa.scalar(self.from_timestamp * 1000, TIMESTAMP)
+                    batch = batch.filter(pc.greater_equal(batch.column(self.names.timestamp), moment))
+                    batch = batch.select(columns) if extra else batch
+                if batch.num_rows:
+                    yield batch
+
+    def _scan(self, columns: list[str]) -> Scan[pa.RecordBatch]:
+        self.last.__init__()  # type: ignore[misc]
+        return Scan(lambda: self.batches(columns, None, self.last))
+
+    def _checked(self, columns: list[str] | None) -> list[str]:
+        chosen = self.columns if columns is None else list(columns)
+        for name in chosen:
+            if name not in self.shape.schema.names:
+                known = ", ".join(self.shape.schema.names)
+                raise TableError(f"{self.topic} has no column {name!r}; it has {known}")
+        return chosen
+
+
+def _milliseconds(when: str | timedelta | datetime) -> int:
+    if isinstance(when, datetime):
+        return int(when.timestamp() * 1000)
+    if isinstance(when, timedelta):
+        return int((time.time() - when.total_seconds()) * 1000)
+    try:
+        return int(datetime.fromisoformat(when).timestamp() * 1000)
+    except ValueError:
+        return int((time.time() - seconds_of(when)) * 1000)

@@ -1,0 +1,109 @@
+"""The keys of all objects, below the store's prefix.
+
+<cluster id>/topics/<topic>.<topic id>/<partition>/manifest
+                                                  /<base:020>-<epoch:010>-<8 hex>.segment
+                                                  /<T:020>-<epoch:010>-<8 hex>.page
+             cluster/<incarnation:010>-<metadata offset:020>   groups/<incarnation:010>-<n>
+             snapshots/<name>/...   incarnation
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from barnabas.types import Uuid, uuid_from_text, uuid_to_text
+
+MANIFEST = "manifest"
+SEGMENT_SUFFIX = ".segment"
+PAGE_SUFFIX = ".page"
+_OBJECT = re.compile(r"(\d{20})-(\d{10})-([0-9a-f]{8})(\.segment|\.page)")
+
+
+class PartitionFolder(NamedTuple):
+    """Where the objects of one partition lie."""
+
+    cluster_id: str
+    topic: str
+    topic_id: Uuid
+    partition: int
+
+    @property
+    def prefix(self) -> str:
+        return f"{topic_prefix(self.cluster_id, self.topic, self.topic_id)}{self.partition}/"
+
+    @property
+    def manifest(self) -> str:
+        return self.prefix + MANIFEST
+
+    def key(self, name: str) -> str:
+        return self.prefix + name
+
+
+class SegmentName(NamedTuple):
+    """The name of a segment's object, or of a page of the manifest, in its partition's folder."""
+
+    base: int
+    leader_epoch: int
+    nonce: str
+    suffix: str = SEGMENT_SUFFIX
+
+    def __str__(self) -> str:
+        return f"{self.base:020}-{self.leader_epoch:010}-{self.nonce}{self.suffix}"
+
+
+def incarnation_key(cluster_id: str) -> str:
+    return f"{cluster_id}/incarnation"
+
+
+def cluster_state_prefix(cluster_id: str) -> str:
+    return f"{cluster_id}/cluster/"
+
+
+def group_state_key(cluster_id: str, incarnation: int, partition: int) -> str:
+    return f"{cluster_id}/groups/{incarnation:010}-{partition}"
+
+
+def behind(prefix: str) -> str:
+    """Above all keys that begin with this prefix (which ends with `/`), below all others that are above it."""
+    return prefix.removesuffix("/") + chr(ord("/") + 1)
+
+
+def snapshots_prefix(cluster_id: str) -> str:
+    return f"{cluster_id}/snapshots/"
+
+
+def topics_prefix(cluster_id: str) -> str:
+    return f"{cluster_id}/topics/"
+
+
+def topic_prefix(cluster_id: str, topic: str, topic_id: Uuid) -> str:
+    return f"{topics_prefix(cluster_id)}{topic}.{uuid_to_text(topic_id)}/"
+
+
+def parse_segment_name(name: str) -> SegmentName | None:
+    parsed = parse_object_name(name)
+    return parsed if parsed is not None and parsed.suffix == SEGMENT_SUFFIX else None
+
+
+def parse_object_name(name: str) -> SegmentName | None:
+    """A segment or a page; None for the manifest, and for what is not ours."""
+    found = _OBJECT.fullmatch(name)
+    return SegmentName(int(found[1]), int(found[2]), found[3], found[4]) if found else None
+
+
+def first_name_from(offset: int) -> str:
+    """Below all names of objects that begin at `offset` or later, above all others."""
+    return f"{offset:020}-"
+
+
+def parse_partition_prefix(prefix: str) -> PartitionFolder | None:
+    """The folder that has this prefix."""
+    parts = prefix.rstrip("/").split("/")
+    if len(parts) != 4 or parts[1] != "topics" or not parts[3].isdigit():
+        return None
+    topic, _, topic_id = parts[2].rpartition(".")
+    try:
+        return PartitionFolder(parts[0], topic, uuid_from_text(topic_id), int(parts[3]))
+    except ValueError:
+        return None

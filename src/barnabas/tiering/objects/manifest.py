@@ -1,0 +1,299 @@
+"""The manifest of a partition: the list of its remote segments, and the only thing that says which of them exist.
+
+It is one small JSON object, replaced by compare-and-swap. These are the values; `manifest_changes` has the changes,
+which are pure functions, and `manifest_file` reads and replaces the object.
+
+    log start        the first offset that may be read. The first segment may begin below it.
+    tiered end (T)   the first offset that is not in a remote segment
+    pages            the oldest entries, a thousand in one immutable object each, once there are more than 2,000
+    entries          the others; each begins where the one before it ended
+    garbage          was listed, and is deleted when the readers of older manifests and all older pins are gone
+    quarantine       was cut by an unclean election; only an operator deletes it
+    pins             snapshots and clones that read the entries of an earlier version
+    sources          manifests of other topics whose objects a clone reads
+    sweep            objects below this offset that nobody lists were removed by an earlier sweep
+    swept_ms         when all objects were last listed, and compared with what is named here
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.stores.store import StoreError
+from barnabas.types import uuid_to_text
+
+FORMAT = 1
+
+Epochs = tuple[tuple[int, int], ...]
+"""(leader epoch, its first offset), both ascending."""
+
+
+class State(StrEnum):
+    LIVE = "live"
+    DELETED = "deleted"
+
+
+class Kind(StrEnum):
+    """What a removed name stands for."""
+
+    SEGMENT = "segment"
+    PAGE = "page"  # the page, and the segments in it that end above `base`
+    LIST = "list"  # the page alone: its segments are listed elsewhere
+
+
+class BadManifestError(StoreError):
+    """The manifest is damaged, or another partition's. It is never overwritten."""
+
+
+class ForeignManifestError(BadManifestError):
+    """It is sound, but another partition's, or of a later Barnabas: a repair must not touch it either."""
+
+
+class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One remote segment. After an unclean election `end` may lie below the end of the object's records."""
+
+    base: int
+    end: int  # exclusive
+    key: str  # a name in the partition's folder, or with a `/` a whole key (`entry_key`)
+    size: int  # bytes of records: the object begins with them
+    footer: int  # position of the footer
+    total: int  # bytes of the object
+    largest_timestamp: int
+    crc: int  # CRC-32C of the footer's bytes
+    epochs: Epochs  # those of its records; the first one's start may lie below `base`
+
+
+class Page(msgspec.Struct, frozen=True, array_like=True):
+    """An object with entries. Those that end at or below the log start are no longer live."""
+
+    key: str
+    base: int
+    end: int
+    count: int  # of live entries
+    size: int  # of their records
+    largest_timestamp: int
+    crc: int  # CRC-32C of the object
+    epochs: Epochs
+
+
+class Removed(msgspec.Struct, frozen=True, array_like=True):
+    """Something that was listed until `version`."""
+
+    key: str
+    base: int
+    end: int
+    size: int
+    since_ms: int
+    version: int
+    kind: Kind = Kind.SEGMENT
+
+
+class Pin(msgspec.Struct, frozen=True, array_like=True):
+    """What a manifest of this version lists of [start, end) is kept."""
+
+    name: str
+    version: int
+    start: int
+    end: int
+    created_ms: int
+
+
+class Source(msgspec.Struct, frozen=True, array_like=True):
+    """The folder (a prefix) of another partition, and the name of the pin there."""
+
+    prefix: str
+    pin: str
+
+
+class Writer(NamedTuple):
+    """Who may change a manifest: one start of one broker, as the leader of one epoch."""
+
+    incarnation: int
+    leader_epoch: int
+    name: str  # no two starts of a broker have the same
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    incarnation: int
+    leader_epoch: int
+    writer: str
+    version: int = 0
+    state: State = State.LIVE
+    log_start: int = 0
+    entries: tuple[SegmentEntry, ...] = ()
+    garbage: tuple[Removed, ...] = ()
+    quarantine: tuple[Removed, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    sources: tuple[Source, ...] = ()
+    sweep: int = 0
+    swept_ms: int = 0
+    pages: tuple[Page, ...] = ()
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """The later of two writers has the larger one."""
+        return self.incarnation, self.leader_epoch
+
+    @property
+    def parts(self) -> tuple[SegmentEntry | Page, ...]:
+        return (*self.pages, *self.entries)
+
+    @property
+    def tiered_end(self) -> int:
+        last = self.entries or self.pages
+        return last[-1].end if last else self.log_start
+
+    @property
+    def size(self) -> int:
+        """Bytes of records in live segments."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def epochs(self) -> Epochs:
+        return merge_epochs(part.epochs for part in self.parts)
+
+    @property
+    def latest_epoch(self) -> int:
+        """A leader that goes on behind the segments needs a higher one."""
+        epochs = self.epochs
+        return max(self.leader_epoch, epochs[-1][0] if epochs else -1)
+
+    def entry_at(self, offset: int) -> SegmentEntry | None:
+        """The entry that holds the offset; None if there is none, or if `page_at` says where it is."""
+        return find_entry(self.entries, offset)
+
+    def page_at(self, offset: int) -> Page | None:
+        at = bisect_right(self.pages, offset, key=_base) - 1
+        return self.pages[at] if at >= 0 and offset < self.pages[at].end else None
+
+    def named(self) -> frozenset[str]:
+        """The keys of all objects that are named here; not those in pages."""
+        parts = (*self.parts, *self.garbage, *self.quarantine)
+        return frozenset(part.key for part in parts)
+
+    def may_name(self, key: str, base: int) -> bool:
+        """False only if an object that begins at `base` is named neither here nor in a page."""
+        removed = (*self.garbage, *self.quarantine)
+        in_removed_page = any(each.kind is Kind.PAGE and base < each.end for each in removed)
+        return key in self.named() or self.page_at(base) is not None or in_removed_page
+
+
+def find_entry(entries: tuple[SegmentEntry, ...], offset: int) -> SegmentEntry | None:
+    at = bisect_right(entries, offset, key=_base) - 1
+    return entries[at] if at >= 0 and offset < entries[at].end else None
+
+
+def _base(part: SegmentEntry | Page) -> int:
+    return part.base
+
+
+def whole_key(prefix: str, key: str) -> str:
+    """A clone lists objects of another folder by their whole keys."""
+    return key if "/" in key else prefix + key
+
+
+def entry_key(folder: PartitionFolder, part: SegmentEntry | Page | Removed) -> str:
+    """The key that a store knows."""
+    return whole_key(folder.prefix, part.key)
+
+
+def is_foreign(key: str) -> bool:
+    return "/" in key
+
+
+def merge_epochs(lists: Iterable[Epochs]) -> Epochs:
+    merged: list[tuple[int, int]] = []
+    for epochs in lists:
+        merged += [each for each in epochs if not merged or each[0] > merged[-1][0]]
+    return tuple(merged)
+
+
+def epochs_within(epochs: Epochs, base: int, end: int) -> Epochs:
+    """Those that records of [base, end) have."""
+    first = max(bisect_right(epochs, base, key=_start_of) - 1, 0)
+    return tuple(each for each in epochs[first:] if each[1] < end)
+
+
+def _start_of(epoch: tuple[int, int]) -> int:
+    return epoch[1]
+
+
+# -- the objects --------------------------------------------------------------------------------------
+
+
+def encode(manifest: Manifest) -> bytes:
+    return seal(manifest)
+
+
+def decode(data: bytes, folder: PartitionFolder) -> Manifest:
+    """BadManifestError if it is damaged, of a later Barnabas, or of another partition."""
+    try:
+        _check_format(unseal(data, _Format).format, folder)
+        manifest = unseal(data, Manifest)
+        check(manifest)
+    except (DamagedError, ValueError) as error:
+        raise BadManifestError(
+            f"{folder.manifest} is damaged: {error}. Nothing is read or written remotely for this partition; "
+            f"`barnabas tier repair {folder.topic}` makes a new manifest from the segments."
+        ) from error
+    theirs = manifest.cluster_id, manifest.topic_id, manifest.partition
+    if theirs != (folder.cluster_id, uuid_to_text(folder.topic_id), folder.partition):
+        raise ForeignManifestError(
+            f"{folder.manifest} belongs to partition {manifest.partition} of topic {manifest.topic} "
+            f"(id {manifest.topic_id}) of cluster {manifest.cluster_id}: is this the right bucket and prefix?"
+        )
+    return manifest
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def _check_format(found: int, folder: PartitionFolder) -> None:
+    if found != FORMAT:
+        raise ForeignManifestError(
+            f"{folder.manifest} has format {found}, and this Barnabas knows format {FORMAT}: a later one has written it"
+        )
+
+
+def encode_page(entries: tuple[SegmentEntry, ...]) -> bytes:
+    return seal(entries)
+
+
+def decode_page(data: bytes, key: str) -> tuple[SegmentEntry, ...]:
+    try:
+        entries = unseal(data, tuple[SegmentEntry, ...])
+        _check_contiguous(entries)
+    except (DamagedError, ValueError) as error:
+        raise BadManifestError(f"{key}, a page of a manifest, is damaged: {error}") from error
+    return entries
+
+
+def check(manifest: Manifest) -> None:
+    """ValueError if it says what cannot be."""
+    parts = manifest.parts
+    _check_contiguous(parts)
+    if parts and not parts[0].base <= manifest.log_start < parts[-1].end:
+        raise ValueError(f"segments of [{parts[0].base}, {parts[-1].end}), log start {manifest.log_start}")
+
+
+def _check_contiguous(parts: tuple[SegmentEntry | Page, ...]) -> None:
+    for part in parts:
+        if part.base >= part.end:
+            raise ValueError(f"a segment of [{part.base}, {part.end})")
+    for earlier, later in pairwise(parts):
+        if earlier.end != later.base:
+            raise ValueError(f"{earlier.key} ends at {earlier.end}, {later.key} begins at {later.base}")

@@ -1,0 +1,295 @@
+"""Every change of a manifest, as a pure function: the manifest before in, the one after out.
+
+Each checks what must hold. Each may be applied again to a manifest that it has already changed, and then returns just
+that: a change whose answer got lost is repeated on what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from fastcrc.crc32 import iscsi as crc32c
+from msgspec.structs import replace
+
+from barnabas.tiering.objects.layout import PAGE_SUFFIX, PartitionFolder, SegmentName
+from barnabas.tiering.objects.manifest import (
+    Kind,
+    Manifest,
+    Page,
+    Pin,
+    Removed,
+    SegmentEntry,
+    Source,
+    State,
+    Writer,
+    check,
+    encode_page,
+    epochs_within,
+    is_foreign,
+    merge_epochs,
+)
+from barnabas.types import uuid_to_text
+
+MOST_ENTRIES = 2000
+"""More of them go into pages: a manifest of this many has some 250 KB, and is written with every segment."""
+
+PAGE_ENTRIES = 1000
+
+PageEntries = tuple[SegmentEntry, ...]
+
+
+class ImpossibleChangeError(ValueError):
+    """The change does not fit this manifest: a mistake of the caller, who writes nothing then."""
+
+
+def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms: int = 0) -> Manifest:
+    return Manifest(
+        cluster_id=folder.cluster_id,
+        topic=folder.topic,
+        topic_id=uuid_to_text(folder.topic_id),
+        partition=folder.partition,
+        incarnation=writer.incarnation,
+        leader_epoch=writer.leader_epoch,
+        writer=writer.name,
+        log_start=log_start,
+        sweep=log_start,
+        swept_ms=now_ms,
+    )
+
+
+def claim(manifest: Manifest, writer: Writer) -> Manifest:
+    """From now on only this writer adds and removes."""
+    if (manifest.incarnation, manifest.leader_epoch, manifest.writer) == writer:
+        return manifest
+    if (writer.incarnation, writer.leader_epoch) <= manifest.fence:
+        raise ImpossibleChangeError(f"{manifest.writer} has claimed it with {manifest.fence}")
+    return _changed(
+        manifest, incarnation=writer.incarnation, leader_epoch=writer.leader_epoch, writer=writer.name
+    )
+
+
+def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
+    """A segment that begins where the last one ended; the very first holds the log start."""
+    if entry in manifest.entries[-2:]:
+        return manifest
+    if not manifest.entries and not manifest.pages:
+        fits = entry.base <= manifest.log_start < entry.end
+    else:
+        fits = entry.base == manifest.tiered_end
+    if not fits:
+        raise ImpossibleChangeError(
+            f"{entry.key} holds [{entry.base}, {entry.end}); the next segment begins at {manifest.tiered_end}"
+        )
+    return _changed(manifest, entries=(*manifest.entries, entry))
+
+
+def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, now_ms: int) -> Manifest:
+    """Of a compacted log: `entries`, which show it at one moment, take the place of all those that are `listed`, in
+    pages or not. What is in both stays; the rest becomes garbage."""
+    wanted = tuple(entry for entry in entries if entry.end > manifest.log_start)
+    live = tuple(entry for entry in listed if entry.end > manifest.log_start)
+    if wanted == live:
+        return manifest
+    if not wanted or wanted[-1].end < manifest.tiered_end:
+        raise ImpossibleChangeError(
+            f"segments up to {manifest.tiered_end} cannot be replaced by some that end below"
+        )
+    kept = {entry.key for entry in wanted}
+    gone = [_segment(entry) for entry in live if entry.key not in kept]
+    gone += map(_page_alone, manifest.pages)
+    garbage = manifest.garbage + _removed(manifest, gone, now_ms)
+    return _changed(manifest, pages=(), entries=wanted, garbage=garbage)
+
+
+def raise_log_start(
+    manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None
+) -> Manifest:
+    """What ends at or below the log start becomes garbage. `page`: the entries of `manifest.page_at(offset)`."""
+    if offset <= manifest.log_start:
+        return manifest
+    partly = manifest.page_at(offset)
+    if (partly is None) != (page is None):
+        raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
+    gone = [_whole_page(manifest, each) for each in manifest.pages if each.end <= offset]
+    dropped = [each for each in page or () if manifest.log_start < each.end <= offset]
+    dropped += [entry for entry in manifest.entries if entry.end <= offset]
+    return _changed(
+        manifest,
+        log_start=offset,
+        pages=tuple(_live(each, offset, page or ()) for each in manifest.pages if each.end > offset),
+        entries=tuple(entry for entry in manifest.entries if entry.end > offset),
+        garbage=manifest.garbage + _removed(manifest, [*gone, *map(_segment, dropped)], now_ms),
+    )
+
+
+def collect(manifest: Manifest, keys: Collection[str]) -> Manifest:
+    """The objects of this garbage are deleted."""
+    left = tuple(each for each in manifest.garbage if each.key not in keys)
+    return manifest if left == manifest.garbage else _changed(manifest, garbage=left)
+
+
+def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None) -> Manifest:
+    """After an unclean election the log went on otherwise at `offset`: what lies behind is put into quarantine, and
+    the segment that holds the offset ends there. `page`: the entries of `manifest.page_at(offset)`."""
+    if offset >= manifest.tiered_end:
+        return manifest
+    partly = manifest.page_at(offset)
+    if (partly is None) != (page is None):
+        raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
+    limit = offset if offset > manifest.log_start else -1  # nothing live would be left
+    is_split = partly is not None and partly.base < limit
+    listed_again = [each for each in page or () if is_split and each.end > manifest.log_start]
+    entries = [*listed_again, *manifest.entries]
+    gone = [_whole_page(manifest, each) for each in manifest.pages if each.base >= limit]
+    gone += [_segment(entry) for entry in entries if entry.base >= limit]
+    lists = [_page_alone(partly)] if partly is not None and is_split else []
+    return _changed(
+        manifest,
+        pages=tuple(each for each in manifest.pages if each.end <= limit),
+        entries=tuple(shortened(entry, limit) for entry in entries if entry.base < limit),
+        quarantine=manifest.quarantine + _removed(manifest, gone, now_ms),
+        garbage=manifest.garbage + _removed(manifest, lists, now_ms),
+    )
+
+
+def drop_quarantine(manifest: Manifest, now_ms: int) -> Manifest:
+    """By command only: what was cut becomes garbage."""
+    if not manifest.quarantine:
+        return manifest
+    moved = tuple(replace(each, since_ms=now_ms) for each in manifest.quarantine)
+    return _changed(manifest, quarantine=(), garbage=manifest.garbage + moved)
+
+
+def pin(manifest: Manifest, name: str, now_ms: int) -> Manifest:
+    """Keep what is listed now."""
+    if find_pin(manifest, name):
+        return manifest
+    wanted = Pin(name, manifest.version, manifest.log_start, manifest.tiered_end, now_ms)
+    return _changed(manifest, pins=(*manifest.pins, wanted))
+
+
+def pin_as(manifest: Manifest, name: str, other: str, now_ms: int) -> Manifest:
+    """Keep what another pin keeps."""
+    if find_pin(manifest, name):
+        return manifest
+    kept = find_pin(manifest, other)
+    if kept is None:
+        raise ImpossibleChangeError(f"there is no pin {other} any more")
+    return _changed(manifest, pins=(*manifest.pins, replace(kept, name=name, created_ms=now_ms)))
+
+
+def find_pin(manifest: Manifest, name: str) -> Pin | None:
+    return next((each for each in manifest.pins if each.name == name), None)
+
+
+def unpin(manifest: Manifest, name: str) -> Manifest:
+    left = tuple(each for each in manifest.pins if each.name != name)
+    return manifest if left == manifest.pins else _changed(manifest, pins=left)
+
+
+def touch(manifest: Manifest) -> Manifest:
+    """The same as a new version: whatever was sent before fails."""
+    return _changed(manifest)
+
+
+def forget_source(manifest: Manifest, source: Source) -> Manifest:
+    """A clone lists nothing of that folder any more."""
+    left = tuple(each for each in manifest.sources if each != source)
+    return manifest if left == manifest.sources else _changed(manifest, sources=left)
+
+
+def note_sweep(manifest: Manifest, offset: int) -> Manifest:
+    """There is nothing unlisted below `offset`."""
+    return manifest if offset <= manifest.sweep else _changed(manifest, sweep=offset)
+
+
+def note_full_sweep(manifest: Manifest, now_ms: int) -> Manifest:
+    """All objects were listed."""
+    return manifest if now_ms <= manifest.swept_ms else _changed(manifest, swept_ms=now_ms)
+
+
+def mark_deleted(manifest: Manifest) -> Manifest:
+    """The topic is deleted: nobody adds any more."""
+    return manifest if manifest.state is State.DELETED else _changed(manifest, state=State.DELETED)
+
+
+def needs_page(manifest: Manifest) -> bool:
+    return len(manifest.entries) >= MOST_ENTRIES
+
+
+def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, bytes]:
+    """The oldest entries as a page: the manifest with it, and name and bytes of the object, which is written before.
+    The name follows from the contents, so that a repetition writes the same object; its offset is T, where a sweep
+    looks for what a dead leader left."""
+    moved, kept = manifest.entries[:PAGE_ENTRIES], manifest.entries[PAGE_ENTRIES:]
+    data = encode_page(moved)
+    name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
+    after = _changed(manifest, pages=(*manifest.pages, page_of(name, moved, data)), entries=kept)
+    return after, name, data
+
+
+def page_of(name: str, entries: PageEntries, data: bytes) -> Page:
+    return Page(
+        key=name,
+        base=entries[0].base,
+        end=entries[-1].end,
+        count=len(entries),
+        size=sum(entry.size for entry in entries),
+        largest_timestamp=max(entry.largest_timestamp for entry in entries),
+        crc=crc32c(data),
+        epochs=merge_epochs(entry.epochs for entry in entries),
+    )
+
+
+def may_be_deleted(manifest: Manifest, removed: Removed) -> bool:
+    """No pin keeps it: a pin keeps what was listed at its version and lies in its range."""
+    return not any(
+        each.version < removed.version and removed.base < each.end and removed.end > each.start
+        for each in manifest.pins
+    )
+
+
+# -- parts --------------------------------------------------------------------------------------------
+
+
+def _changed(manifest: Manifest, **fields: Any) -> Manifest:
+    after = replace(manifest, version=manifest.version + 1, **fields)
+    try:
+        check(after)
+    except ValueError as error:
+        raise ImpossibleChangeError(str(error)) from error
+    return after
+
+
+def _segment(entry: SegmentEntry) -> Removed:
+    return Removed(entry.key, entry.base, entry.end, entry.size, 0, 0)
+
+
+def _whole_page(manifest: Manifest, page: Page) -> Removed:
+    base = max(page.base, manifest.log_start)
+    return Removed(page.key, base, page.end, page.size, 0, 0, Kind.PAGE)
+
+
+def _live(page: Page, log_start: int, entries: PageEntries) -> Page:
+    """Size and count are those of what is live in it."""
+    if page.base >= log_start:
+        return page
+    live = [entry for entry in entries if entry.end > log_start]
+    return replace(page, count=len(live), size=sum(entry.size for entry in live))
+
+
+def _page_alone(page: Page) -> Removed:
+    return Removed(page.key, page.base, page.end, 0, 0, 0, Kind.LIST)
+
+
+def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:
+    """Stamped. Objects of another folder are not ours to delete."""
+    version = manifest.version + 1
+    return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
+
+
+def shortened(entry: SegmentEntry, end: int) -> SegmentEntry:
+    if entry.end <= end:
+        return entry
+    return replace(entry, end=end, epochs=epochs_within(entry.epochs, entry.base, end))

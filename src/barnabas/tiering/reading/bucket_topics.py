@@ -1,0 +1,116 @@
+"""Which clusters, topics and partitions a bucket has, for those who read it without a broker.
+
+Nothing but folders and manifests is asked for: with the names of a topic's partitions, one request for each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from barnabas.tiering.objects.layout import (
+    PartitionFolder,
+    parse_partition_prefix,
+    topic_prefix,
+    topics_prefix,
+)
+from barnabas.tiering.objects.manifest import Manifest, State
+from barnabas.tiering.objects.manifest_file import read_manifest
+from barnabas.tiering.stores.store import BrowsableStore, ObjectReader, StoreError
+from barnabas.types import Uuid, uuid_to_text
+
+TOPICS, PROBE = "topics", "probe"
+
+
+class BucketError(StoreError):
+    """The bucket has not what is asked for, or has it twice. The text says what there is."""
+
+
+class TopicFolder(NamedTuple):
+    cluster_id: str
+    topic: str
+    topic_id: Uuid
+
+    @property
+    def name(self) -> str:
+        """As the bucket has it: no two topics of a cluster, not even one after the other, have the same."""
+        return f"{self.topic}.{uuid_to_text(self.topic_id)}"
+
+    @property
+    def prefix(self) -> str:
+        return topic_prefix(self.cluster_id, self.topic, self.topic_id)
+
+
+class BucketPartition(NamedTuple):
+    folder: PartitionFolder
+    manifest: Manifest
+
+
+async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
+    """The cluster that is wanted, or the only one that there is."""
+    names = [name for name in await store.folders("") if name != PROBE]
+    inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
+    found = [name for name, below in zip(names, inside, strict=True) if TOPICS in below]
+    if wanted is not None and wanted not in found:
+        raise BucketError(f"There is nothing of cluster {wanted} here, but of {_listed(found) or 'none'}.")
+    if not found:
+        raise BucketError("There is nothing of any cluster here: is this the right bucket and prefix?")
+    if wanted is None and len(found) > 1:
+        raise BucketError(f"There are several clusters here, {_listed(found)}: say which one is meant.")
+    return wanted or found[0]
+
+
+async def find_topics(store: BrowsableStore, cluster_id: str) -> list[TopicFolder]:
+    """All that were ever copied and are not removed yet."""
+    found = []
+    for name in await store.folders(topics_prefix(cluster_id)):
+        folder = parse_partition_prefix(f"{topics_prefix(cluster_id)}{name}/0/")
+        if folder is not None:
+            found.append(TopicFolder(cluster_id, folder.topic, folder.topic_id))
+    return found
+
+
+async def read_partitions(
+    store: BrowsableStore, reader: ObjectReader, topic: TopicFolder
+) -> list[BucketPartition]:
+    """Those that have a manifest and are not deleted, by number."""
+    numbers = sorted(int(name) for name in await store.folders(topic.prefix) if name.isdigit())
+    folders = [PartitionFolder(*topic, number) for number in numbers]
+    read = await asyncio.gather(*(read_manifest(reader, folder) for folder in folders))
+    return [
+        BucketPartition(folder, seen.manifest)
+        for folder, seen in zip(folders, read, strict=True)
+        if seen is not None and seen.manifest.state is State.LIVE
+    ]
+
+
+def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, list[BucketPartition]]:
+    """BucketError where several live topics have one name: then `TopicFolder.name` is needed."""
+    found: dict[str, TopicFolder] = {}
+    for topic, partitions in topics.items():
+        if not partitions:
+            continue  # it is being deleted
+        if topic.topic in found:
+            both = _listed([found[topic.topic].name, topic.name])
+            raise BucketError(f"There are two topics {topic.topic} here, {both}: name the one that is meant.")
+        found[topic.topic] = topic
+    return {name: topics[topic] for name, topic in found.items()}
+
+
+def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFolder]:
+    """Those with one of the names, with or without the id. BucketError if there is none of a name."""
+    found: list[TopicFolder] = []
+    for name in names:
+        some = [topic for topic in topics if name in (topic.topic, topic.name)]
+        if not some:
+            known = _listed(sorted({topic.topic for topic in topics}))
+            raise BucketError(f"There is no topic {name} here. There are {known or 'none'}.")
+        found += some
+    return found
+
+
+def _listed(names: Iterable[str], most: int = 20) -> str:
+    all_of_them = list(names)
+    more = f" and {len(all_of_them) - most} more" if len(all_of_them) > most else ""
+    return ", ".join(all_of_them[:most]) + more

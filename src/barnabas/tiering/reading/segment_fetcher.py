@@ -1,0 +1,187 @@
+"""Ranges of offsets out of an object store: whole chunks at a time, the next ones under way while the caller decodes.
+
+For readers without a broker. Who has read the manifests knows the segments (`segment_ranges`); of each, this reads the
+footer, for readers of committed records what was aborted, and the chunks that hold the range.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from barnabas.client.batch_source import FetchedRange
+from barnabas.errors import KafkaError
+from barnabas.files import Bytes
+from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
+from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.records.columnar.plan import plan_batches
+from barnabas.tiering.objects.segment_object import (
+    ABORTED,
+    BadObjectError,
+    Footer,
+    read_chunk,
+    read_footer,
+    read_section,
+)
+from barnabas.tiering.reading.segment_ranges import SegmentRange
+from barnabas.tiering.stores.store import MissingObjectError, ObjectReader
+
+T = TypeVar("T")
+
+CHUNKS_AHEAD = 4
+"""4 MiB each. One connection of S3 gives some 50 to 90 MB/s; four fill a Python worker that decodes."""
+
+
+class _Segment(NamedTuple):
+    part: SegmentRange
+    footer: Footer
+    aborted: AbortedIndex
+
+    @property
+    def chunks(self) -> range:
+        """The numbers of those that hold the range."""
+        return range(self.footer.chunk_at(self.part.first), self.footer.chunk_at(self.part.until - 1) + 1)
+
+    def aborted_in(self, number: int) -> tuple[tuple[int, int], ...]:
+        chunks = self.footer.chunks
+        behind = chunks[number + 1].base_offset if number + 1 < len(chunks) else self.footer.end
+        found = self.aborted.between(max(chunks[number].base_offset, self.part.first), behind)
+        return tuple(sorted(found, key=_first_offset))
+
+
+class _Chunk(NamedTuple):
+    segment: _Segment
+    number: int
+    data: asyncio.Task[Bytes]
+
+
+class SegmentFetcher:
+    """A BatchSource. `on_loss` is called when an object is gone: it raises, or the fetcher goes on behind it."""
+
+    def __init__(
+        self,
+        store: ObjectReader,
+        parts: Iterable[SegmentRange],
+        *,
+        committed: bool,
+        on_loss: Callable[[str], None],
+        ahead: int = CHUNKS_AHEAD,
+    ) -> None:
+        self._store = store
+        self._parts = deque(parts)
+        self._committed = committed
+        self._on_loss = on_loss
+        self._ahead = ahead
+        self._opening: asyncio.Task[_Segment] | None = None  # of the first of the parts
+        self._wanted: deque[tuple[_Segment, int]] = deque()
+        self._under_way: deque[_Chunk] = deque()
+
+    @property
+    def is_done(self) -> bool:
+        return not (self._parts or self._wanted or self._under_way)
+
+    async def next(self) -> list[FetchedRange]:
+        await self._ask()
+        if not self._under_way:
+            return []
+        chunk = self._under_way.popleft()
+        try:
+            data = await chunk.data
+        except MissingObjectError:
+            await self._skip(chunk.segment)
+            return []
+        found = _planned(chunk, data)
+        await self._ask()
+        await asyncio.sleep(0)  # lets the requests leave, before this side is busy
+        return [found] if found.planned.batches else []
+
+    async def close(self) -> None:
+        tasks: list[asyncio.Task[Bytes] | asyncio.Task[_Segment]] = [chunk.data for chunk in self._under_way]
+        if self._opening is not None:
+            tasks.append(self._opening)
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- asking ---------------------------------------------------------------------------------------
+
+    async def _ask(self) -> None:
+        """Have so many chunks under way. The footer of the next segment is under way before it is needed."""
+        while len(self._under_way) < self._ahead:
+            if not self._wanted and not await self._open_next():
+                return
+            if self._wanted:
+                segment, number = self._wanted.popleft()
+                loading = asyncio.create_task(self._load(segment, number))
+                self._under_way.append(_Chunk(segment, number, loading))
+
+    async def _open_next(self) -> bool:
+        """False if there is no further segment, or if chunks should be taken first because its footer is not here."""
+        self._begin_opening()
+        if self._opening is None or (self._under_way and not self._opening.done()):
+            return False
+        opening, self._opening = self._opening, None
+        try:
+            segment = await opening
+            self._wanted.extend((segment, number) for number in segment.chunks)
+            self._parts.popleft()
+        except MissingObjectError:
+            self._lose(self._parts.popleft())
+        self._begin_opening()
+        return True
+
+    def _begin_opening(self) -> None:
+        if self._opening is None and self._parts:
+            self._opening = asyncio.create_task(self._open(self._parts[0]))
+
+    async def _open(self, part: SegmentRange) -> _Segment:
+        footer = await _twice(lambda: read_footer(self._store, part.key, part.entry))
+        if not self._committed:
+            return _Segment(part, footer, NOTHING_ABORTED)
+        section = await _twice(lambda: read_section(self._store, part.key, footer, ABORTED))
+        try:
+            return _Segment(part, footer, AbortedIndex.from_bytes(section))
+        except TransactionIndexError as error:
+            raise BadObjectError(f"{part.key}: an index is damaged: {error}") from error
+
+    async def _load(self, segment: _Segment, number: int) -> Bytes:
+        return await _twice(lambda: read_chunk(self._store, segment.part.key, segment.footer, number))
+
+    # -- what is gone -----------------------------------------------------------------------------------
+
+    async def _skip(self, segment: _Segment) -> None:
+        """The object has been deleted since its footer was read."""
+        gone = [chunk.data for chunk in self._under_way if chunk.segment is segment]
+        self._under_way = deque(chunk for chunk in self._under_way if chunk.segment is not segment)
+        self._wanted = deque(each for each in self._wanted if each[0] is not segment)
+        await asyncio.gather(*gone, return_exceptions=True)
+        self._lose(segment.part)
+
+    def _lose(self, part: SegmentRange) -> None:
+        offsets = f"offsets {part.first} to {part.until - 1} of {part.place}"
+        self._on_loss(f"{offsets} are gone: {part.key} is not there any more")
+
+
+async def _twice(read: Callable[[], Awaitable[T]]) -> T:
+    """A checksum that is wrong may be the network's fault."""
+    try:
+        return await read()
+    except BadObjectError:
+        return await read()
+
+
+def _planned(chunk: _Chunk, data: Bytes) -> FetchedRange:
+    segment, number, _ = chunk
+    place, first, until = segment.part.place, segment.part.first, segment.part.until
+    try:
+        planned = plan_batches(memoryview(data), first, until, segment.aborted_in(number))
+    except KafkaError as error:
+        raise BadObjectError(f"{segment.part.key}, chunk {number} of {place}: {error.message}") from error
+    return FetchedRange(place, first, until, planned)
+
+
+def _first_offset(aborted: tuple[int, int]) -> int:
+    return aborted[1]

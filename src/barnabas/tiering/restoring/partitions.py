@@ -1,0 +1,216 @@
+"""The partitions of a lost cluster: looking at each, and claiming it for the restored one.
+
+`look` changes nothing. A bucket that is replicated elsewhere arrives in any order: a manifest may list objects that are
+not there yet. The first that is missing, or not whole, cuts the partition there; what was listed behind goes into
+quarantine and is deleted by command only. `take` puts the new incarnation into the manifest: whatever the old cluster
+sends fails from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from barnabas.tiering.objects.layout import PartitionFolder, parse_segment_name
+from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, State, Writer, encode, entry_key
+from barnabas.tiering.objects.manifest_changes import claim, cut, new_manifest
+from barnabas.tiering.objects.manifest_file import (
+    FencedError,
+    Seen,
+    change_manifest,
+    read_manifest,
+    read_page,
+    read_page_at,
+)
+from barnabas.tiering.objects.segment_object import BadObjectError, read_footer
+from barnabas.tiering.repair import rebuild
+from barnabas.tiering.stores.store import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectStore,
+    StoreError,
+    StoreUnavailableError,
+)
+
+AT_ONCE = 64
+RESTORER = "barnabas cluster restore"
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Found(NamedTuple):
+    """A partition as it was looked at. Without a manifest: nothing of it was copied, or only segments have come."""
+
+    folder: PartitionFolder
+    manifest: Manifest
+    seen: Seen | None
+    cut_at: int | None = None
+    missing: str = ""  # why it is cut
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.manifest.state is State.DELETED
+
+    @property
+    def tiered_end(self) -> int:
+        return self.manifest.tiered_end
+
+
+async def look(store: ObjectStore, folder: PartitionFolder) -> Found:
+    """BadManifestError if the manifest cannot be used."""
+    seen = await read_manifest(store, folder)
+    if seen is None:
+        return await _without_manifest(store, folder)
+    manifest = seen.manifest
+    if manifest.state is State.DELETED:
+        return Found(folder, manifest, seen)
+    limit = await _first_missing(store, folder, manifest)
+    if limit is None:
+        return Found(folder, manifest, seen)
+    cut_at, why = limit
+    return Found(folder, await _cut(store, folder, manifest, cut_at), seen, cut_at, why)
+
+
+async def _without_manifest(store: ObjectStore, folder: PartitionFolder) -> Found:
+    """A new one, from the footers of what has come."""
+    names = [info.key.removeprefix(folder.prefix) async for info in store.list(folder.prefix)]
+    if not any(map(parse_segment_name, names)):
+        return Found(folder, new_manifest(folder, Writer(0, -1, RESTORER), 0), None)
+    rebuilt = await rebuild(store, folder, 0, _now_ms())
+    return Found(folder, rebuilt.manifest, None)
+
+
+async def _cut(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, offset: int) -> Manifest:
+    try:
+        page = await read_page_at(store, folder, manifest, offset)
+    except StoreUnavailableError:
+        raise
+    except StoreError:
+        page = ()  # the page itself is missing: the partition is cut where it begins
+    return cut(manifest, offset, _now_ms(), page)
+
+
+async def _first_missing(
+    store: ObjectStore, folder: PartitionFolder, manifest: Manifest
+) -> tuple[int, str] | None:
+    """Where the first object is missing or not whole, and which."""
+    there = _There(store)
+    last: SegmentEntry | None = None
+    for part in manifest.parts:
+        try:
+            entries = await _entries(store, folder, part)
+        except StoreUnavailableError:
+            raise
+        except StoreError as error:
+            return part.base, error.message
+        for entry in entries:
+            if entry.end <= manifest.log_start:
+                continue
+            key = entry_key(folder, entry)
+            if await there.size(key) != entry.total:
+                return entry.base, f"{key} is missing, or not whole"
+            last = entry
+    return await _check_footer(store, folder, last) if last is not None else None
+
+
+async def _check_footer(
+    store: ObjectStore, folder: PartitionFolder, last: SegmentEntry
+) -> tuple[int, str] | None:
+    """A log begins with what the last footer says: it must be sound."""
+    try:
+        await read_footer(store, entry_key(folder, last), last)
+    except (BadObjectError, MissingObjectError) as error:
+        return last.base, error.message
+    return None
+
+
+async def _entries(
+    store: ObjectStore, folder: PartitionFolder, part: SegmentEntry | Page
+) -> tuple[SegmentEntry, ...]:
+    return (part,) if isinstance(part, SegmentEntry) else await read_page(store, folder, part)
+
+
+class _There:
+    """What is in the folders of a partition and of its sources: each is listed once."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._sizes: dict[str, dict[str, int]] = {}
+
+    async def size(self, key: str) -> int | None:
+        prefix = key.rpartition("/")[0] + "/"
+        if prefix not in self._sizes:
+            self._sizes[prefix] = {info.key: info.size async for info in self._store.list(prefix)}
+        return self._sizes[prefix].get(key)
+
+
+# -- taking -------------------------------------------------------------------------------------------
+
+
+async def take(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
+    """The manifest, claimed for the incarnation. FencedError if a later one has it, or the topic is deleted."""
+    folder = found.folder
+    if found.seen is None:
+        return await _create(store, found, incarnation)
+
+    async def taken(manifest: Manifest) -> Manifest:
+        if found.cut_at is not None:
+            manifest = await _cut(store, folder, manifest, found.cut_at)
+        return claim(manifest, Writer(incarnation, manifest.latest_epoch, RESTORER))
+
+    def check(manifest: Manifest) -> None:
+        if manifest.incarnation > incarnation or manifest.state is State.DELETED:
+            raise FencedError(
+                f"{folder.manifest} was deleted, or restored by somebody else, while this restore ran"
+            )
+
+    return (await change_manifest(store, folder, taken, check, found.seen)).manifest
+
+
+async def _create(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
+    manifest = replace(found.manifest, incarnation=incarnation)
+    try:
+        await store.create(found.folder.manifest, encode(manifest))
+    except (ObjectExistsError, StoreUnavailableError):
+        seen = await read_manifest(store, found.folder)
+        if seen is None:
+            raise
+        return await take(store, found._replace(seen=seen), incarnation)
+    return manifest
+
+
+# -- many at once -------------------------------------------------------------------------------------
+
+
+async def for_each(
+    items: Iterable[T], work: Callable[[T], Awaitable[R]], done: Callable[[], None], at_once: int = AT_ONCE
+) -> list[R | StoreError]:
+    """The results in the order of the items; what failed in the store is among them. Other errors end it."""
+    room = asyncio.Semaphore(at_once)
+
+    async def one(item: T) -> R | StoreError:
+        async with room:
+            try:
+                return await work(item)
+            except StoreError as error:
+                return error
+            finally:
+                done()
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""Object stores: what Barnabas asks of a bucket, and the kinds of stores that answer."""

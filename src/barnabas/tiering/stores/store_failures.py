@@ -1,0 +1,104 @@
+"""What the errors of a bucket mean, in a sentence that says what to do.
+
+obstore has one class for most of them; the rest is in its texts: the HTTP status, the store's own code, and what went
+wrong with the connection. Nothing else of a text is passed on: addresses in it may carry signatures.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUnavailableError
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
+_CONNECTION = re.compile(r"HttpError \{\s*kind: (\w{1,40})")
+# Where object_store asks for credentials if it was given none: the metadata services of Amazon, Google and Azure.
+_METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+
+NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName"})
+# Amazon's buckets have no end; those of others do. 507 is the status for it.
+FULL = frozenset({"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage",
+                  "AccountQuotaExceeded"})  # fmt: skip
+ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "TemporaryRedirect"})
+TRY_LATER = frozenset({408, 409, 425, 429})
+
+
+class Answer(NamedTuple):
+    """What can be known of an error."""
+
+    status: int
+    """0: none came."""
+    code: str
+    connection: str
+    is_about_credentials: bool
+
+    def __str__(self) -> str:
+        if self.status:
+            return f"{self.status} {self.code}".strip()
+        return {"Connect": "no connection", "Timeout": "no answer in time"}.get(self.connection, "no answer")
+
+
+def answer_in(text: str) -> Answer:
+    status, code, connection = _STATUS.search(text), _CODE.search(text), _CONNECTION.search(text)
+    return Answer(
+        int(status[1]) if status else 0,
+        code[1] if code else "",
+        connection[1] if connection else "",
+        any(f"//{service}" in text for service in _METADATA_SERVICES),
+    )
+
+
+def failure(answer: Answer, key: str, bucket: str) -> StoreError:
+    """For everything that is not about the condition of a write, or a missing object."""
+    if answer.is_about_credentials:
+        return StoreUnavailableError(
+            f"{bucket}: no credentials are set, and this machine's metadata service gave none ({answer}). "
+            "Set them in the environment of the broker, or as rsm.config.* ."
+        )
+    if not answer.status or answer.status >= 500 or answer.status in TRY_LATER:
+        return _full(bucket, answer) if _is_full(answer) else _unavailable(bucket, key, answer)
+    return _refused(answer, key, bucket)
+
+
+def is_missing_bucket(answer: Answer) -> bool:
+    return answer.code in NO_BUCKET
+
+
+def _refused(answer: Answer, key: str, bucket: str) -> StoreError:
+    if is_missing_bucket(answer):
+        return StoreDeniedError(
+            f"There is no bucket {bucket} ({answer}): create it, or correct barnabas.remote.storage.url."
+        )
+    if _is_full(answer):
+        return _full(bucket, answer)
+    if answer.status in (301, 307) or answer.code in ELSEWHERE:
+        return StoreDeniedError(f"{bucket} lies in another region ({answer}): set rsm.config.region.")
+    if answer.status == 416:
+        return StoreError(
+            f"{key} in {bucket} is shorter than it should be: it has been cut, or is another object."
+        )
+    if answer.status in (401, 403):
+        return StoreDeniedError(
+            f"{bucket} refuses access to {key} ({answer}): check the credentials, their rights to get, put, delete and "
+            "list, and this machine's clock."
+        )
+    return StoreDeniedError(
+        f"{bucket} refuses a request about {key} ({answer}): check the URL and rsm.config.* ."
+    )
+
+
+def _is_full(answer: Answer) -> bool:
+    return answer.status == 507 or answer.code in FULL
+
+
+def _full(bucket: str, answer: Answer) -> StoreError:
+    return StoreDeniedError(f"{bucket} is full ({answer}): make room, or raise its quota.")
+
+
+def _unavailable(bucket: str, key: str, answer: Answer) -> StoreError:
+    return StoreUnavailableError(
+        f"{bucket} cannot be reached, or is too busy, for {key} ({answer}): check the network, rsm.config.endpoint and "
+        "the state of the store."
+    )

@@ -1,0 +1,1 @@
+"""The writing side of a led partition: claim, sweep, copy, expire."""

@@ -1,0 +1,167 @@
+"""Claiming a manifest: what a new leader does before it writes to the store.
+
+One writer per leader epoch. The claim is a CAS that puts the leader's own epoch into the manifest; whatever an earlier
+leader has sent, its CAS fails from then on, because it names an older version. A restored cluster has a higher
+incarnation, which counts before the epochs.
+
+The claim also compares the log with the manifest. After a clean election the log has everything that was copied; after
+an unclean one it may be behind, or have gone on otherwise:
+
+| the log                               | decision                                                   |
+|---------------------------------------|------------------------------------------------------------|
+| has all below T, with the same epochs | KEEP                                                       |
+| ends below T, same epochs so far      | START_AT T: what is copied was committed                   |
+| has other epochs from some offset on  | KEEP; the manifest is cut there, what was behind it        |
+|                                       | goes into quarantine                                       |
+
+A compacted log stays where it is as a whole, and the copier replaces all that is listed by it. Which epochs its records
+have depends on what compaction has left, so they are not compared. Only if it ends below T the manifest is cut there;
+and if it is lost, it is rebuilt from the copy (START_AT). An empty log that others write to already is refused, so
+that the copy is not replaced by it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from enum import Enum
+from typing import NamedTuple
+
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import BadManifestError, Epochs, Manifest, Writer, encode
+from barnabas.tiering.objects.manifest_changes import claim, cut, new_manifest, raise_log_start
+from barnabas.tiering.objects.manifest_file import (
+    FencedError,
+    ManifestFile,
+    Seen,
+    change_manifest,
+    check_live,
+    read_manifest,
+    read_page_at,
+)
+from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore, StoreUnavailableError
+
+
+class LogView(NamedTuple):
+    """What a claim needs to know of the leader's log."""
+
+    start: int
+    local_start: int
+    end: int
+    epochs: Epochs  # from the log start on
+    is_lost: bool = False  # a compacted one that has to be rebuilt, and that nobody writes to
+
+
+class Decision(Enum):
+    KEEP = "the log goes on as it is"
+    START_AT = "the log goes on, empty, at the tiered end"
+
+
+class Claim(NamedTuple):
+    """The manifest, claimed, and what the broker does with its log before it accepts records. Its log start becomes
+    the manifest's in any case."""
+
+    file: ManifestFile
+    decision: Decision
+    start_at: int  # for START_AT: the tiered end
+    cut_at: int | None  # the manifest was cut there
+
+    @property
+    def log_start(self) -> int:
+        return self.file.manifest.log_start
+
+
+async def claim_manifest(
+    store: ObjectStore,
+    folder: PartitionFolder,
+    writer: Writer,
+    log: LogView,
+    now_ms: int,
+    *,
+    whole: bool = False,
+) -> Claim:
+    """FencedError if a later writer has been faster; BadManifestError if the manifest cannot be used. `whole`: a
+    compacted log, of which nothing has left the disk."""
+    cut_at: int | None = None
+
+    async def claimed(manifest: Manifest) -> Manifest:
+        nonlocal cut_at
+        cut_at = None
+        after = claim(manifest, writer)
+        page = await read_page_at(store, folder, after, log.start)
+        after = raise_log_start(after, log.start, now_ms, page)
+        found = _lost_from(after, log, folder) if whole else divergence(after, log)
+        if found is None:
+            return after
+        cut_at = found
+        return cut(after, found, now_ms, await read_page_at(store, folder, after, found))
+
+    def check(manifest: Manifest) -> None:
+        check_live(manifest, folder)
+        _check_fence(manifest, writer, folder)
+
+    seen = await read_manifest(store, folder) or await _create(store, folder, writer, log, now_ms)
+    seen = await change_manifest(store, folder, claimed, check, seen)
+    is_behind = log.end < seen.manifest.tiered_end or (log.is_lost and seen.manifest.tiered_end > 0)
+    decision = Decision.START_AT if is_behind else Decision.KEEP
+    return Claim(ManifestFile(store, folder, writer, seen), decision, seen.manifest.tiered_end, cut_at)
+
+
+async def _create(
+    store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView, now_ms: int
+) -> Seen:
+    """What is there then; somebody else may be faster."""
+    if log.local_start > log.start:
+        raise BadManifestError(
+            f"{folder.manifest} is missing, though records from offset {log.start} to {log.local_start} are only "
+            f"in the store: is this the right bucket? `barnabas tier repair {folder.topic}` makes a new manifest "
+            f"from the segments."
+        )
+    manifest = new_manifest(folder, writer, log.start, now_ms)
+    data = encode(manifest)
+    try:
+        return Seen(manifest, data, await store.create(folder.manifest, data))
+    except (ObjectExistsError, StoreUnavailableError):
+        found = await read_manifest(store, folder)
+        if found is None:
+            raise
+        return found
+
+
+def _check_fence(manifest: Manifest, writer: Writer, folder: PartitionFolder) -> None:
+    theirs = manifest.incarnation, manifest.leader_epoch, manifest.writer
+    if theirs != writer and (writer.incarnation, writer.leader_epoch) <= manifest.fence:
+        raise FencedError(
+            f"{folder.manifest} is claimed by {manifest.writer} in leader epoch {manifest.leader_epoch} "
+            f"(incarnation {manifest.incarnation}); epoch {writer.leader_epoch} is over"
+        )
+
+
+def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int | None:
+    """Where a compacted log ends that lacks something; None if it has all that is listed."""
+    if log.end >= manifest.tiered_end or log.is_lost:
+        return None
+    if log.end <= manifest.log_start:
+        raise BadManifestError(
+            f"{folder.manifest} lists records up to offset {manifest.tiered_end}, and the log is empty: nothing is "
+            f"written for this partition, so that they are not replaced. Stop the broker and remove the folder of the "
+            f"partition: then they are brought back."
+        )
+    return log.end
+
+
+def divergence(manifest: Manifest, log: LogView) -> int | None:
+    """The first offset whose record has one epoch in the log and another in the segments; None if there is none."""
+    remote, local = manifest.epochs, log.epochs
+    if not remote or not local:
+        return None
+    start = max(remote[0][1], local[0][1], manifest.log_start)
+    end = min(manifest.tiered_end, log.end)
+    places = {start, *(first for _, first in (*remote, *local))}
+    for offset in sorted(place for place in places if start <= place < end):
+        if _epoch_at(remote, offset) != _epoch_at(local, offset):
+            return offset
+    return None
+
+
+def _epoch_at(epochs: Epochs, offset: int) -> int:
+    return epochs[bisect_right(epochs, offset, key=lambda each: each[1]) - 1][0]

@@ -1,0 +1,167 @@
+"""Removing what has expired, and deleting topics. Only the log start causes a deletion, never an epoch.
+
+D1  log start raised     by retention or DeleteRecords: in the log, before all else
+D2  listed as garbage    CAS: nobody who reads the manifest finds the segment any more
+D3  objects deleted      after `barnabas.remote.delete.delay.ms`, for those who read an older manifest; not while a
+                         pin keeps them. An object that is gone already is as good as deleted
+D4  garbage collected    CAS
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from barnabas.steps import pieces
+from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
+from barnabas.tiering.objects.manifest import Kind, Manifest, Removed, Source, State, decode_page, entry_key
+from barnabas.tiering.objects.manifest_changes import (
+    collect,
+    forget_source,
+    mark_deleted,
+    may_be_deleted,
+    raise_log_start,
+    touch,
+    unpin,
+)
+from barnabas.tiering.objects.manifest_file import (
+    FencedError,
+    ManifestFile,
+    change_manifest,
+    read_manifest,
+    read_page_at,
+)
+from barnabas.tiering.stores.store import MissingObjectError, ObjectStore
+from barnabas.tiering.writing.named_steps import At, Step, nowhere
+
+DELETES_AT_ONCE = 16
+MOST_IN_A_ROUND = 1000
+"""Then there is a CAS, so that a restart does not begin again."""
+
+
+async def expire(
+    store: ObjectStore, file: ManifestFile, log_start: int, now_ms: int, delay_ms: int, at: At = nowhere
+) -> int:
+    """Bring the store to the log start of the log. How many listed objects were deleted."""
+    at(Step.LOG_START_RAISED)
+
+    async def raised(manifest: Manifest) -> Manifest:
+        page = await read_page_at(store, file.folder, manifest, log_start)
+        return raise_log_start(manifest, log_start, now_ms, page)
+
+    manifest = await file.change(raised)
+    at(Step.LISTED_AS_GARBAGE)
+    await _release_sources(store, file)
+    due = [each for each in manifest.garbage if is_due(manifest, each, now_ms, delay_ms)]
+    for part in pieces(due, MOST_IN_A_ROUND):
+        await _collect(store, file, part, at)
+    return len(due)
+
+
+def is_due(manifest: Manifest, removed: Removed, now_ms: int, delay_ms: int) -> bool:
+    return removed.since_ms + delay_ms <= now_ms and may_be_deleted(manifest, removed)
+
+
+async def _collect(store: ObjectStore, file: ManifestFile, due: Iterable[Removed], at: At) -> None:
+    keys = [key for each in due for key in await _objects_of(store, file.folder, each)]
+    await delete_all(store, keys)
+    at(Step.OBJECTS_DELETED)
+    names = {each.key for each in due}
+
+    async def collected(manifest: Manifest) -> Manifest:
+        return collect(manifest, names)
+
+    await file.change(collected)
+    at(Step.GARBAGE_COLLECTED)
+
+
+async def _objects_of(store: ObjectStore, folder: PartitionFolder, removed: Removed) -> list[str]:
+    """Keys, a page after its segments: as long as it is there, they are found."""
+    key = entry_key(folder, removed)
+    if removed.kind is not Kind.PAGE:
+        return [key]
+    try:
+        entries = decode_page((await store.get(key)).data, key)
+    except MissingObjectError:
+        return []  # deleted before, without an answer
+    await delete_all(store, [folder.key(entry.key) for entry in entries if entry.end > removed.base])
+    return [key]
+
+
+async def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
+    """All of them, or the first error."""
+    for some in pieces(keys, DELETES_AT_ONCE):
+        results = await asyncio.gather(*map(store.delete, some), return_exceptions=True)
+        for error in results:
+            if error is not None:
+                raise error
+
+
+# -- clones -------------------------------------------------------------------------------------------
+
+
+async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
+    """A clone that lists nothing of its source any more lets it go, unless a snapshot of the clone does."""
+    if file.manifest.pins:
+        return
+    for source in file.manifest.sources:
+        if not any(part.key.startswith(source.prefix) for part in file.manifest.parts):
+            await release_source(store, source)
+            await file.change(partial(_forgotten, source))
+
+
+async def _forgotten(source: Source, manifest: Manifest) -> Manifest:
+    return forget_source(manifest, source)
+
+
+async def release(store: ObjectStore, source: Source) -> None:
+    """Remove a pin. A source that is gone keeps nothing. The manifest is replaced in any case: a CAS that would set the
+    pin, and got no answer, fails from then on."""
+    folder = parse_partition_prefix(source.prefix)
+
+    async def unpinned(manifest: Manifest) -> Manifest:
+        after = unpin(manifest, source.pin)
+        return touch(manifest) if after is manifest else after
+
+    if folder is not None and await read_manifest(store, folder) is not None:
+        await change_manifest(store, folder, unpinned, lambda manifest: None)
+
+
+async def release_source(store: ObjectStore, source: Source) -> None:
+    """The same, and if the source's topic was deleted meanwhile, and nobody keeps it any more, its objects go."""
+    await release(store, source)
+    folder = parse_partition_prefix(source.prefix)
+    seen = await read_manifest(store, folder) if folder is not None else None
+    if folder is not None and seen is not None and seen.manifest.state is State.DELETED:
+        await delete_partition(store, folder, seen.manifest.incarnation)
+
+
+# -- topics -------------------------------------------------------------------------------------------
+
+
+async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnation: int) -> bool:
+    """All objects of a deleted topic's partition; False as long as pins keep them. Repeated, it goes on."""
+
+    async def deleted(manifest: Manifest) -> Manifest:
+        return mark_deleted(manifest)
+
+    def check(manifest: Manifest) -> None:
+        # A restored cluster goes on with what the old one had begun to delete.
+        has_begun = manifest.state is State.DELETED and manifest.incarnation < incarnation
+        if manifest.incarnation != incarnation and not has_begun:
+            raise FencedError(
+                f"{folder.manifest} belongs to incarnation {manifest.incarnation} of the cluster, not {incarnation}"
+            )
+
+    if await read_manifest(store, folder) is not None:
+        manifest = (await change_manifest(store, folder, deleted, check)).manifest
+        if manifest.pins:
+            return False
+        for source in manifest.sources:
+            await release_source(store, source)
+    await delete_all(
+        store, [each.key async for each in store.list(folder.prefix) if each.key != folder.manifest]
+    )
+    await store.delete(folder.manifest)
+    return True

@@ -1,0 +1,265 @@
+"""The writing side of one led partition: claim, sweep, and then copy and expire until another leads.
+
+One task, one thing after the other, so no two changes of the manifest are under way at once. Whatever the store does,
+produce and local reads go on; what cannot be copied stays on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from barnabas.clock import Clock
+from barnabas.errors import KafkaError
+from barnabas.log_lines import limited_logger
+from barnabas.metrics.topics import TopicCounters
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, Writer
+from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
+from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile, ReplacedError
+from barnabas.tiering.objects.segment_build import InThread
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
+from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
+from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.named_steps import At, nowhere
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
+from barnabas.tiering.writing.uploading import UploadProgress
+from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
+
+LOOK_SECONDS = 600.0
+"""How often a writer looks at the manifest that it has claimed: others may have changed it."""
+LONGEST_WAIT_OFFLINE = 10.0
+"""Seconds between two attempts to claim, while clients wait for that."""
+
+logger = limited_logger(__name__)
+
+
+class LedLog(LocalSegments, Protocol):
+    """The log of a partition that this broker leads."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Does it wait for the claim, serving nobody?"""
+        ...
+
+    def view(self) -> LogView: ...
+
+    async def follow_claim(self, claim: Claim) -> None:
+        """Take the manifest's log start, go on at the tiered end if the claim says so, and serve clients."""
+        ...
+
+    def note_log_start(self, offset: int) -> None:
+        """The store has nothing below: nor has the log, as far as it is committed."""
+        ...
+
+
+class WriterSettings(NamedTuple):
+    """Of the topic and the broker, as they are now."""
+
+    copies: bool = True  # not remote.log.copy.disable
+    delete_delay_ms: int = 3_600_000  # barnabas.remote.delete.delay.ms
+    interval_seconds: float = 30.0  # remote.log.manager.task.interval.ms
+
+
+class WriterState(StrEnum):
+    CLAIMING = "claiming"
+    WORKING = "working"
+    WAITING = "waiting"  # for something to do
+    PAUSED = "paused"  # after an error
+    FENCED = "fenced"  # another leads, or the topic is deleted
+
+
+class RemoteWriter:
+    """`run` is its task; cancelling that stops it wherever it is."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        folder: PartitionFolder,
+        writer: Writer,
+        log: LedLog,
+        settings: Callable[[], WriterSettings],
+        pacer: Pacer,
+        in_thread: InThread,
+        clock: Clock,
+        at: At = nowhere,
+        counters: TopicCounters | None = None,
+        whole: WholeLog | None = None,
+    ) -> None:
+        """`whole`: the log again, if it is a compacted one, which is copied as a whole."""
+        self._whole = whole
+        self._counters = counters or TopicCounters()
+        self._store = store
+        self._folder = folder
+        self._writer = writer
+        self._log = log
+        self._settings = settings
+        self._pacer = pacer
+        self._in_thread = in_thread
+        self._clock = clock
+        self._at = at
+        self._backoff = Backoff()
+        self._news = asyncio.Event()
+        self._file: ManifestFile | None = None
+        self._copier: SegmentCopier | WholeLogCopier | None = None
+        self._looked_at = 0.0
+        self.state = WriterState.CLAIMING
+        self.error: str | None = None
+        """Why it pauses, or has ended."""
+        self.error_since_ms = -1
+        self.copied_segments = 0
+        self.copied_bytes = 0
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """As far as is known; None until it is claimed."""
+        return self._file.manifest if self._file else None
+
+    @property
+    def uploading(self) -> UploadProgress | None:
+        return self._copier.under_way if self._copier is not None else None
+
+    def pending_sizes(self) -> list[int] | None:
+        """Of a compacted log: bytes of each segment that is not copied as it is. None: the log itself knows."""
+        copier = self._copier
+        return copier.pending_sizes() if isinstance(copier, WholeLogCopier) else None
+
+    def wake(self) -> None:
+        """There may be something to do: a segment was sealed, the log start has risen, a setting has changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Returns when another writer has claimed the manifest."""
+        try:
+            while True:
+                await self._run_until_replaced()
+        except FencedError as fenced:
+            self._note_error(WriterState.FENCED, fenced)
+            logger.info("%s", fenced)
+
+    async def _run_until_replaced(self) -> None:
+        try:
+            await self._insist(self._begin)
+            while True:
+                await self._insist(self._round)
+                await self._wait()
+        except ReplacedError as replaced:
+            logger.warning("%s: claimed again", replaced)
+            self._file = self._copier = None
+            self.state = WriterState.CLAIMING
+
+    async def _insist(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Repeat it until it succeeds, with longer and longer pauses."""
+        while True:
+            try:
+                await action()
+            except FencedError:
+                raise
+            except (KafkaError, OSError, ImpossibleChangeError) as error:
+                self._note_error(WriterState.PAUSED, error)
+                seconds = self._backoff.after(error)
+                if self._log.is_offline:
+                    seconds = min(seconds, LONGEST_WAIT_OFFLINE)
+                logger.warning("%s: %s; again in %g s", self._folder.prefix, error, seconds)
+                await asyncio.sleep(seconds)
+            else:
+                self._note_success()
+                return
+
+    def _note_error(self, state: WriterState, error: Exception) -> None:
+        if self.error is None:
+            self.error_since_ms = self._clock.now_ms()
+        self.state, self.error = state, str(error)
+
+    def _note_success(self) -> None:
+        self.error, self.error_since_ms = None, -1
+        self._backoff.reset()
+
+    async def _begin(self) -> None:
+        if self._file is None:
+            now_ms = self._clock.now_ms()
+            view = self._log.view()
+            claim = await claim_manifest(
+                self._store, self._folder, self._writer, view, now_ms, whole=self._whole is not None
+            )
+            await self._log.follow_claim(claim)
+            self._file = claim.file
+            self._copier = self._copier_of(claim.file, max(view.end, claim.file.manifest.tiered_end))
+        self._follow_manifest()
+        await sweep(self._store, self._file, everywhere=self._whole is not None)
+        self._looked_at = self._clock.monotonic()
+
+    def _copier_of(self, file: ManifestFile, log_end: int) -> SegmentCopier | WholeLogCopier:
+        if self._whole is None:
+            return SegmentCopier(self._store, file, self._log, self._pacer, self._in_thread, at=self._at)
+        return WholeLogCopier(
+            self._store,
+            file,
+            self._whole,
+            self._pacer,
+            self._in_thread,
+            self._clock.now_ms,
+            log_end,
+            at=self._at,
+        )
+
+    async def _round(self) -> None:
+        self.state = WriterState.WORKING
+        self._news.clear()
+        await self._look()
+        self._follow_manifest()
+        await self._expire()
+        while self._settings().copies and await self._copy():
+            await self._expire()
+        if self._file is not None and is_full_sweep_due(self._file.manifest, self._clock.now_ms()):
+            await sweep_all(self._store, self._file, self._clock.now_ms())
+
+    async def _look(self) -> None:
+        now = self._clock.monotonic()
+        if self._file is not None and now - self._looked_at >= LOOK_SECONDS:
+            await self._file.look()
+            self._looked_at = now
+
+    def _follow_manifest(self) -> None:
+        """Again and again: what the high watermark of a new leader did not allow yet is noted later."""
+        if self._file is not None and self._copier is not None:
+            self._log.note_log_start(self._file.manifest.log_start)
+            self._copier.note_tiered_end()
+
+    async def _copy(self) -> bool:
+        try:
+            entry = await self._copier.copy_next() if self._copier else None
+        except StoreError:
+            self._counters.failed_remote_copies.value += 1
+            raise
+        if entry is None:
+            return False
+        self._counters.remote_copies.value += 1
+        self._counters.remote_bytes_in.value += entry.size
+        self.copied_segments += 1
+        self.copied_bytes += entry.total
+        self._note_success()
+        return True
+
+    async def _expire(self) -> None:
+        """First of all: what has expired is not copied."""
+        if self._file is not None:
+            delay = self._settings().delete_delay_ms
+            start, now_ms = self._log.view().start, self._clock.now_ms()
+            try:
+                deleted = await expire(self._store, self._file, start, now_ms, delay, self._at)
+            except StoreError:
+                self._counters.failed_remote_deletes.value += 1
+                raise
+            self._counters.remote_deletes.value += deleted
+
+    async def _wait(self) -> None:
+        self.state = WriterState.WAITING
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings().interval_seconds):
+                await self._news.wait()

@@ -1,0 +1,104 @@
+"""Finding and removing objects that no manifest names: what leaders leave behind that die while they copy.
+
+After a claim nothing of an earlier epoch can be listed any more, because its CAS names an older version of the
+manifest. So an object of a lower epoch that is not named is an orphan: no clock is needed. It begins at or above the T
+of its leader, hence above the sweep mark, and one LIST from there finds all. A leader that is cut off from the cluster,
+yet not from the store, may leave one later, and below the mark: for those everything is listed once a day.
+
+Pins need no look: what they keep is named as garbage until they are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from barnabas.tiering.objects.layout import PAGE_SUFFIX, SegmentName, first_name_from, parse_object_name
+from barnabas.tiering.objects.manifest import Kind, Manifest, decode_page, is_foreign
+from barnabas.tiering.objects.manifest_changes import note_full_sweep, note_sweep
+from barnabas.tiering.objects.manifest_file import ManifestFile
+from barnabas.tiering.stores.store import ObjectInfo, ObjectStore
+from barnabas.tiering.writing.expiration import delete_all
+
+FULL_SWEEP_AGE_MS = 24 * 3600 * 1000
+FULL_SWEEP_INTERVAL_MS = 24 * 3600 * 1000
+
+
+async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = False) -> list[str]:
+    """After a claim: what earlier leaders left above the sweep mark, or `everywhere`: those of a compacted log replace
+    segments at all offsets. The keys of what was removed."""
+    manifest = file.manifest
+    start = 0 if everywhere else manifest.sweep
+    orphans = [info.key async for info in find_orphans(store, file, start)]
+    await delete_all(store, orphans)
+
+    async def noted(current: Manifest) -> Manifest:
+        return note_sweep(current, manifest.tiered_end)
+
+    await file.change(noted)
+    return orphans
+
+
+def is_full_sweep_due(manifest: Manifest, now_ms: int) -> bool:
+    """Once a day, whoever led in between: the manifest says when it was."""
+    return manifest.swept_ms + FULL_SWEEP_INTERVAL_MS <= now_ms
+
+
+async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list[str]:
+    """Once a day: whatever is not named, and older than a day."""
+    orphans = [
+        info.key
+        async for info in find_orphans(store, file, 0)
+        if info.modified_ms + FULL_SWEEP_AGE_MS <= now_ms
+    ]
+    await delete_all(store, orphans)
+
+    async def noted(current: Manifest) -> Manifest:
+        return note_full_sweep(current, now_ms)
+
+    await file.change(noted)
+    return orphans
+
+
+async def find_orphans(store: ObjectStore, file: ManifestFile, start: int) -> AsyncIterator[ObjectInfo]:
+    """Objects of earlier epochs that begin at `start` or later and are not named."""
+    prefix = file.folder.prefix
+    known = _Named(store, prefix, file.manifest)
+    async for info in store.list(prefix, prefix + first_name_from(start)):
+        name = parse_object_name(info.key.removeprefix(prefix))
+        if name is None or name.leader_epoch >= file.writer.leader_epoch:
+            continue
+        if not await known.has(name):
+            yield info
+
+
+class _Named:
+    """The names in a manifest and its pages. Objects come in the order of their offsets: one page at a time is read."""
+
+    def __init__(self, store: ObjectStore, prefix: str, manifest: Manifest) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._names = manifest.named()
+        removed = (*manifest.garbage, *manifest.quarantine)
+        pages = [(page.key, page.base, page.end) for page in manifest.pages]
+        pages += [(each.key, 0, each.end) for each in removed if each.kind is Kind.PAGE]
+        self._pages = [page for page in pages if not is_foreign(page[0])]
+        self._read: dict[str, frozenset[str]] = {}
+
+    async def has(self, name: SegmentName) -> bool:
+        if str(name) in self._names:
+            return True
+        if name.suffix == PAGE_SUFFIX:
+            return False
+        for key, base, end in self._pages:
+            if base <= name.base < end and str(name) in await self._names_in(key):
+                return True
+        return False
+
+    async def _names_in(self, page: str) -> frozenset[str]:
+        found = self._read.get(page)
+        if found is None:
+            key = self._prefix + page
+            entries = decode_page((await self._store.get(key)).data, key)
+            found = frozenset(entry.key for entry in entries)
+            self._read = {page: found}
+        return found

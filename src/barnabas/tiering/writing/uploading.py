@@ -1,0 +1,106 @@
+"""Bringing one object into the store, paced, and looking whether it is there: what both copiers share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
+from barnabas.tiering.objects.manifest_changes import move_to_page
+from barnabas.tiering.objects.manifest_file import ManifestFile
+from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
+from barnabas.tiering.objects.segment_object import read_footer
+from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
+from barnabas.tiering.writing.named_steps import At, Step, nowhere
+from barnabas.tiering.writing.pacing import Pacer
+
+STALL_SECONDS = 60.0
+"""An upload without progress for so long is cancelled."""
+
+
+def random_nonce() -> str:
+    """No two objects of a leader have the same name."""
+    return secrets.token_hex(4)
+
+
+class UploadProgress:
+    """Of the object on its way. Indexes and footer count when they are sent: a little more than `size` may be."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.sent = 0
+
+
+class SegmentUploads:
+    def __init__(
+        self,
+        store: ObjectStore,
+        file: ManifestFile,
+        pacer: Pacer,
+        in_thread: InThread,
+        *,
+        at: At = nowhere,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
+        self._store = store
+        self._file = file
+        self._pacer = pacer
+        self._in_thread = in_thread
+        self._at = at
+        self._stall_seconds = stall_seconds
+        self.under_way: UploadProgress | None = None
+
+    def build(self, segment: SealedSegment, name: str) -> SegmentBuild:
+        return SegmentBuild(self._file.folder, segment, self._file.writer.leader_epoch, name)
+
+    async def upload(self, segment: SealedSegment, name: str) -> SegmentEntry:
+        key = self._file.folder.key(name)
+        build = self.build(segment, name)
+        self.under_way = UploadProgress(len(segment.data))
+        try:
+            async with (
+                self._pacer.uploads,
+                asyncio.timeout(self._stall_seconds) as limit,
+                aclosing(self._paced(build, limit)) as pieces,
+            ):
+                await self._store.upload(key, pieces)
+        except TimeoutError as error:
+            raise StoreUnavailableError(
+                f"{key}: the store took nothing for {self._stall_seconds:g} s"
+            ) from error
+        finally:
+            self.under_way = None
+        if build.entry is None:
+            raise StoreError(f"{key}: the store says it is written, but took only a part of it")
+        return build.entry
+
+    async def check(self, name: str, entry: SegmentEntry) -> None:
+        """Is the object there, as long as it should be, and does it end as it should? The local segment will go."""
+        await read_footer(self._store, self._file.folder.key(name), entry)
+
+    async def _paced(self, build: SegmentBuild, limit: asyncio.Timeout) -> AsyncGenerator[bytes]:
+        """Waiting for our own turn is not the store's delay."""
+        is_first = True
+        async with aclosing(build.pieces(self._in_thread)) as pieces:
+            limit.reschedule(None)
+            async for piece in pieces:
+                await self._pacer.take(len(piece))
+                limit.reschedule(asyncio.get_running_loop().time() + self._stall_seconds)
+                yield piece
+                if self.under_way is not None:
+                    self.under_way.sent += len(piece)
+                if is_first:
+                    self._at(Step.FIRST_PART)
+                    is_first = False
+                limit.reschedule(None)
+        limit.reschedule(asyncio.get_running_loop().time() + self._stall_seconds)
+
+
+async def write_page(store: ObjectStore, file: ManifestFile, manifest: Manifest) -> Manifest:
+    """Move the oldest entries of a manifest that has too many to a page, which is written at once."""
+    after, page, data = move_to_page(manifest, file.writer.leader_epoch)
+    await store.put(file.folder.key(page), data)
+    return after

@@ -1,0 +1,175 @@
+"""The controller has the objects of deleted topics deleted, and a later one goes on with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from barnabas.broker.tiers.deletions import RemoteDeletions
+from barnabas.clock import ManualClock
+from barnabas.cluster.deltas import FeatureFinalized, RemoteDeletionBegun, apply
+from barnabas.cluster.features import METADATA_VERSION, TIERING_LEVEL
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, RemoteDeletion
+from barnabas.cluster.store import StaleControllerError
+from barnabas.controller.decision import Decision
+from barnabas.testing.objects import Fault, MemoryObjectStore
+from barnabas.tiering.objects.manifest import encode
+from barnabas.tiering.objects.manifest_changes import pin, unpin
+from tests.tiering.support import FOLDER, NOW, manifest_of
+
+TOPIC_ID = FOLDER.topic_id
+
+
+class Host:
+    """A controller with one topic, whose only partition is `FOLDER`, to delete."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.controller = self
+        self.is_active = True
+        deletion = RemoteDeletion(TOPIC_ID, FOLDER.topic, 1)
+        deltas = [FeatureFinalized(METADATA_VERSION, TIERING_LEVEL), RemoteDeletionBegun(deletion)]
+        self.image: MetadataImage = apply(EMPTY_IMAGE, deltas)
+        self.image = type(self.image)(**{**_fields(self.image), "cluster_id": FOLDER.cluster_id})
+
+    async def submit(self, decision: Decision[None]) -> None:
+        if not self.is_active:
+            raise StaleControllerError("this broker is not the controller")
+        deltas, _ = decision(self.image)
+        self.image = apply(self.image, deltas)
+
+
+def _fields(image: MetadataImage) -> dict[str, object]:
+    return {name: getattr(image, name) for name in image.__struct_fields__}
+
+
+class World:
+    def __init__(self) -> None:
+        self.host = Host()
+        self.store = MemoryObjectStore()
+        manifest = manifest_of(0, 10, 20)
+        self.store.set_contents(FOLDER.manifest, encode(manifest))
+        for entry in manifest.entries:
+            self.store.set_contents(FOLDER.key(entry.key), b"x")
+        self.deletions = self.controller()
+
+    def controller(self, linger: float = 0.0) -> RemoteDeletions:
+        return RemoteDeletions(self.host, self.store, lambda: 0, _nothing, linger)  # type: ignore[arg-type]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():  # noqa: ASYNC110 - whatever the condition is
+                await asyncio.sleep(0.001)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.host.image.remote_deletions
+
+
+async def _nothing() -> None:
+    """No writer of this broker is ending."""
+
+
+def running(scenario: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        try:
+            await scenario(world)
+        finally:
+            await world.deletions.stop()
+
+    asyncio.run(run())
+
+
+def test_all_objects_go_and_then_it_is_noted() -> None:
+    async def scenario(world: World) -> None:
+        world.deletions.follow()
+        await world.until(lambda: world.is_over)
+        assert world.store.keys == []
+
+    running(scenario)
+
+
+def test_only_the_controller_does_it() -> None:
+    async def scenario(world: World) -> None:
+        world.host.is_active = False
+        world.deletions.follow()
+        await asyncio.sleep(0.01)
+        assert len(world.store.keys) == 3
+        assert not world.store.requests
+
+    running(scenario)
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_later_controller_goes_on_with_what_is_left(call: int) -> None:
+    async def scenario(world: World) -> None:
+        world.store.fault(Fault.HANG, at=call, times=1000)
+        world.deletions.follow()
+        await asyncio.sleep(0.02)
+        await world.deletions.stop()
+        world.store.heal()
+        world.deletions = world.controller()
+        world.deletions.follow()
+        await world.until(lambda: world.is_over)
+        assert world.store.keys == []
+
+    running(scenario)
+
+
+def test_it_is_looked_at_once_more_for_what_a_leader_uploads_too_late() -> None:
+    async def scenario(world: World) -> None:
+        world.deletions = world.controller(linger=600.0)
+        world.deletions.follow()
+        await world.until(lambda: not world.store.keys)
+        late = FOLDER.key("00000000000000000020-0000000005-0000abcd.segment")
+        world.store.set_contents(late, b"x")
+        world.deletions.follow()
+        await world.until(lambda: not world.store.keys)
+        assert not world.is_over
+        world.host.clock.advance(600_000)
+        world.deletions.follow()
+        await world.until(lambda: world.is_over)
+
+    running(scenario)
+
+
+def test_what_a_snapshot_keeps_stays_until_the_snapshot_is_gone() -> None:
+    async def scenario(world: World) -> None:
+        pinned = pin(manifest_of(0, 10, 20), "snapshot friday", NOW)
+        world.store.set_contents(FOLDER.manifest, encode(pinned))
+        world.deletions = world.controller(linger=0.01)
+        world.deletions.follow()
+        await world.until(lambda: b'"deleted"' in world.store.contents(FOLDER.manifest))
+        await asyncio.sleep(0.05)
+        assert len(world.store.keys) == 3
+        assert not world.is_over
+        world.store.set_contents(FOLDER.manifest, encode(unpin(pinned, "snapshot friday")))
+        world.host.clock.advance(600_000)
+        await world.until(lambda: world.is_over)
+        assert world.store.keys == []
+
+    running(scenario)
+
+
+def test_a_store_that_fails_is_tried_again() -> None:
+    async def scenario(world: World) -> None:
+        world.store.fault(Fault.FAIL)
+        world.deletions.follow()
+        await asyncio.sleep(0.01)
+        world.deletions.follow()
+        await world.until(lambda: world.is_over)
+
+    running(scenario)
+
+
+def test_objects_of_another_incarnation_of_the_cluster_are_left_alone() -> None:
+    async def scenario(world: World) -> None:
+        world.deletions = RemoteDeletions(world.host, world.store, lambda: 1, _nothing, 0.0)  # type: ignore[arg-type]
+        world.deletions.follow()
+        await world.until(lambda: world.is_over)
+        assert len(world.store.keys) == 3
+
+    running(scenario)

@@ -1,0 +1,120 @@
+"""`barnabas cluster restore`: all brokers are lost, and the cluster comes back from its object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+from tests.tiering.lost_cluster import (
+    PARTITIONS,
+    Lost,
+    Store,
+    check_restored,
+    committed_offsets,
+    lose_cluster,
+)
+from tests.tiering.stores import BUCKET, moto_server
+
+
+@pytest.fixture(scope="module", params=["file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    if request.param == "file":
+        yield Store(f"file://{tmp_path_factory.mktemp('bucket')}")
+        return
+    with moto_server() as options:
+        yield Store(f"s3://{BUCKET}/production", options)
+
+
+@pytest.fixture(scope="module")
+def lost(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    return lose_cluster(store, tmp_path_factory.mktemp("lost") / "data")
+
+
+@pytest.fixture
+def cli() -> Cli:
+    return Cli("127.0.0.1:1")  # no broker is asked
+
+
+def test_topics_records_and_offsets_come_back(cli: Cli, store: Store, lost: Lost, tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    command = ("cluster", "restore", store.url, "--data", str(data), *store.arguments)
+    planned = cli.ok(*command, "--dry-run", "-o", "json").json
+    assert (planned["restored"], planned["topics"], planned["empty"]) == (
+        False,
+        ["accounts", "clicks", "payments"],
+        ["state"],
+    )
+    assert planned["cluster_id"] == lost.image.cluster_id
+    refused = cli(*command, "--yes")
+    assert (refused.code, "return empty: state" in refused.err, "--accept-loss" in refused.err) == (
+        1,
+        True,
+        True,
+    )
+    assert not data.exists()
+    done = cli.ok(*command, "--yes", "--accept-loss", "-o", "json").json
+    assert (done["restored"], done["incarnation"], done["offsets"]) == (True, 1, PARTITIONS)
+    again = cli(*command, "--yes", "--accept-loss")
+    assert (again.code, "is not empty" in again.err) == (1, True)
+    with EmbeddedBroker(store.settings, data_dir=data) as broker:
+        check_restored(lost, broker)
+        bounded = {
+            index: min(lost.tiered_ends["clicks", index], lost.committed[index]) for index in lost.committed
+        }
+        assert committed_offsets(broker) == bounded
+        broker.restart()
+        assert committed_offsets(broker) == bounded
+
+
+def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "photo.jpg").write_bytes(b"not ours")
+    (tmp_path / "several").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "several" / name).mkdir()
+        (tmp_path / "several" / name / "incarnation").write_bytes(b"x")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    new = ("--data", str(tmp_path / "new"), "--yes")
+    refusals = {
+        "holds nothing of Barnabas": (f"file://{tmp_path}/empty", *new),
+        "is this the right bucket": (f"file://{tmp_path}/foreign", *new),
+        "several clusters; say which with --cluster-id:\n  one\n  two": (f"file://{tmp_path}/several", *new),
+        "holds nothing of cluster three": (f"file://{tmp_path}/several", *new, "--cluster-id", "three"),
+        "no metadata: it has written none down yet": (
+            f"file://{tmp_path}/several",
+            *new,
+            "--cluster-id",
+            "one",
+        ),
+        "is not empty, and is left as it is": (
+            f"file://{tmp_path}/several",
+            "--data",
+            str(tmp_path / "full"),
+        ),
+    }
+    for said, arguments in refusals.items():
+        ended = cli("cluster", "restore", *arguments)
+        assert (ended.code, said in ended.err) == (1, True), ended
+    assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["notes.txt"]
+    assert not (tmp_path / "new").exists()
+    gone = cli("cluster", "restore", f"file://{tmp_path}/gone", *new)
+    assert (gone.code, "URL: the folder" in gone.err, "is not there" in gone.err) == (2, True, True), gone
+    for wrong in (
+        ("history", *new),
+        (f"file://{tmp_path}/empty",),
+        (f"file://{tmp_path}/empty", *new, "-z", "h:1"),
+    ):
+        assert cli("cluster", "restore", *wrong).code == 2
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_bucket_that_is_missing_is_said(cli: Cli, store: Store, tmp_path: Path) -> None:
+    new = ("--data", str(tmp_path / "new"), "--yes")
+    missing = cli("cluster", "restore", "s3://no-such-bucket", *new, *store.arguments)
+    assert (missing.code, "There is no bucket" in missing.err) == (1, True), missing

@@ -1,0 +1,200 @@
+"""A consumer in a group, on Barnabas and on Apache Kafka, with both protocols, beside members of real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+
+from barnabas.client import admin
+from barnabas.client.cluster import Client
+from barnabas.client.consuming import membership
+from barnabas.client.consuming.classic import ClassicMember
+from barnabas.client.consuming.consumer import GroupConsumer
+from barnabas.client.consuming.heartbeats import ConsumerMember
+from barnabas.client.fetching import FetchSettings
+from barnabas.client.groups import committed_offsets
+from barnabas.client.positions import Start
+from barnabas.client.producer import Producer
+from barnabas.types import TopicPartition
+
+NewName = Callable[[], str]
+BEGINNING = Start("beginning")
+DEADLINE = 60.0
+
+
+def consumer_of(client: Client, group: str, topic: str) -> GroupConsumer:
+    return GroupConsumer(client, group, [topic], BEGINNING, FetchSettings(max_wait=0.1))
+
+
+async def filled(client: Client, topic: str, count: int, partitions: int = 2) -> None:
+    await admin.create_topic(client, topic, partitions=partitions)
+    async with Producer(client) as producer:
+        for number in range(count):
+            await producer.send(topic, b"%d" % number, partition=number % partitions)
+
+
+async def until(done: Callable[[], bool], step: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not done():
+            await step()
+
+
+@pytest.fixture(params=["newest", "classic"])
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[membership.Membership]:
+    """Classic: as if the brokers offered nothing else."""
+    if request.param == "newest":
+        return ConsumerMember
+
+    async def choose(client: Client, group: str, topics: list[str]) -> membership.Membership:
+        return ClassicMember(client, group, topics)
+
+    monkeypatch.setattr("barnabas.client.consuming.consumer.choose_membership", choose)
+    return ClassicMember
+
+
+def test_it_goes_on_behind_what_it_has_used(
+    bootstrap: str, new_name: NewName, protocol: type[membership.Membership]
+) -> None:
+    async def main() -> None:
+        topic, group = new_name(), new_name()
+        async with Client(bootstrap) as client:
+            await filled(client, topic, 10)
+            async with consumer_of(client, group, topic) as consumer:
+                assert type(consumer._member) is protocol
+                records: list[Any] = []
+
+                async def poll() -> None:
+                    records.extend(await consumer.poll(0.2))
+
+                await until(lambda: len(records) >= 10, poll)
+                consumer.give_back(records[7:])
+            assert sum(commit.offset for commit in (await committed_offsets(client, group)).values()) == 7
+            async with consumer_of(client, group, topic) as consumer:
+                again: list[Any] = []
+
+                async def poll_again() -> None:
+                    again.extend(await consumer.poll(0.2))
+
+                await until(lambda: len(again) >= 3, poll_again)
+            assert sorted(record.value for record in again) == sorted(record.value for record in records[7:])
+
+    asyncio.run(main())
+
+
+class Running:
+    """A member in a task of its own: each must go on while the others wait for it."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self._place = (bootstrap, group, topic)
+        self._stop = asyncio.Event()
+        self.seen: list[bytes | None] = []
+        self.partitions: set[TopicPartition] = set()
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        bootstrap, group, topic = self._place
+        async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
+            while not self._stop.is_set():
+                self.seen += [record.value for record in await consumer.poll(0.1)]
+                self.partitions = consumer.partitions
+
+    async def stop(self) -> None:
+        self._stop.set()
+        await self.task
+
+
+def test_two_members_share_the_partitions_and_one_takes_over(
+    bootstrap: str, new_name: NewName, protocol: type[membership.Membership]
+) -> None:
+    async def main() -> None:
+        topic, group = new_name(), new_name()
+        async with Client(bootstrap) as client:
+            await filled(client, topic, 20, partitions=4)
+
+        async def a_moment() -> None:
+            await asyncio.sleep(0.05)
+
+        first = Running(bootstrap, group, topic)
+        await until(lambda: len(first.partitions) == 4, a_moment)
+        second = Running(bootstrap, group, topic)
+        await until(lambda: len(first.partitions) == len(second.partitions) == 2, a_moment)
+        assert not first.partitions & second.partitions
+        await second.stop()
+        await until(lambda: len(first.partitions) == 4, a_moment)
+        await first.stop()
+        assert {int(value or b"") for value in first.seen + second.seen} == set(range(20))
+        assert len(first.seen + second.seen) == 20  # what was used was committed before it was given up
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("theirs", ["classic", "consumer"])
+def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, theirs: str) -> None:
+    topic, group = new_name(), new_name()
+
+    async def prepare() -> None:
+        async with Client(bootstrap) as client:
+            await filled(client, topic, 8, partitions=2)
+
+    asyncio.run(prepare())
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "group.protocol": theirs,
+    }
+    stop, assigned = threading.Event(), threading.Event()
+    counts: list[int] = []
+
+    def run() -> None:
+        consumer = ConfluentConsumer(settings)
+        consumer.subscribe([topic])
+        while not stop.is_set():
+            consumer.poll(0.1)
+            counts.append(len(consumer.assignment()))
+            if counts[-1] == 2:
+                assigned.set()
+        consumer.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert assigned.wait(DEADLINE)
+
+        async def main() -> None:
+            async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
+                wanted = ClassicMember if theirs == "classic" else ConsumerMember
+                assert type(consumer._member) is wanted
+                await until(
+                    lambda: len(consumer.partitions) == 1 and counts[-1] == 1, lambda: consumer.poll(0.2)
+                )
+
+        asyncio.run(main())
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_partition_without_a_commit_begins_where_it_is_told(embedded: Any, new_name: NewName) -> None:
+    async def main() -> None:
+        topic, group = new_name(), new_name()
+        async with Client(embedded.bootstrap_servers) as client:
+            await filled(client, topic, 4, partitions=1)
+            place = TopicPartition(topic, 0)
+            consumer = GroupConsumer(client, group, [topic], Start("last", 1), FetchSettings(max_wait=0.1))
+            async with consumer:
+                records: list[Any] = []
+
+                async def poll() -> None:
+                    records.extend(await consumer.poll(0.2))
+
+                await until(lambda: bool(records), poll)
+            assert [record.offset for record in records] == [3]
+            assert (await committed_offsets(client, group))[place].offset == 4
+
+    asyncio.run(main())

@@ -1,0 +1,239 @@
+"""Elections of tiered topics while the object store hangs: clean ones do not wait for it, unclean ones do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from barnabas.broker.tiers import led_log
+from barnabas.cluster.image import RECOVERED, RECOVERING
+from barnabas.errors import ErrorCode
+from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.replication.partition import Partition
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, decode
+from barnabas.tiering.stores.folder_store import FolderStore
+from tests.replication.brokers import Brokers
+from tests.replication.test_moving import ask, move
+from tests.replication.test_tiered_replicas import create, log_of, numbers, produce, until_tiered
+
+TIMEOUT = 60
+UNCLEAN = 1
+TOPIC = "clicks"
+
+
+class Hanging:
+    """While it hangs, no request to the store is answered; then all are."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hangs = False
+        for name in ("get", "get_range", "create", "replace", "put", "upload", "delete"):
+            monkeypatch.setattr(FolderStore, name, self._waiting(getattr(FolderStore, name)))
+
+    def _waiting(self, call: Any) -> Any:
+        async def wait(*args: Any) -> Any:
+            while self.hangs:  # noqa: ASYNC110 - another thread says when
+                await asyncio.sleep(0.01)
+            return await call(*args)
+
+        return wait
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Hanging:
+    return Hanging(monkeypatch)
+
+
+@pytest.fixture
+def brokers(tmp_path: Path, store: Hanging) -> Iterator[Brokers]:
+    (tmp_path / "bucket").mkdir()
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "barnabas.remote.storage.url": f"file://{tmp_path}/bucket",
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "100",
+        "barnabas.remote.delete.delay.ms": "0",
+    }
+    with Brokers(tmp_path, 3, settings) as running:
+        yield running
+        store.hangs = False
+
+
+def partition_of(brokers: Brokers, number: int) -> Partition:
+    partition = brokers.brokers[number].replicas.find(TOPIC, 0)
+    assert partition is not None
+    return partition
+
+
+def elect(brokers: Brokers) -> ErrorCode:
+    wanted = ElectLeadersRequest(
+        election_type=UNCLEAN, topic_partitions=[TopicPartitions(TOPIC, [0])], timeout_ms=30_000
+    )
+    response = ask(brokers, brokers.controller, wanted)
+    return ErrorCode(response.replica_election_results[0].partition_result[0].error_code)
+
+
+def lose_the_leader(brokers: Brokers) -> tuple[int, int, int]:
+    """(the replica that is left, where its log ends, where the tiered part ends): it lacks half of what is copied."""
+    create(brokers, TOPIC, replicas=2)
+    first, second = brokers.state(TOPIC).replicas
+    produce(brokers, TOPIC, 0, 2500)
+    brokers.until(lambda: log_of(brokers, second, TOPIC).log_end_offset == 2500, "the follower is behind")
+    brokers.kill(second)
+    brokers.until(lambda: brokers.state(TOPIC).isr == (first,), "the follower stays in sync")
+    produce(brokers, TOPIC, 2500, 6000)
+    until_tiered(brokers, first, TOPIC)
+    tiered_end = log_of(brokers, first, TOPIC).offsets.tiered_end
+    assert tiered_end > 4000
+    brokers.kill(first)
+    brokers.until(lambda: brokers.state(TOPIC).leader == -1, "nobody notices")
+    brokers.start(second)
+    assert brokers.state(TOPIC).leader == -1
+    return second, 2500, tiered_end
+
+
+def manifest_of(brokers: Brokers, tmp_path: Path) -> Manifest:
+    broker = brokers.any
+    folder = PartitionFolder(broker.cluster_id, TOPIC, broker.image.topics[TOPIC].topic_id, 0)
+    return decode((tmp_path / "bucket" / folder.manifest).read_bytes(), folder)
+
+
+def do_not_wait(brokers: Brokers) -> None:
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+    entry = ConfigEntry("barnabas.remote.unclean.wait", "false", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
+
+
+def fetch_error(brokers: Brokers, number: int) -> ErrorCode:
+    topic_id = brokers.any.image.topics[TOPIC].topic_id
+    wanted = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, fetch_offset=0)])
+    response = ask(brokers, number, FetchRequest(max_wait_ms=0, max_bytes=1000, topics=[wanted]))
+    return ErrorCode(response.responses[0].partitions[0].error_code)
+
+
+def test_a_clean_failover_asks_nothing_of_the_store(brokers: Brokers, store: Hanging) -> None:
+    create(brokers, TOPIC, replicas=2)
+    first, second = brokers.state(TOPIC).replicas
+    produce(brokers, TOPIC, 0, 4000)
+    until_tiered(brokers, first, TOPIC)
+    store.hangs = True
+    brokers.kill(first)
+    brokers.until(lambda: brokers.state(TOPIC).leader == second, "nobody takes over")
+    produce(brokers, TOPIC, 4000, 4500)
+    assert log_of(brokers, second, TOPIC).high_watermark == 4500
+    store.hangs = False
+    assert numbers(brokers, TOPIC) == list(range(4500))
+
+
+def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on_at_its_end(
+    brokers: Brokers, store: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    second, _, tiered_end = lose_the_leader(brokers)
+    store.hangs = True
+    assert elect(brokers) is ErrorCode.NONE
+    brokers.until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    assert brokers.state(TOPIC).leader_recovery_state == RECOVERING
+    assert "it is offline until its leader, this broker, has read what is in the object store" in caplog.text
+    assert fetch_error(brokers, second) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "message.timeout.ms": 1500})
+    producer.produce(TOPIC, b"too early")
+    assert producer.flush(TIMEOUT) == 0
+    assert log_of(brokers, second, TOPIC).log_end_offset == 2500
+    store.hangs = False
+    brokers.until(lambda: partition_of(brokers, second).is_leader, "it does not come online")
+    brokers.until(lambda: brokers.state(TOPIC).leader_recovery_state == RECOVERED, "nobody is told")
+    assert numbers(brokers, TOPIC) == list(range(tiered_end))
+    produce(brokers, TOPIC, tiered_end, tiered_end + 2000)
+    until_tiered(brokers, second, TOPIC)
+    assert numbers(brokers, TOPIC) == list(range(tiered_end + 2000))
+
+
+def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put_into_quarantine(
+    brokers: Brokers, store: Hanging, tmp_path: Path
+) -> None:
+    second, end, _ = lose_the_leader(brokers)
+    store.hangs = True
+    assert elect(brokers) is ErrorCode.NONE
+    brokers.until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    do_not_wait(brokers)
+    produce(brokers, TOPIC, 10_000, 10_100)
+    store.hangs = False
+    brokers.until(lambda: bool(manifest_of(brokers, tmp_path).quarantine), "nothing is cut")
+    kept = [*range(end), *range(10_000, 10_100)]
+    assert numbers(brokers, TOPIC) == kept
+    manifest = manifest_of(brokers, tmp_path)
+    assert (manifest.tiered_end, manifest.entries[-1].end) == (end, end)
+    assert all((tmp_path / "bucket").rglob(each.key) for each in manifest.quarantine)
+    third = next(number for number in brokers.brokers if number != second)
+    assert move(brokers, TOPIC, [third]) == ErrorCode.NONE
+    brokers.until(lambda: brokers.state(TOPIC).leader == third, "no replica can begin behind the cut")
+    assert log_of(brokers, third, TOPIC).segments.base_offset == end
+    assert numbers(brokers, TOPIC) == kept
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed before it has written the marker"])
+def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_transaction_that_hangs(
+    brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    create(brokers, TOPIC, replicas=1)
+    (first,) = brokers.state(TOPIC).replicas
+    producer = Producer(
+        {"bootstrap.servers": brokers.bootstrap_servers, "transactional.id": "one", "linger.ms": 5}
+    )
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    for number in range(3500):  # the marker lies behind the last sealed segment
+        producer.produce(TOPIC, f"{number} ".encode() + bytes(1000))
+        producer.poll(0)
+    assert producer.flush(TIMEOUT) == 0
+    producer.commit_transaction(TIMEOUT)
+    until_tiered(brokers, first, TOPIC)
+    tiered_end = log_of(brokers, first, TOPIC).offsets.tiered_end
+    brokers.kill(first)
+    for path in sorted((tmp_path / f"{first}-0").glob(f"{TOPIC}-0/*")):
+        path.unlink()
+    (tmp_path / f"{first}-0" / f"{TOPIC}-0").rmdir()
+    if is_killed:
+        with monkeypatch.context() as patched:
+            patched.setattr(led_log, "write_lost_markers", die)
+            brokers.start(first)
+            brokers.until(
+                lambda: log_of(brokers, first, TOPIC).log_end_offset == tiered_end, "it does not begin"
+            )
+            brokers.kill(first)
+    brokers.start(first)
+    brokers.until(lambda: partition_of(brokers, first).is_leader, "it does not come online")
+    log = log_of(brokers, first, TOPIC)
+    brokers.until(lambda: log.log_end_offset == tiered_end + 1, "no marker is written")
+    brokers.until(lambda: log.last_stable_offset == tiered_end + 1, "the last stable offset is stuck")
+    assert numbers(brokers, TOPIC)[:10] == list(range(10))
+
+
+def die(*_: object) -> int:
+    raise RuntimeError("killed")
+
+
+def test_the_objects_of_a_deleted_topic_go_though_leader_and_controller_die_first(
+    brokers: Brokers, store: Hanging, tmp_path: Path
+) -> None:
+    create(brokers, TOPIC, replicas=1)
+    (first,) = brokers.state(TOPIC).replicas
+    produce(brokers, TOPIC, 0, 3000)
+    until_tiered(brokers, first, TOPIC)
+    store.hangs = True
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+    admin.delete_topics([TOPIC])[TOPIC].result(TIMEOUT)
+    for number in {first, brokers.controller}:
+        brokers.kill(number)
+    store.hangs = False
+    brokers.until(lambda: not list((tmp_path / "bucket").rglob("*.segment")), "objects stay")
+    brokers.until(lambda: not list((tmp_path / "bucket").rglob("manifest")), "the manifest stays")
+    assert len(brokers.any.image.remote_deletions) == 1  # they are looked for once more, later

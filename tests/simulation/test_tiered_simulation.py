@@ -1,0 +1,75 @@
+"""Scenarios with tiered topics and an object store that fails: nothing is lost, doubled, overlapping or left behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from barnabas.testing.simulation.runner import run
+from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
+from barnabas.testing.simulation.tiers.mutants import MUTANTS, an_unclean_leader_does_not_wait
+from barnabas.tiering.writing.named_steps import Step
+
+SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "60"))
+FIRST_SEED = 1000
+LONGEST_SECONDS = 90.0  # on a machine with much else to do, fewer
+MUTANT_SCENARIOS = 60
+STEP_SCENARIOS = 30
+UNCLEAN_SCENARIOS = 8
+
+
+@pytest.mark.timeout(300)
+def test_no_scenario_loses_doubles_or_leaves_anything_behind() -> None:
+    assert run(FIRST_SEED, FIRST_SEED + SCENARIOS - 1, tiered=True, seconds=LONGEST_SECONDS) > 0
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("what", ["kill", "stop"])
+def test_a_broker_may_die_or_stop_at_every_step(step: Step, what: str) -> None:
+    for seed in range(1, STEP_SCENARIOS):
+        scenario = Scenario(seed, tiered=True)
+        assert scenario.world.tiers is not None
+        assert scenario.faults.store is not None
+        scenario.faults.store.trap(step, 1, getattr(scenario.faults.store, what))
+        scenario.run()
+        if scenario.world.tiers.traps.sprung[step]:
+            return
+    pytest.fail(f"in {STEP_SCENARIOS} scenarios nobody was at {step}")
+
+
+def test_a_seed_gives_the_same_tiered_scenario_again() -> None:
+    first, second = Scenario(5, tiered=True), Scenario(5, tiered=True)
+    first.run()
+    second.run()
+    assert first.events == second.events
+    assert first.world.loop.time() == second.world.loop.time()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.timeout(180)
+def test_a_bug_of_tiering_put_in_on_purpose_is_found(name: str) -> None:
+    with MUTANTS[name]():
+        seeds = range(1, MUTANT_SCENARIOS)
+        assert any(_fails(Scenario(seed, tiered=True)) for seed in seeds), "the bug was not found"
+
+
+def test_what_was_copied_survives_an_unclean_election() -> None:
+    for seed in range(1, UNCLEAN_SCENARIOS + 1):
+        Scenario(seed, tiered=True, unclean=True).run()
+
+
+def test_an_unclean_leader_that_does_not_wait_for_the_manifest_is_found() -> None:
+    with an_unclean_leader_does_not_wait():
+        outcomes = [
+            _fails(Scenario(seed, tiered=True, unclean=True)) for seed in range(1, UNCLEAN_SCENARIOS + 1)
+        ]
+    assert any(outcomes)
+
+
+def _fails(scenario: Scenario) -> bool:
+    try:
+        scenario.run()
+    except ScenarioFailed:
+        return True
+    return False

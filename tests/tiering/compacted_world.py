@@ -1,0 +1,218 @@
+"""A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
+
+from barnabas.log.tiers.whole import WholePart
+from barnabas.records.batch import iterate_headers
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record, iterate_records
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.objects.segment_build import at_once
+from barnabas.tiering.objects.segment_object import read_chunk, read_footer
+from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
+from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.named_steps import nowhere
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.sweep import sweep
+from barnabas.tiering.writing.whole_copier import WholeLogCopier
+from tests.tiering.memory_store import MemoryStore
+from tests.tiering.partition_world import PATIENCE, entries_in, manifest_in
+from tests.tiering.support import FOLDER, NOW, sealed
+
+KEYS = 5
+"""Of record n the key is n modulo 5; every third record is a tombstone."""
+
+
+def record_at(offset: int) -> tuple[bytes, bytes | None]:
+    return b"%d" % (offset % KEYS), None if offset % 3 == 2 else b"%d" % offset
+
+
+def state_at(end: int) -> dict[bytes, bytes]:
+    """What a reader of all records below `end` knows."""
+    return fold(record_at(offset) for offset in range(end))
+
+
+def fold(records) -> dict[bytes, bytes]:
+    state = {}
+    for key, value in records:
+        state.pop(key, None) if value is None else state.update({key: value})
+    return state
+
+
+class Segment:
+    """Offsets of the records that are left in it."""
+
+    def __init__(self, offsets: list[int]) -> None:
+        self.offsets = offsets
+
+
+class Replica:
+    """A log with all that is committed. `end` is where it ends; segments are sealed by `roll`."""
+
+    def __init__(self, stride: int) -> None:
+        self.stride = stride
+        self.sealed: list[tuple[Segment, int]] = []  # with their ends
+        self.end = 0
+        self.inherited = 0
+        self.kept: list[int] = []
+        """Of a follower: what it got of its first offsets, which end at `inherited`."""
+
+    def again(self) -> "Replica":
+        """The same after a restart."""
+        copied = Replica(self.stride)
+        copied.sealed = [(Segment(list(segment.offsets)), end) for segment, end in self.sealed]
+        copied.end, copied.inherited, copied.kept = self.end, self.inherited, self.kept
+        return copied
+
+    def follower(self, stride: int) -> "Replica":
+        """It has fetched what compaction has left, in segments of its own."""
+        left = [offset for segment, _ in self.sealed for offset in segment.offsets]
+        left += range(self.sealed_end, self.end)
+        copied = Replica(stride)
+        copied.inherited, copied.kept = self.end, left
+        copied.append(self.end)
+        return copied
+
+    @property
+    def sealed_end(self) -> int:
+        return self.sealed[-1][1] if self.sealed else 0
+
+    def append(self, count: int) -> None:
+        self.end += count
+        while self.end - self.sealed_end >= self.stride:
+            self._seal(self.sealed_end + self.stride)
+
+    def roll(self) -> None:
+        if self.end > self.sealed_end:
+            self._seal(self.end)
+
+    def _seal(self, end: int) -> None:
+        offsets = range(self.sealed_end, end)
+        gone = set(range(self.inherited)) - set(self.kept)
+        self.sealed.append((Segment([offset for offset in offsets if offset not in gone]), end))
+
+    def compact(self) -> None:
+        """Tombstones go at once, too (delete.retention.ms=0), the last record stays; neighbours are merged."""
+        upper = self.sealed_end
+        latest = {record_at(offset)[0]: offset for offset in range(upper)}
+        wanted = {offset for offset in latest.values() if record_at(offset)[1] is not None} | {upper - 1}
+        cleaned = []
+        for number in range(0, len(self.sealed), 2):
+            group = self.sealed[number : number + 2]
+            left = [offset for segment, _ in group for offset in segment.offsets if offset in wanted]
+            cleaned.append((Segment(left), group[-1][1]))
+        self.sealed = cleaned
+
+    # -- as copiers see it ------------------------------------------------------------------------------
+
+    def view(self) -> LogView:
+        return LogView(0, 0, self.end, ((0, 0),))
+
+    def parts(self) -> tuple[WholePart, ...]:
+        parts, base = [], 0
+        for segment, end in self.sealed:
+            if segment.offsets:
+                parts.append(WholePart(segment, base, end))
+                base = end
+            elif parts:
+                parts[-1] = parts[-1]._replace(end=end)
+                base = end
+        return tuple(parts)
+
+    async def read(self, part: WholePart):
+        if part not in self.parts():
+            return None
+        data = b"".join(
+            build_batch([Record(0, NOW + offset, *record_at(offset))], base_offset=offset)
+            for offset in part.segment.offsets
+        )
+        return sealed(part.base, part.end, data)
+
+
+class Leader:
+    """A leader in one epoch. It repeats what fails, and stops when it is fenced or `at` says so."""
+
+    def __init__(self, store, replica: Replica, epoch: int, at=nowhere) -> None:
+        self.store = store
+        self.replica = replica
+        self.writer = Writer(0, epoch, f"leader of epoch {epoch}")
+        self.at = at
+        self.file = self.copier = None
+        self.fenced = False
+        self.uploads = 0
+
+    async def work(self, *actions) -> None:
+        """Claim, sweep, and then what is asked for."""
+        try:
+            for action in (self.claim, self.sweep, *actions):
+                await self.repeat(action)
+        except FencedError:
+            self.fenced = True
+
+    async def repeat(self, action) -> None:
+        for _ in range(PATIENCE):
+            try:
+                return await action()
+            except (StoreUnavailableError, MissingObjectError):
+                continue
+        raise AssertionError(f"{action} never succeeds")
+
+    async def claim(self) -> None:
+        view = self.replica.view()
+        claim = await claim_manifest(self.store, FOLDER, self.writer, view, NOW, whole=True)
+        self.file = claim.file
+        nonces = (f"{number:08x}" for number in range(1 << 30))
+        self.copier = WholeLogCopier(
+            self.store, self.file, self.replica, Pacer(lambda: 0.0, 1e15), at_once, lambda: NOW, self.inherited(view),
+            at=self.at, new_nonce=lambda: next(nonces),
+        )  # fmt: skip
+
+    def inherited(self, view: LogView) -> int:
+        return view.end
+
+    async def sweep(self) -> None:
+        await sweep(self.store, self.file, everywhere=True)
+
+    async def copy(self) -> None:
+        """All there is."""
+        while await self.copier.copy_next():
+            self.uploads += 1
+
+    async def collect(self) -> None:
+        """What was replaced is deleted, without a delay."""
+        await expire(self.store, self.file, 0, NOW, 0, self.at)
+
+    async def compact(self) -> None:
+        self.replica.compact()
+
+    async def roll(self) -> None:
+        self.replica.roll()
+
+    def append(self, count: int):
+        async def appended() -> None:
+            self.replica.append(count)
+
+        return appended
+
+
+# -- what must be true --------------------------------------------------------------------------------
+
+
+async def check_state(store: MemoryStore) -> None:
+    """Whoever reads all that is listed knows of every key what the log has said of it below the tiered end."""
+    store = store.copy()
+    records, end = [], 0
+    manifest = manifest_in(store)
+    for entry in entries_in(store, manifest):
+        assert entry.base == end, "a gap or an overlap"
+        end = entry.end
+        key = FOLDER.key(entry.key)
+        footer = await read_footer(store, key, entry)
+        for number in range(len(footer.chunks)):
+            chunk = await read_chunk(store, key, footer, number)
+            for position, header in iterate_headers(chunk):
+                assert entry.base <= header.base_offset < entry.end
+                records += iterate_records(chunk[position : position + header.size], header)
+    offsets = [record.offset for record in records]
+    assert offsets == sorted(set(offsets))
+    assert fold((record.key, record.value) for record in records) == state_at(manifest.tiered_end)

@@ -1,0 +1,197 @@
+"""The same scenario on Apache Kafka with its LocalTieredStorage and on Barnabas, seen through clients of others.
+
+Both get the same batches, so segments begin at the same offsets, and every answer can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.testing import EmbeddedBroker
+from benchmarks import wire
+from benchmarks.clients.fill import send_batches
+from tests.apache_kafka import ApacheKafka, run_tool
+from tests.kafka_jars import KAFKA_VERSION, in_ci, kafka_libs, requires_java
+
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+TIMEOUT = 60
+BATCHES, RECORDS_IN_BATCH, RECORD_BYTES = 90, 6, 10_000
+RECORDS = BATCHES * RECORDS_IN_BATCH
+TOPIC = "history"
+CONFIG = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(1 << 20),
+    "local.retention.bytes": "1",
+    "retention.ms": "-1",
+    "file.delete.delay.ms": "0",
+}
+OFTEN = {"remote.log.manager.task.interval.ms": "200", "log.retention.check.interval.ms": "200"}
+KAFKAS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "log.initial.task.delay.ms": "100",
+}
+
+STORAGE = kafka_libs() / f"kafka-storage-{KAFKA_VERSION}-test.jar"
+pytestmark = [
+    requires_java,
+    pytest.mark.timeout(600),  # JVMs on a loaded machine
+    pytest.mark.skipif(not STORAGE.exists() and not in_ci(), reason=f"no {STORAGE.name}: run `make java`"),
+]
+
+
+class Subject(NamedTuple):
+    """A broker behind an address."""
+
+    port: int
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def offset(self, moment: str) -> int:
+        """As kafka-get-offsets tells it."""
+        address = ("--bootstrap-server", self.bootstrap, "--topic", TOPIC)
+        return int(run_tool(OFFSETS, *address, "--time", moment).check().stdout.strip().rpartition(":")[2])
+
+    def consumer(self) -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "g", "auto.offset.reset": "error"})
+
+
+class Both(NamedTuple):
+    kafka: Subject
+    barnabas: Subject
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 2 * TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("same")
+    (folder / "bucket").mkdir()
+    theirs = {**KAFKAS, **OFTEN, "rsm.config.dir": str(folder / "theirs")}
+    ours = {**OFTEN, "remote.log.storage.system.enable": "true", "barnabas.remote.delete.delay.ms": "0"}
+    ours["barnabas.remote.storage.url"] = f"file://{folder}/bucket"
+    kafka = ApacheKafka(folder / "kafka", heap="512m", settings=theirs)
+    with kafka, EmbeddedBroker(ours, data_dir=folder / "data") as embedded:
+        subjects = Both(Subject(kafka.port), Subject(embedded.port))
+        batch = wire.record_batch(RECORD_BYTES, RECORDS_IN_BATCH)
+        for subject in subjects:
+            fill(subject, batch)
+        for subject in subjects:
+            until(
+                lambda subject=subject: is_copied(subject), f"{subject} has copied all but its last segment"
+            )
+        yield subjects
+
+
+def fill(subject: Subject, batch: bytes) -> None:
+    admin = subject.admin  # which must live until the answer is there
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(TIMEOUT)
+    until(lambda: admin.list_topics(TOPIC, TIMEOUT).topics[TOPIC].partitions, "the topic is there")
+    send_batches("127.0.0.1", subject.port, TOPIC, [batch] * BATCHES)
+
+
+def is_copied(subject: Subject) -> bool:
+    local, tiered = subject.offset("earliest-local"), subject.offset("latest-tiered")
+    return local == tiered + 1 and local > RECORDS - 2 * (1 << 20) // RECORD_BYTES
+
+
+def test_kafka_get_offsets_tells_the_same_of_both_tiers(both: Both) -> None:
+    for moment in ("earliest", "latest", "earliest-local", "latest-tiered", "max-timestamp"):
+        assert both.barnabas.offset(moment) == both.kafka.offset(moment), moment
+
+
+def test_librdkafka_and_javas_consumer_read_the_same_records(both: Both) -> None:
+    for subject in both:
+        consumer = subject.consumer()
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        taken: list[int] = []
+        while len(taken) < RECORDS:
+            records = consumer.consume(RECORDS - len(taken), TIMEOUT)
+            assert records, f"{subject}: nothing came after {len(taken)} records"
+            for record in records:
+                assert record.error() is None, record.error()
+                assert record.value() == b"x" * RECORD_BYTES
+                taken.append(record.offset() or 0)
+        consumer.close()
+        assert taken == list(range(RECORDS))
+        address = ("--bootstrap-server", subject.bootstrap, "--topic", TOPIC, "--from-beginning")
+        said = run_tool(CONSUMER, *address, "--max-messages", str(RECORDS)).check().stdout
+        assert said.splitlines() == ["x" * RECORD_BYTES] * RECORDS
+
+
+def test_offsets_by_time_are_the_same(both: Both) -> None:
+    """All records have one of few timestamps: the first of them counts."""
+    for subject in both:
+        consumer = subject.consumer()
+        (first,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, 1)], TIMEOUT)
+        (late,) = consumer.offsets_for_times([TopicPartition(TOPIC, 0, (1 << 45))], TIMEOUT)
+        consumer.close()
+        assert (first.offset, late.offset) == (0, -1)
+
+
+def test_kafka_delete_records_and_retention_move_the_log_start_alike(both: Both, tmp_path: Path) -> None:
+    wanted = {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 100}], "version": 1}
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps(wanted))
+    said = []
+    for subject in both:
+        command = ("--bootstrap-server", subject.bootstrap, "--offset-json-file", str(file))
+        said.append(run_tool(DELETE_RECORDS, *command).check().stdout.replace(subject.bootstrap, ""))
+        assert subject.offset("earliest") == 100
+        assert below_the_start(subject) == "_AUTO_OFFSET_RESET"
+    assert said[0] == said[1]
+    for subject in both:
+        set_retention(subject, 2 << 20)
+    until(
+        lambda: all(subject.offset("earliest") > 200 for subject in both), "retention removes remote segments"
+    )
+    until(lambda: both.kafka.offset("earliest") == both.barnabas.offset("earliest"), "as far as the other")
+
+
+def below_the_start(subject: Subject) -> str:
+    """What librdkafka says of an offset that is gone."""
+    consumer = subject.consumer()
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    try:
+        (record,) = consumer.consume(1, TIMEOUT)
+        error = record.error()
+        assert error is not None
+        return str(error.name())
+    except KafkaException as error:
+        return str(error.args[0].name())
+    finally:
+        consumer.close()
+
+
+def set_retention(subject: Subject, size: int) -> None:
+    entry = ConfigEntry("retention.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
+    admin = subject.admin
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(TIMEOUT)
