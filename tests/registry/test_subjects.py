@@ -55,6 +55,7 @@ def test_an_incompatible_schema_is_refused_with_409(rest: Rest) -> None:
 def test_a_schema_that_does_not_parse_says_where(rest: Rest) -> None:
     answer = rest.register("broken", record({"name": "x", "type": "strin"}))
     assert (answer.status, answer.code) == (422, 42201)
+    assert answer.body["message"].startswith("Invalid AVRO schema. Error: ")
     assert "$.fields[0].type" in answer.body["message"]
     assert "line 1 column" in rest.register("broken", '{"type": ').body["message"]
 

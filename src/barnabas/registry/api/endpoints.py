@@ -73,6 +73,8 @@ async def register(request: Request) -> Answer:
         request.subject, schema, normalize=request.flag("normalize"), given=given
     )
     version = await request.service.register(request.subject, submitted)
+    if request.wants_guid:
+        return {"id": version.id, "version": version.version, "guid": version.guid}
     return {"id": version.id}
 
 
@@ -105,7 +107,8 @@ async def list_schemas(request: Request) -> Answer:
     found = []
     for name in names:
         versions = subjects.versions_of(request.state, name, request.shown)
-        found += [one.to_json() for one in (versions[-1:] if request.flag("latestOnly") else versions)]
+        shown = versions[-1:] if request.flag("latestOnly") else versions
+        found += [one.to_json(with_guid=request.wants_guid) for one in shown]
     return request.page(found)
 
 
@@ -231,7 +234,7 @@ async def _check(request: Request, older: list[Version]) -> Json:
 
 
 async def _shown(request: Request, version: Version) -> Json:
-    answer = version.to_json()
+    answer = version.to_json(with_guid=request.wants_guid)
     wanted = request.query.get("format", "")
     if wanted:
         answer["schema"] = (await request.service.parsed(version)).rendered(wanted)

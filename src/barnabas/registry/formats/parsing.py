@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from barnabas.registry.errors import empty_schema, invalid_schema
+from barnabas.registry.errors import empty_schema, unreadable_schema
 from barnabas.registry.formats.documents import SchemaSyntaxError
 from barnabas.registry.model import SchemaText, SchemaType
 from barnabas.registry.references import Dependency
@@ -41,9 +41,9 @@ def parse(schema: SchemaText, dependencies: Sequence[Dependency]) -> ParsedSchem
     try:
         return _parse(schema.type, schema.text, tuple((one.name, one.schema.text) for one in dependencies))
     except SchemaSyntaxError as error:
-        raise error.as_refusal() from None
+        raise unreadable_schema(schema.type, str(error)) from None
     except RecursionError:
-        raise invalid_schema("it is nested too deeply") from None
+        raise unreadable_schema(schema.type, "it is nested too deeply") from None
 
 
 @lru_cache(MOST_KEPT)
