@@ -35,6 +35,7 @@ def answered(accept: str) -> str:
 
 
 def takes_new_fields(headers: dict[str, str]) -> bool:
+    """Confluent's clients say so with every body that they send, and not where they send none."""
     return headers.get(ACCEPT_UNKNOWN, "").strip().lower() == "true"
 
 
