@@ -99,7 +99,7 @@ def test_a_guid_in_a_header_names_the_schema(
     topic = registry_broker.create_topic()
     client.register_schema(f"{topic}-value", Schema(AVRO, "AVRO"))
     with SchemaRegistryClient({"url": registry_broker.registry_url}) as fresh:
-        headers: list[tuple[str, bytes]] = []
+        headers: list[tuple[str, str | bytes | None]] = []
         context = SerializationContext(topic, MessageField.VALUE, headers)
         serializer = AvroSerializer(
             fresh, AVRO, conf={**settings, "schema.id.serializer": header_schema_id_serializer}
