@@ -25,6 +25,11 @@ class ParsedSchema(Protocol):
         """Texts with the same identity are the same schema."""
         ...
 
+    @property
+    def fault(self) -> str:
+        """Why it is read only where it is registered already: other registries let it through. Else nothing."""
+        ...
+
     def normalized(self) -> str:
         """One text for all that differ in nothing that matters."""
         ...
