@@ -9,6 +9,8 @@ import urllib.parse
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+NEW_FIELDS = {"Confluent-Accept-Unknown-Properties": "true"}  # what clients of today send
+
 
 class Answer(NamedTuple):
     status: int
@@ -42,6 +44,11 @@ class Rest:
         response = self._connection.getresponse()
         text = response.read()
         return Answer(response.status, json.loads(text) if text else None)
+
+    def text(self, path: str) -> str:
+        """An answer that is a schema itself: not always JSON."""
+        self._connection.request("GET", path, headers=self._headers)
+        return self._connection.getresponse().read().decode()
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, **headers)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -19,6 +19,9 @@ from tests.registry.protobuf_messages import message_class
 
 AVRO = '{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"id","type":"long"}]}'
 JSON = '{"title":"Order","type":"object","properties":{"id":{"type":"integer"}},"additionalProperties":false}'
+
+LONG = 1 << 60  # the client takes no record of less than six bytes
+USE_LATEST = {"auto.register.schemas": False, "use.latest.version": True}
 
 
 @pytest.fixture
@@ -87,3 +90,20 @@ def test_our_own_client_finds_the_schema_of_a_record(
         assert schemas.schema(schema_id) is schemas.schema(schema_id)
     path, message = split_message_index(payload)
     assert (path, order.FromString(message).id) == ((0,), 7)
+
+
+@pytest.mark.parametrize("settings", [{}, {"auto.register.schemas": False}, USE_LATEST])
+def test_a_guid_in_a_header_names_the_schema(
+    registry_broker: EmbeddedBroker, client: SchemaRegistryClient, settings: dict[str, Any]
+) -> None:
+    topic = registry_broker.create_topic()
+    client.register_schema(f"{topic}-value", Schema(AVRO, "AVRO"))
+    with SchemaRegistryClient({"url": registry_broker.registry_url}) as fresh:
+        headers: list[tuple[str, str | bytes | None]] = []
+        context = SerializationContext(topic, MessageField.VALUE, headers)
+        serializer = AvroSerializer(
+            fresh, AVRO, conf={**settings, "schema.id.serializer": header_schema_id_serializer}
+        )
+        data = serializer({"id": LONG}, context)
+        assert [name for name, _ in headers] == ["__value_schema_id"]
+        assert AvroDeserializer(fresh)(data, context) == {"id": LONG}

@@ -103,7 +103,9 @@ def test_lists_show_what_may_be_read_and_nothing_else(secured: EmbeddedBroker, a
     assert alice.get("/schemas/ids/1/subjects").code == 40301
     with Rest(secured.registry_url, "admin:admin's") as admin:
         guid = admin.get("/subjects/there-value/versions/1?deleted=true").body["guid"]
-    assert alice.get(f"/schemas/guids/{guid}").code == 40301
+    for path in ("/schemas/ids/1/schema", "/schemas/ids/1/versions", f"/schemas/guids/{guid}"):
+        assert alice.get(path).code == 40301
+    assert alice.get(f"/schemas/guids/{guid}/ids").code == 40301
     allow(secured, ResourceType.TOPIC, "nowhere", Operation.READ)
     assert alice.get("/subjects?deleted=true").body == ["nowhere-value"]
     assert alice.get("/schemas/ids/1").status == 200

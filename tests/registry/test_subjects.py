@@ -55,6 +55,7 @@ def test_an_incompatible_schema_is_refused_with_409(rest: Rest) -> None:
 def test_a_schema_that_does_not_parse_says_where(rest: Rest) -> None:
     answer = rest.register("broken", record({"name": "x", "type": "strin"}))
     assert (answer.status, answer.code) == (422, 42201)
+    assert answer.body["message"].startswith("Invalid AVRO schema. Error: ")
     assert "$.fields[0].type" in answer.body["message"]
     assert "line 1 column" in rest.register("broken", '{"type": ').body["message"]
 
@@ -168,3 +169,30 @@ def test_compatibility_is_asked_at_the_subjects_level(rest: Rest) -> None:
     assert rest.delete("/config/levels").body == {"compatibilityLevel": "FORWARD"}
     assert rest.get("/config/levels?defaultToGlobal=true").body == {"compatibilityLevel": "BACKWARD"}
     assert rest.put("/config", {"compatibility": "SIDEWAYS"}).code == 42203
+
+
+@pytest.mark.parametrize(
+    ("faulty", "place"),
+    [
+        (record({"name": "number", "type": ["null", "long"], "default": "null"}), "default"),
+        (record({"name": "a-field", "type": "string"}, name="A-Record"), "name"),
+    ],
+)
+def test_what_other_registries_let_through_is_read_and_not_registered_anew(
+    rest: Rest, faulty: dict[str, Any], place: str
+) -> None:
+    subject = f"taken-over-{place}"
+    refused = rest.register(subject, faulty)
+    assert (refused.code, place in refused.body["message"]) == (42201, True)
+    rest.put(f"/mode/{subject}", {"mode": "IMPORT"})
+    number = 7000 + len(place)
+    assert rest.register(subject, faulty, id=number, version=1).body == {"id": number}
+    rest.put(f"/mode/{subject}", {"mode": "READWRITE"})
+    assert rest.register(subject, faulty).body == {"id": number}
+    assert rest.post(f"/subjects/{subject}", {"schema": json.dumps(faulty)}).body["id"] == number
+    other = record(*faulty["fields"], NOTE | {"name": "more"}, name=faulty["name"])
+    assert rest.register(subject, other).code == 42201
+    check = f"/compatibility/subjects/{subject}/versions/latest"
+    assert rest.post(check, {"schema": json.dumps(other)}).code == 42201
+    mended = record(NOTE, name=faulty["name"].replace("-", "_"))
+    assert rest.post(check, {"schema": json.dumps(mended)}).body["is_compatible"] is (place == "default")

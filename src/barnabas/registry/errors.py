@@ -73,6 +73,11 @@ def invalid_schema(reason: str) -> RegistryError:
     return RegistryError(422, 42201, f"Invalid schema: {reason}")
 
 
+def unreadable_schema(kind: str, reason: str) -> RegistryError:
+    """As Karapace begins it; what follows says where."""
+    return RegistryError(422, 42201, f"Invalid {kind} schema. Error: {reason}")
+
+
 def empty_schema() -> RegistryError:
     return RegistryError(422, 42201, "Empty schema")
 

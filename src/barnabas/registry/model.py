@@ -125,9 +125,9 @@ class Version:
     def guid(self) -> str:
         return self.given_guid or self.schema.guid
 
-    def to_json(self) -> Json:
-        head: Json = {"subject": self.subject, "version": self.version, "id": self.id, "guid": self.guid}
-        document = head | self.schema.to_json()
+    def to_json(self, *, with_guid: bool) -> Json:
+        head: Json = {"subject": self.subject, "version": self.version, "id": self.id}
+        document = head | ({"guid": self.guid} if with_guid else {}) | self.schema.to_json()
         return document | {"deleted": True} if self.deleted else document
 
 

@@ -79,6 +79,7 @@ class SchemaService:
         if submitted.given_id is not None:
             where = f"Subject {subject} in context {context_of(subject)}"
             raise errors.not_permitted(f"{where} is not in import mode")
+        check_new(submitted)
         found = await self.problems(subject, submitted, self._compared(subject, schema, live), None)
         if found:
             raise errors.incompatible(subject, [*found, f"{{compatibility: '{state.level(subject)}'}}"])
@@ -181,6 +182,12 @@ class SchemaService:
 
     async def _parsed(self, schema: SchemaText, needed: Sequence[Dependency]) -> ParsedSchema:
         return await asyncio.to_thread(parse, schema, needed)
+
+
+def check_new(submitted: Submitted) -> None:
+    """What other registries let through is read where it is registered, and is not registered anew."""
+    if submitted.parsed.fault:
+        raise errors.unreadable_schema(submitted.schema.type, submitted.parsed.fault)
 
 
 def _with_text(submitted: Submitted, schema: SchemaText, versions: list[Version]) -> Version | None:

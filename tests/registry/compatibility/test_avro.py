@@ -82,6 +82,9 @@ def test_a_schema_reads_itself_and_its_kept_form_stays_as_it_is(schema: dict[str
         ('["null","int"]', '"int"', True),
         ('"int"', '["null","int"]', False),
         ('{"type":"int","logicalType":"date"}', '"int"', True),
+        ('{"type":"error","name":"R","fields":[]}', '{"type":"error","name":"R","fields":[]}', True),
+        ('{"type":"error","name":"R","fields":[]}', '{"type":"error","name":"S","fields":[]}', False),
+        ('{"type":"record","name":"a-b","fields":[]}', '{"type":"record","name":"a-b","fields":[]}', True),
         (
             '{"type":"enum","name":"E","symbols":["A"],"default":"A"}',
             '{"type":"enum","name":"E","symbols":["B"]}',

@@ -17,6 +17,9 @@ OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}
 MORE: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
 CLOSED = {**OPEN, "additionalProperties": False}
 CLOSED_MORE = {**MORE, "additionalProperties": False}
+LIST: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+TUPLE: dict[str, Any] = {"type": "array", "items": [{"type": "integer"}]}
+PREFIX: dict[str, Any] = {"type": "array", "prefixItems": [{"type": "integer"}]}
 TREE = {
     "$defs": {"t": {"type": "object", "properties": {"next": {"$ref": "#/$defs/t", "maxProperties": 2}}}},
     "$ref": "#/$defs/t",
@@ -58,9 +61,20 @@ def reads(reader: Any, writer: Any) -> bool:
             True,
         ),
         ({"type": "array", "items": {"type": "integer"}}, {"type": "array"}, False),
+        (TUPLE, LIST, False),
+        (LIST, TUPLE, False),
+        (LIST, {**TUPLE, "additionalItems": {"type": "integer"}}, False),
+        (PREFIX, LIST, False),
+        (LIST, {**PREFIX, "items": {"type": "integer"}}, False),
+        (PREFIX, {**PREFIX, "items": False}, True),
+        ({"type": "array", "items": True}, TUPLE, True),
+        ({"type": "array", "items": [{}]}, LIST, True),
         ({"type": "array", "uniqueItems": True}, {"type": "array"}, False),
         ({"not": {"type": "string"}}, {"type": "string"}, False),
         (True, {"type": "string"}, True),
+        ({"type": "string"}, False, True),  # nothing was written
+        (False, True, False),
+        ({"type": "object", "properties": {"a": {}}}, {"type": "object"}, True),
         ({"type": "string"}, True, False),
         (TREE, TREE, True),
         ({**TREE, "title": "another"}, TREE, True),

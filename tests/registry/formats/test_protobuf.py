@@ -52,6 +52,29 @@ def test_comments_and_spaces_do_not_make_another_schema() -> None:
     assert two.normalized() == one.normalized()
 
 
+def test_a_normalized_text_has_the_layout_of_other_registries() -> None:
+    text = """syntax = "proto3";
+package shop;
+
+import "google/protobuf/any.proto";
+
+option java_multiple_files = true;
+option java_package = "org.shop";
+
+message A {
+  int32 a = 1;
+}
+message B {
+  .google.protobuf.Any any = 1;
+}
+"""
+    swapped = text.replace("option java_multiple_files = true;\n", "").replace(
+        "\nmessage A", "option java_multiple_files = true;\nmessage A"
+    )
+    assert swapped != text
+    assert parse_protobuf(swapped, {}).normalized() == text
+
+
 def test_an_error_says_line_and_column() -> None:
     with pytest.raises(SchemaSyntaxError, match="line 2 column 13"):
         parse_protobuf('syntax = "proto3";\nmessage A { foo x = 1; }', {})

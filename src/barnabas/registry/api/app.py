@@ -73,7 +73,8 @@ class RegistryApp:
         visitor = await self.access.visitor(headers.get("authorization", ""))
         repeated = read_query(scope["query_string"].decode("latin-1"))
         query = {name: values[-1] for name, values in repeated.items()}
-        request = Request(self.service, visitor, match.path, query, repeated, None, match.context)
+        new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
+        request = Request(self.service, visitor, match.path, query, repeated, None, match.context, new_fields)
         await check_right(match.route, request)
         if scope["method"] in _WITH_BODY:
             request.body = _decoded(body)

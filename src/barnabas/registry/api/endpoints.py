@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.registry import errors, settings, subjects
 from barnabas.registry.api.request import RawText, Request
 from barnabas.registry.model import Json, Mode, SchemaText, SchemaType, Version, context_of
+from barnabas.registry.service import check_new
 from barnabas.registry.subjects import Shown
 from barnabas.security.authorizer import Operation
 
@@ -73,6 +74,8 @@ async def register(request: Request) -> Answer:
         request.subject, schema, normalize=request.flag("normalize"), given=given
     )
     version = await request.service.register(request.subject, submitted)
+    if request.wants_guid:
+        return {"id": version.id, "version": version.version, "guid": version.guid}
     return {"id": version.id}
 
 
@@ -105,7 +108,8 @@ async def list_schemas(request: Request) -> Answer:
     found = []
     for name in names:
         versions = subjects.versions_of(request.state, name, request.shown)
-        found += [one.to_json() for one in (versions[-1:] if request.flag("latestOnly") else versions)]
+        shown = versions[-1:] if request.flag("latestOnly") else versions
+        found += [one.to_json(with_guid=request.wants_guid) for one in shown]
     return request.page(found)
 
 
@@ -223,6 +227,7 @@ async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int |
 async def _check(request: Request, older: list[Version]) -> Json:
     schema, _ = await _schema(request)
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
+    check_new(submitted)
     found = await request.service.problems(request.subject, submitted, older, None)
     answer: Json = {"is_compatible": not found}
     if found or request.flag("verbose"):
@@ -231,7 +236,7 @@ async def _check(request: Request, older: list[Version]) -> Json:
 
 
 async def _shown(request: Request, version: Version) -> Json:
-    answer = version.to_json()
+    answer = version.to_json(with_guid=request.wants_guid)
     wanted = request.query.get("format", "")
     if wanted:
         answer["schema"] = (await request.service.parsed(version)).rendered(wanted)

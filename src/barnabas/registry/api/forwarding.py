@@ -7,11 +7,12 @@ import http.client
 
 from barnabas.client.schemas import whole_body
 from barnabas.registry import errors
+from barnabas.registry.api.media import ACCEPT_UNKNOWN
 from barnabas.registry.leadership import Identity
 
 FORWARDED = "x-forward"  # Confluent's header: whoever gets it does not forward again
 TIMEOUT = 35.0  # a little longer than the leader takes for a change
-_PASSED_ON = ("accept", "authorization", "content-type")
+_PASSED_ON = ("accept", "authorization", "content-type", ACCEPT_UNKNOWN)
 
 
 class Forwarder:

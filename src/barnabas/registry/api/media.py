@@ -9,6 +9,8 @@ JSON_ANY = "application/vnd.schemaregistry+json"
 JSON = "application/json"
 OCTETS = "application/octet-stream"
 
+ACCEPT_UNKNOWN = "confluent-accept-unknown-properties"  # a client that takes fields newer than itself says so
+
 _GIVEN = (JSON_V1, JSON_ANY, JSON)
 _TAKEN = frozenset({*_GIVEN, OCTETS})
 
@@ -30,6 +32,11 @@ def answered(accept: str) -> str:
         if kind in _GIVEN:
             return kind
     raise errors.http_error(406)
+
+
+def takes_new_fields(headers: dict[str, str]) -> bool:
+    """Confluent's clients say so with every body that they send, and not where they send none."""
+    return headers.get(ACCEPT_UNKNOWN, "").strip().lower() == "true"
 
 
 def _bare(text: str) -> str:

@@ -49,6 +49,7 @@ class Request:
     repeated: dict[str, list[str]] = field(default_factory=dict)  # the same with all values of a name
     body: Any = None
     context: str = DEFAULT_CONTEXT  # of a path that begins with /contexts/NAME
+    wants_guid: bool = False  # the client knows of it, or takes what it does not know
 
     @property
     def state(self) -> State:

@@ -19,23 +19,30 @@ def problems(reader: AvroSchema, writer: AvroSchema) -> list[str]:
 
 
 def _schema(schema: AvroSchema) -> Any:
+    """Names are not checked: those of older versions may be wrong."""
     from avro.name import Names
     from avro.schema import make_avsc_object
 
-    names = Names()
-    for document in schema.dependencies:
-        make_avsc_object(_plain(document), names)
-    return make_avsc_object(_plain(schema.document), names)
+    names = Names(validate_names=False)
+    *_, made = (
+        make_avsc_object(_plain(document), names, validate_enum_symbols=False, validate_names=False)
+        for document in (*schema.dependencies, schema.document)
+    )
+    return made
 
 
 def _plain(node: Any) -> Any:
-    """Without logical types: they change nothing in what can be read, and `avro` warns of those it does not know."""
+    """Without logical types: they change nothing in what can be read, and `avro` warns of those it does not know.
+
+    An error is a record: `avro` does not compare errors.
+    """
     if isinstance(node, list):
         return [_plain(one) for one in node]
     if not isinstance(node, dict):
         return node
-    return {
+    plain = {
         key: _plain(value) if key in ("type", "items", "values", "fields") else value
         for key, value in node.items()
         if key != "logicalType"
     }
+    return plain | {"type": "record"} if plain.get("type") == "error" and "fields" in plain else plain

@@ -196,9 +196,9 @@ class _Comparison:
         return [problem("NOT_TYPE_EXTENDED", f"{where}/not", "reader excludes more than the writer")]
 
     def _items(self, reader: Node, writer: Node, where: str) -> Problems:
-        found: Problems = []
         of_reader, more_of_reader = _tuple(reader)
         of_writer, more_of_writer = _tuple(writer)
+        found = self._lists_and_tuples(reader, writer, where)
         for at in range(max(len(of_reader), len(of_writer))):
             one = of_reader[at] if at < len(of_reader) else more_of_reader
             other = of_writer[at] if at < len(of_writer) else more_of_writer
@@ -212,6 +212,16 @@ class _Comparison:
                 problem("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "reader wants an item that fits")
             )
         return found
+
+    def _lists_and_tuples(self, reader: Node, writer: Node, where: str) -> Problems:
+        """Confluent's rule: one does not become the other, even where every item would be read."""
+        if _is_list(writer) and any(_node(self.reader.resolved(one)) for one in _tuple(reader)[0]):
+            text = "items of the writer are a list and those of the reader a tuple"
+            return [problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", f"{where}/items", text)]
+        if _tuple(writer)[0] and _is_list(reader) and _node(self.reader.resolved(reader["items"])):
+            text = "items of the writer are a tuple and those of the reader a list"
+            return [problem("SCHEMA_ADDED", f"{where}/items", text)]
+        return []
 
     def _properties(self, reader: Node, writer: Node, where: str) -> Problems:
         found: Problems = []
@@ -347,6 +357,11 @@ def _tuple(node: Node) -> tuple[list[Any], Any]:
         return node["prefixItems"], node.get("items", True)
     items = node.get("items", True)
     return (items, node.get("additionalItems", True)) if isinstance(items, list) else ([], items)
+
+
+def _is_list(node: Node) -> bool:
+    """One schema for all items."""
+    return "prefixItems" not in node and isinstance(node.get("items"), dict | bool)
 
 
 def _covering(node: Node, name: str) -> Any:

@@ -15,6 +15,7 @@ from barnabas.registry.formats.documents import SchemaSyntaxError, compact, read
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_NAME = "is no name: letters, digits and _, and no digit first"
 # Properties that Avro defines for some type: as in Java's library, no type keeps them as properties of the user.
 _DEFINED = frozenset(
     {"type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases"}
@@ -29,6 +30,7 @@ class AvroSchema:
     text: str
     document: Any
     dependencies: tuple[Any, ...] = ()  # documents, each after those that it needs
+    fault: str = ""
 
     @property
     def identity(self) -> str:
@@ -43,11 +45,12 @@ class AvroSchema:
 
 
 def parse_avro(text: str, dependencies: Sequence[str] = ()) -> AvroSchema:
-    """SchemaSyntaxError says what is wrong and where."""
+    """SchemaSyntaxError says what is wrong and where. Names and defaults may be wrong: that is its `fault`."""
     names: dict[str, Any] = {}
     others = tuple(_Writer(names).write(_read(one), None, "$") for one in dependencies)
-    document = _Writer(names).write(_read(text), None, "$")
-    return AvroSchema(compact(document), document, others)
+    writer = _Writer(names)
+    document = writer.write(_read(text), None, "$")
+    return AvroSchema(compact(document), document, others, str(next(iter(writer.faults), "")))
 
 
 def _read(text: str) -> Any:
@@ -64,6 +67,7 @@ class _Writer:
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
+        self.faults: list[SchemaSyntaxError] = []
 
     def write(self, node: Any, space: str | None, where: str) -> Any:
         if isinstance(node, str):
@@ -119,7 +123,7 @@ class _Writer:
     def _field(self, field: Any, space: str | None, where: str) -> Any:
         if not isinstance(field, dict) or "name" not in field or "type" not in field:
             raise SchemaSyntaxError(where, 'a field has a "name" and a "type"')
-        name = _checked_name(field["name"], where)
+        name = self._name(field["name"], where)
         kind = self.write(field["type"], space, f"{where}.type")
         written: dict[str, Any] = {"name": name, "type": kind}
         if field.get("doc") is not None:
@@ -127,7 +131,7 @@ class _Writer:
         if "default" in field:
             if not self._fits(field["default"], kind, space):
                 text = f"the default {compact(field['default'])} is no value of its type"
-                raise SchemaSyntaxError(f"{where}.default", text)
+                self.faults.append(SchemaSyntaxError(f"{where}.default", text))
             written["default"] = field["default"]
         order = field.get("order", "ascending")
         if order not in _ORDERS:
@@ -142,7 +146,8 @@ class _Writer:
         head, _ = self._head(node, kind, space, where)
         symbols = _texts(node.get("symbols"), f"{where}.symbols")
         for symbol in symbols:
-            _checked_name(symbol, f"{where}.symbols")
+            if not _NAME.fullmatch(symbol):
+                raise SchemaSyntaxError(f"{where}.symbols", f"{compact(symbol)} {_NO_NAME}")
         if (twice := _first_twice(symbols)) is not None:
             raise SchemaSyntaxError(f"{where}.symbols", f"there are two symbols {twice!r}")
         head["symbols"] = symbols
@@ -180,7 +185,7 @@ class _Writer:
         else:
             inner = (given or None) if isinstance(given, str) else space
         for part in [*(inner or "_").split("."), short]:
-            _checked_name(part, f"{where}.name")
+            self._name(part, f"{where}.name")
         full = f"{inner}.{short}" if inner else short
         if full in self.names or short in PRIMITIVES:
             raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
@@ -191,6 +196,14 @@ class _Writer:
         if node.get("doc") is not None:
             head["doc"] = node["doc"]
         return head, inner
+
+    def _name(self, name: Any, where: str) -> str:
+        text = f"{compact(name)} {_NO_NAME}"
+        if not isinstance(name, str) or not name:
+            raise SchemaSyntaxError(where, text)
+        if not _NAME.fullmatch(name):
+            self.faults.append(SchemaSyntaxError(where, text))
+        return name
 
     def _fits(self, value: Any, kind: Any, space: str | None) -> bool:
         """Whether a default can be of its type. Since Avro 1.12 any branch of a union will do."""
@@ -286,13 +299,6 @@ def _texts(value: Any, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise SchemaSyntaxError(where, "this must be a list of names")
     return value
-
-
-def _checked_name(name: Any, where: str) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        text = f"{compact(name)} is no name: letters, digits and _, and no digit first"
-        raise SchemaSyntaxError(where, text)
-    return name
 
 
 def _first_twice(names: list[str]) -> str | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from barnabas.registry.errors import RegistryError, invalid_schema
-
 DEEPEST = 64
 
 
@@ -15,9 +13,6 @@ class SchemaSyntaxError(Exception):
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{reason} (at {where})")
-
-    def as_refusal(self) -> RegistryError:
-        return invalid_schema(str(self))
 
 
 def read_json(text: str) -> Any:

@@ -51,6 +51,10 @@ class JsonSchema:
         """The order of keys does not matter."""
         return self.normalized()
 
+    @property
+    def fault(self) -> str:
+        return ""
+
     def normalized(self) -> str:
         return compact(self.root, sort_keys=True)
 

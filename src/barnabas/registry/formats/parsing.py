@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from barnabas.registry.errors import empty_schema, invalid_schema
+from barnabas.registry.errors import empty_schema, unreadable_schema
 from barnabas.registry.formats.documents import SchemaSyntaxError
 from barnabas.registry.model import SchemaText, SchemaType
 from barnabas.registry.references import Dependency
@@ -25,6 +25,11 @@ class ParsedSchema(Protocol):
         """Texts with the same identity are the same schema."""
         ...
 
+    @property
+    def fault(self) -> str:
+        """Why it is read only where it is registered already: other registries let it through. Else nothing."""
+        ...
+
     def normalized(self) -> str:
         """One text for all that differ in nothing that matters."""
         ...
@@ -41,9 +46,9 @@ def parse(schema: SchemaText, dependencies: Sequence[Dependency]) -> ParsedSchem
     try:
         return _parse(schema.type, schema.text, tuple((one.name, one.schema.text) for one in dependencies))
     except SchemaSyntaxError as error:
-        raise error.as_refusal() from None
+        raise unreadable_schema(schema.type, str(error)) from None
     except RecursionError:
-        raise invalid_schema("it is nested too deeply") from None
+        raise unreadable_schema(schema.type, "it is nested too deeply") from None
 
 
 @lru_cache(MOST_KEPT)

@@ -7,7 +7,8 @@ bytes that only their definition explains.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 _TYPES = {
@@ -38,15 +39,14 @@ class _Writer:
             yield f'syntax = "{self.syntax}";'
         if self.file.package:
             yield f"package {self.file.package};"
-        yield from self._imports()
-        yield from _options(self.file.options, "")
-        for message in self.file.message_type:
-            yield from ("", *self._message(message, ""))
-        for enum in self.file.enum_type:
-            yield from ("", *self._enum(enum, ""))
-        yield from self._extensions(self.file.extension, "")
-        for service in self.file.service:
-            yield from ("", *self._service(service))
+        types = (self._message(message, "") for message in self.file.message_type)
+        enums = (self._enum(enum, "") for enum in self.file.enum_type)
+        services = (self._service(service) for service in self.file.service)
+        yield from _block(self._imports())
+        yield from _block(_options(self.file.options, ""))
+        yield from _block(chain.from_iterable([*types, *enums]))
+        yield from _block(self._extensions(self.file.extension, ""))
+        yield from _block(chain.from_iterable(services))
 
     def _imports(self) -> Iterator[str]:
         for at, name in enumerate(self.file.dependency):
@@ -143,6 +143,12 @@ class _Writer:
         yield "}"
 
 
+def _block(lines: Iterable[str]) -> list[str]:
+    """As Confluent's registry and Karapace write a file: an empty line before each kind of thing, none between."""
+    found = list(lines)
+    return ["", *found] if found else []
+
+
 def _type(field: Any) -> str:
     return field.type_name or _TYPES[field.type]
 
@@ -168,8 +174,9 @@ def _options(options: Any, indent: str) -> Iterator[str]:
 
 
 def _option_texts(options: Any) -> list[str]:
+    """In the order of their names."""
     found = []
-    for field, value in options.ListFields():
+    for field, value in sorted(options.ListFields(), key=lambda one: one[0].name):
         if field.is_extension or field.name in ("map_entry", "uninterpreted_option"):
             continue
         values = value if field.is_repeated else [value]

@@ -29,6 +29,10 @@ class ProtobufSchema:
         """Comments, spaces and the order of options do not matter."""
         return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode()
 
+    @property
+    def fault(self) -> str:
+        return ""
+
     def normalized(self) -> str:
         return proto_text(self.file)
 
