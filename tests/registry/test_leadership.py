@@ -16,7 +16,7 @@ from barnabas.registry.leadership import Identity, choose, read_identity
 from barnabas.registry.server import RegistryServer, RegistrySettings
 from barnabas.registry.topic import UnsuitableTopicError
 from barnabas.testing import EmbeddedBroker
-from tests.registry.rest import Rest
+from tests.registry.rest import NEW_FIELDS, Answer, Rest
 
 ONE, TWO = Identity("a", 1), Identity("b", 2)
 
@@ -84,6 +84,21 @@ def test_a_change_through_any_registry_is_found_in_all(broker: EmbeddedBroker) -
             assert len(set(ids)) == 6
             again = [await register(servers[(at + 1) % 3], f"s{at}", enum(at)) for at in range(6)]
             assert again == ids
+
+    asyncio.run(work())
+
+
+def test_a_forwarded_registration_has_its_guid_too(broker: EmbeddedBroker) -> None:
+    async def work() -> None:
+        async with registries(broker, 2, "guids") as servers:
+            leader = await agreed(servers)
+            other = next(one for one in servers if one is not leader)
+
+            def post() -> Answer:
+                with Rest(other.url) as rest:
+                    return rest.post("/subjects/s/versions", {"schema": enum(1)}, **NEW_FIELDS)
+
+            assert set((await asyncio.to_thread(post)).body) == {"id", "version", "guid"}
 
     asyncio.run(work())
 
