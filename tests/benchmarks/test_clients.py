@@ -122,7 +122,7 @@ def test_members_of_a_consumer_group_settle_and_send_heartbeats(barnabas: Embedd
 
 def test_every_job_of_a_task_queue_is_published_taken_and_acknowledged(barnabas: EmbeddedBroker) -> None:
     options = ("--system", "barnabas", "--port", barnabas.port, "--queue", "job-figures", "--workers", 2)
-    figures = client("jobs", *options, "--jobs", 1500)
+    figures = client("queues.jobs", *options, "--jobs", 1500)
     assert figures["jobs"] == 1500
     assert 0 < figures["p50_ms"] <= figures["p99_ms"]
     assert end_offset(barnabas, "job-figures") == 1500

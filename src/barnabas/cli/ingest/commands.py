@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,6 +72,8 @@ def files(
 
       barnabas ingest files '/srv/app/*.log*' -t app --multiline-start '^\\d{4}-' --exit-at-end
     """
+    import socket
+
     from barnabas.durations import seconds_of
     from barnabas.ingest.files.source import FilesSettings, FilesSource
     from barnabas.patterns import PatternError, compile_pattern
@@ -111,6 +110,9 @@ def files(
 
 
 async def _run(client: Client, name: str, source: FilesSource, *, exit_at_end: bool) -> Agent:
+    import asyncio
+    import signal
+
     from barnabas.ingest.agent import Agent
 
     agent, stop = Agent(client, name, [source]), asyncio.Event()
@@ -129,6 +131,8 @@ async def _run(client: Client, name: str, source: FilesSource, *, exit_at_end: b
 
 async def _show(source: FilesSource) -> None:
     """How far a backfill is. With nothing to catch up on there is nothing to see."""
+    import asyncio
+
     from barnabas.cli.progress import Progress
 
     while True:
