@@ -66,6 +66,18 @@ def test_sound_manifests_are_left_alone_unless_forced(cli: Cli, copied: Tiered, 
     assert REPAIRER.encode() in copied.manifest(topic).read_bytes()
 
 
+def test_compacted_topics_are_refused(cli: Cli, tiered: Tiered) -> None:
+    compacted = {
+        "cleanup.policy": "compact",
+        "remote.storage.enable": "true",
+        "barnabas.remote.compacted": "copy",
+    }
+    topic = tiered.broker.create_topic(configs=compacted)
+    refused = cli("tier", "repair", topic, "--store", tiered.url, "--yes", "--force")
+    assert refused.code == 1
+    assert "is compacted" in refused.err
+
+
 def test_only_the_named_partition_is_repaired(cli: Cli, copied: Tiered, topic: str) -> None:
     for partition in (0, 1):
         copied.manifest(topic, partition).write_bytes(b"")

@@ -66,8 +66,15 @@ def repair(
 
 
 async def _tiers(client: Client, name: str) -> dict[int, PartitionTiers]:
+    from barnabas.client.admin import setting_of_topics
     from barnabas.client.tiers import describe_tiers
 
+    policy = (await setting_of_topics(client, [name], "cleanup.policy")).get(name)
+    if "compact" in (policy or ""):
+        raise RepairRefusedError(
+            f"Topic {name} is compacted: footers of two compactions would be mixed. Its leaders have all records: "
+            "if a manifest is damaged, remove that object and start the leader's broker again. It makes a new copy."
+        )
     topic = (await client.topics([name]))[name]
     return {tiers.place.partition: tiers for tiers in await describe_tiers(client, [topic])}
 
