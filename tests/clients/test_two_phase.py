@@ -15,7 +15,7 @@ from barnabas.client.producing.transactional import Transactions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
-from barnabas.records.columnar.blocks import block_of
+from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from barnabas.types import TopicPartition

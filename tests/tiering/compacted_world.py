@@ -4,19 +4,17 @@ from barnabas.log.tiers.whole import WholePart
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
-from barnabas.tiering.objects.manifest import Writer
-from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
-from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.named_steps import nowhere
 from barnabas.tiering.writing.pacing import Pacer
 from barnabas.tiering.writing.sweep import sweep
 from barnabas.tiering.writing.whole_copier import WholeLogCopier
+from tests.tiering import partition_world
 from tests.tiering.memory_store import MemoryStore
-from tests.tiering.partition_world import PATIENCE, entries_in, manifest_in
+from tests.tiering.partition_world import entries_in, manifest_in
 from tests.tiering.support import FOLDER, NOW, sealed
 
 KEYS = 5
@@ -129,33 +127,12 @@ class Replica:
         return sealed(part.base, part.end, data)
 
 
-class Leader:
-    """A leader in one epoch. It repeats what fails, and stops when it is fenced or `at` says so."""
+class Leader(partition_world.Leader):
+    """Of a compacted log: what it claims and copies is the whole of it."""
 
     def __init__(self, store, replica: Replica, epoch: int, at=nowhere) -> None:
-        self.store = store
-        self.replica = replica
-        self.writer = Writer(0, epoch, f"leader of epoch {epoch}")
-        self.at = at
-        self.file = self.copier = None
-        self.fenced = False
+        super().__init__(store, replica, epoch, at)
         self.uploads = 0
-
-    async def work(self, *actions) -> None:
-        """Claim, sweep, and then what is asked for."""
-        try:
-            for action in (self.claim, self.sweep, *actions):
-                await self.repeat(action)
-        except FencedError:
-            self.fenced = True
-
-    async def repeat(self, action) -> None:
-        for _ in range(PATIENCE):
-            try:
-                return await action()
-            except (StoreUnavailableError, MissingObjectError):
-                continue
-        raise AssertionError(f"{action} never succeeds")
 
     async def claim(self) -> None:
         view = self.replica.view()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from barnabas.records.batch import MAGIC, TRANSACTIONAL_BIT, BatchHeader
-from barnabas.records.builder import NO_LEADER_EPOCH, assemble_batch, encode_headers
-from barnabas.records.compression import Codec
+from barnabas.records.batch import HEADER_SIZE
+from barnabas.records.blocks import Block
+from barnabas.records.builder import encode_headers
+from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Header
 from barnabas.records.varints import varint
 from barnabas.types import TopicPartition
@@ -22,39 +23,6 @@ RECORD_OVERHEAD = 48
 
 _VARINTS = tuple(varint(number) for number in range(2 * MOST_RECORDS))
 _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA = b"\x00\x00"
-
-
-class LineBatch:
-    """Encoded records of one moment that wait for a producer's id."""
-
-    __slots__ = ("_codec", "_data", "_timestamp", "count", "place")
-
-    def __init__(self, place: TopicPartition, data: bytes, count: int, timestamp: int, codec: int) -> None:
-        self.place = place
-        self.count = count
-        self._data = data
-        self._timestamp = timestamp
-        self._codec = codec
-
-    def seal(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
-    ) -> bytearray:
-        header = BatchHeader(
-            base_offset=0,
-            length=0,
-            leader_epoch=NO_LEADER_EPOCH,
-            magic=MAGIC,
-            crc=0,
-            attributes=self._codec | (TRANSACTIONAL_BIT if transactional else 0),
-            last_offset_delta=self.count - 1,
-            base_timestamp=self._timestamp,
-            max_timestamp=self._timestamp,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            record_count=self.count,
-        )
-        return assemble_batch(header, self._data)
 
 
 class LineEncoder:
@@ -76,11 +44,13 @@ class LineEncoder:
         places: Sequence[int],
         timestamp: int,
         most_bytes: int,
-    ) -> Iterator[LineBatch]:
+    ) -> Iterator[Block]:
         """A line that is larger than `most_bytes` gets a batch of its own."""
         for first, last in _groups(lines, self.overhead, most_bytes):
-            data = self._encode(lines[first:last], places[first:last])
-            yield LineBatch(partition, data, last - first, timestamp, self._codec)
+            records = self._encode(lines[first:last], places[first:last])
+            data = bytearray(HEADER_SIZE)
+            data += compress(self._codec, records) if self._codec else records
+            yield Block(*partition, data, last - first, self._codec, timestamp, timestamp)
 
     def _encode(self, lines: Sequence[bytes], places: Sequence[int]) -> bytes:
         parts: list[bytes] = []

@@ -24,7 +24,7 @@ from barnabas.pipelines.sink.driver import SinkDriver
 from barnabas.pipelines.sink.names import own_names
 from barnabas.pipelines.sink.protocol import Batch, SinkError
 from barnabas.pipelines.sink.state import Part
-from barnabas.records.columnar.blocks import block_of
+from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition
 from tests.pipelines.sink.sabotage import install

@@ -11,7 +11,7 @@ from barnabas.pipelines.client_settings import ClientSettings
 from barnabas.pipelines.sink.protocol import SinkError
 from barnabas.pipelines.sink.rows import RowEncoder
 from barnabas.pipelines.sink.settings import SinkSettings
-from barnabas.records.columnar.blocks import Block
+from barnabas.records.blocks import Block
 from barnabas.records.columnar.encode import BadRowError
 from barnabas.testing import EmbeddedBroker
 

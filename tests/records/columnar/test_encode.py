@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barnabas.client.producing.partitioner import partition_for_key
 from barnabas.records.batch import crc_is_right, iterate_headers, read_header, stamp
-from barnabas.records.columnar.blocks import Block, block_of
+from barnabas.records.blocks import Block, block_of
 from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records

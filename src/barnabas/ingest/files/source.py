@@ -53,8 +53,6 @@ class FilesSettings:
 class FilesSource:
     """Reads at most `room` bytes for a transaction, a piece of each file in turn."""
 
-    kind = "files"
-
     def __init__(
         self, name: str, settings: FilesSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -162,7 +162,7 @@ class Tracker:
         contents = _opened(path)
         if contents is None:
             return
-        verdict, file = self._judge(contents, path)
+        verdict, file = self._judge(contents)
         if verdict is Verdict.SAME and file is not None:
             self._open(file, contents)
             return
@@ -173,7 +173,7 @@ class Tracker:
             self.held[contents.id] = path
         contents.close()
 
-    def _judge(self, contents: OpenFile, path: str) -> tuple[Verdict, TrackedFile | None]:
+    def _judge(self, contents: OpenFile) -> tuple[Verdict, TrackedFile | None]:
         try:
             head = contents.read(0, HEAD_BYTES)
         except UnfinishedError:

@@ -28,7 +28,7 @@ from barnabas.pipelines.sink.state import (
     run_of,
 )
 from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
-from barnabas.records.columnar.blocks import block_of
+from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from barnabas.client.retry import Patience, retry
 from barnabas.errors import KafkaError
 from barnabas.pipelines.sink.protocol import SinkError
 from barnabas.pipelines.sink.settings import LARGEST_REQUEST, SinkSettings
-from barnabas.records.columnar.blocks import Block
+from barnabas.records.blocks import Block
 from barnabas.records.columnar.encode import BadRowError, Encoder, Target
 
 COLLECTED_BYTES = 4 * 1024 * 1024

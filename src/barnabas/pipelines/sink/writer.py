@@ -32,7 +32,7 @@ from barnabas.pipelines.sink.protocol import Batch, SinkError, Ticket
 from barnabas.pipelines.sink.settings import SinkSettings, digest
 from barnabas.pipelines.sink.state import Part
 from barnabas.pipelines.worker_process import begin_task, set_modules_aside
-from barnabas.records.columnar.blocks import Block
+from barnabas.records.blocks import Block
 
 SWEEP_SECONDS = 10.0
 # The other tasks of a job that failed may go on for a while: Spark gives a Python worker two seconds to end.

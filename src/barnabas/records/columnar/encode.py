@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.records.batch import HEADER_SIZE
-from barnabas.records.columnar.blocks import Block
+from barnabas.records.blocks import Block
 from barnabas.records.columnar.encode_kernels import assign_partitions, encode_records, group_rows
 from barnabas.records.compression import Codec, compress
 
