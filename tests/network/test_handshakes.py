@@ -14,6 +14,7 @@ from barnabas.security.secret import Secret
 from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import Tls
 from barnabas.security.tls.stores import Store
+from tests.network.extremes import sparing
 from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, until
 from tests.network.test_tls_transport import AUTHORITY, serving_tls
 
@@ -72,13 +73,17 @@ def test_a_thousand_handshakes_do_not_hold_up_others(with_rsa: ListenerTls) -> N
             turns = Turns()
             for process in shaking:
                 assert await process.wait() == 0
+            ended = server.server.tls.handshakes.ended
+            # A client of TLS 1.3 is done before the server has read its last message.
+            await until(lambda: ended.total() == CLIENTS)
             longest = turns.stop()
-            assert server.server.tls.handshakes.ended == {"done": CLIENTS}
+            assert ended == {"done": CLIENTS}
             busy = [each for each in longest if each > IDLE_TURN]
             # Measured: p50 0.13 ms, p99 0.9 ms, also with a key of 4096 bits, whose signatures take 5 ms each.
-            assert busy[len(busy) * 99 // 100] < 0.005
+            assert busy[len(busy) * 99 // 100] < 0.005, f"{len(busy)} busy turns, the longest: {busy[-20:]}"
 
-    run()
+    with sparing():
+        run()
 
 
 def test_silent_handshakes_make_room_for_others_after_two_seconds(with_rsa: ListenerTls) -> None:
