@@ -11,14 +11,16 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.producing.transactional import FENCED
 from barnabas.client.retry import Backoff, Deadline
+from barnabas.client.status import State
 from barnabas.errors import KafkaError
 from barnabas.ingest.delivery import Collected, Delivery
+from barnabas.ingest.errors import TwinError
 from barnabas.ingest.topics import Topics, find_topics
 from barnabas.log_lines import safe_logger
 
@@ -29,6 +31,15 @@ MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 """An agent whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
 
 _logger = safe_logger(__name__)
+
+
+class Observed(NamedTuple):
+    """How a source stands, for people: nothing of the agent depends on it."""
+
+    lag: int | None = None
+    """Bytes that are there and were not read; None: not known."""
+    counts: Mapping[str, int] = {}
+    """By `dead_letters`, `files`, `dropped`, `errors`, and whatever else is worth telling."""
 
 
 class Source(Protocol):
@@ -46,16 +57,19 @@ class Source(Protocol):
 
     def collect(self, room: int) -> Collected: ...
 
+    def observe(self) -> Observed: ...
+
     def close(self) -> None: ...
 
 
-class TwinError(Exception):
-    """Two agents of one name take the transactional id from each other."""
+@dataclass(slots=True)
+class SourceCounts:
+    """What is in the topics."""
 
-    def __init__(self, agent: str) -> None:
-        super().__init__(
-            f"another agent named {agent} is running: stop it, or give this one another name (--agent)"
-        )
+    records: int = 0
+    bytes: int = 0
+    last_commit: float = 0.0
+    """Seconds since 1970; 0: not yet."""
 
 
 @dataclass(slots=True)
@@ -65,6 +79,7 @@ class AgentCounts:
     transactions: int = 0
     restarts: int = 0
     last_error: str = ""
+    last_commit: float = 0.0
 
 
 class Agent:
@@ -72,6 +87,8 @@ class Agent:
         self.name = name
         self.sources = sources
         self.counts = AgentCounts()
+        self.by_source = {source.name: SourceCounts() for source in sources}
+        self.state: State = "starting"
         self._client = client
         self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
 
@@ -83,6 +100,7 @@ class Agent:
                 before = self.counts.transactions
                 try:
                     await self._term(stop, exit_at_end=exit_at_end)
+                    self.state = "stopped"
                     return
                 except (KafkaError, ClientError, TimeoutError) as error:
                     self._survive(error)
@@ -90,6 +108,7 @@ class Agent:
                     backoff.reset()
                 await backoff.wait(Deadline(60))
                 if stop.is_set():
+                    self.state = "stopped"
                     return
         finally:
             for source in self.sources:
@@ -99,6 +118,7 @@ class Agent:
         """Raises what another attempt would not mend."""
         self.counts.restarts += 1
         self.counts.last_error = str(error)
+        self.state = "failed"
         if isinstance(error, KafkaError) and error.code in FENCED:
             now = time.monotonic()
             self._fencings.append(now)
@@ -106,6 +126,7 @@ class Agent:
                 raise TwinError(self.name) from error
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
+        self.state = "retrying"
         _logger.warning("%s begins again from the stored positions: %s", self.name, error)
 
     async def _term(self, stop: asyncio.Event, *, exit_at_end: bool) -> None:
@@ -114,6 +135,7 @@ class Agent:
         topics = await find_topics(self._client, [name for source in self.sources for name in source.topics])
         for source in self.sources:
             source.begin(positions.get(source.name, {}), topics)
+        self.state = "running"
         pending: asyncio.Task[None] | None = None
         try:
             while not stop.is_set():
@@ -121,6 +143,8 @@ class Agent:
                 if all(each.is_empty for each in collected.values()):
                     if pending is not None:
                         await pending
+                    elif any(each.unfinished for each in collected.values()):
+                        await asyncio.sleep(0)
                     elif exit_at_end:
                         return
                     else:
@@ -140,9 +164,17 @@ class Agent:
 
     async def _commit(self, delivery: Delivery, collected: Mapping[str, Collected]) -> None:
         await delivery.commit(collected)
+        now = time.time()
         self.counts.transactions += 1
-        self.counts.records += sum(each.records for each in collected.values())
-        self.counts.bytes += sum(each.bytes for each in collected.values())
+        self.counts.last_commit = now
+        for name, each in collected.items():
+            if not each.is_empty:
+                counts = self.by_source[name]
+                counts.records += each.records
+                counts.bytes += each.bytes
+                counts.last_commit = now
+                self.counts.records += each.records
+                self.counts.bytes += each.bytes
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

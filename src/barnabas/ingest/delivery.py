@@ -65,6 +65,8 @@ class Collected:
     """By the source's own key; None: forgotten."""
     records: int = 0
     bytes: int = 0
+    unfinished: bool = False
+    """There is more to look at, even if nothing came of it yet."""
 
     @property
     def is_empty(self) -> bool:
