@@ -44,6 +44,9 @@ VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
+FLUME_VERSION := 1.11.0
+FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
+
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
@@ -63,11 +66,12 @@ GATE  ?=
 HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+INGEST ?=
 FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos ingest-rotations flume kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -151,7 +155,7 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos ingest-rotations  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry, rotated logs
 
 registry-clients: $(STAMP)  ## npm's and franz-go's clients of a schema registry against ours (needs npm and go)
 	$(BIN)/python -m tests.registry.counterparts
@@ -168,6 +172,15 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	npm install --silent --prefix $(OBJECT_STORES) azurite@$(AZURITE_VERSION)
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
+
+ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
+	$(BIN)/python -m tests.ingest.rotation_proof $(INGEST)
+
+# For rows of the benchmark that stand beside them; without them the rows are left out.
+flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
+	mvn --quiet --batch-mode --file tests/java/flume/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(FLUME_JARS)"
+	ls /usr/lib/*/rsyslog/omkafka.so >/dev/null 2>&1 || apt-get install --quiet=2 --yes --no-install-recommends rsyslog-kafka
 
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.
 spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported
