@@ -65,12 +65,29 @@ class Collected:
     """By the source's own key; None: forgotten."""
     records: int = 0
     bytes: int = 0
+    """That were read."""
+    encoded: int = 0
+    """Bytes of the batches, with a key and headers for each record, if they are more."""
     unfinished: bool = False
     """There is more to look at, even if nothing came of it yet."""
 
     @property
     def is_empty(self) -> bool:
         return not self.batches and not self.positions
+
+    @property
+    def size(self) -> int:
+        """In memory, and on the wire."""
+        return max(self.bytes, self.encoded)
+
+    def add(self, other: Collected) -> None:
+        """What the source had next, for the same transaction."""
+        self.batches += other.batches
+        self.positions.update(other.positions)
+        self.records += other.records
+        self.bytes += other.bytes
+        self.encoded += other.encoded
+        self.unfinished = other.unfinished
 
 
 class Delivery:
