@@ -18,7 +18,7 @@ def test_a_name_becomes_packages_beside_those_that_are_named_already() -> None:
 
 
 def test_a_name_that_is_none_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(PipelineError, match="'s3' .* there are delta, iceberg, postgres, s3a"):
+    with pytest.raises(PipelineError, match=r"'s3' .* there are delta, iceberg, postgres, s3a"):
         with_libraries({SETTING: "s3"})
 
 
