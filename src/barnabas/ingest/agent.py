@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
@@ -49,6 +49,27 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Listening(Protocol):
+    """A source that others send to: it is opened once, and emptied before the agent ends."""
+
+    async def open(self, arrived: Callable[[], None]) -> None:
+        """Begin to listen. `arrived` wakes an agent that rests."""
+        ...
+
+    def interrupted(self, error: Exception) -> None:
+        """The broker is away; `begin` tells when it is back."""
+        ...
+
+    def stop_taking(self) -> None:
+        """Nothing new is taken; what was taken can still be collected."""
+        ...
+
+    async def shut(self) -> None:
+        """Answer who still waits, and close what is open."""
+        ...
+
+
 class TwinError(Exception):
     """Two agents of one name take the transactional id from each other."""
 
@@ -73,12 +94,16 @@ class Agent:
         self.sources = sources
         self.counts = AgentCounts()
         self._client = client
+        self._listening = [source for source in sources if isinstance(source, Listening)]
+        self._arrived = asyncio.Event()
         self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
 
     async def run(self, stop: asyncio.Event, *, exit_at_end: bool = False) -> None:
         """Until `stop` is set, or with `exit_at_end` until there is nothing more to read."""
         backoff = Backoff()
         try:
+            for listening in self._listening:
+                await listening.open(self._arrived.set)
             while True:
                 before = self.counts.transactions
                 try:
@@ -92,6 +117,8 @@ class Agent:
                 if stop.is_set():
                     return
         finally:
+            for listening in self._listening:
+                await listening.shut()
             for source in self.sources:
                 source.close()
 
@@ -106,6 +133,8 @@ class Agent:
                 raise TwinError(self.name) from error
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
+        for listening in self._listening:
+            listening.interrupted(error)
         _logger.warning("%s begins again from the stored positions: %s", self.name, error)
 
     async def _term(self, stop: asyncio.Event, *, exit_at_end: bool) -> None:
@@ -124,7 +153,7 @@ class Agent:
                     elif exit_at_end:
                         return
                     else:
-                        await _wait(stop, IDLE_SECONDS)
+                        await self._rest(stop)
                     pending = None
                     continue
                 if pending is not None:
@@ -133,20 +162,36 @@ class Agent:
             if pending is not None:
                 await pending
                 pending = None
+            await self._empty(delivery)
         finally:
             if pending is not None and not pending.done():
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
+
+    async def _empty(self, delivery: Delivery) -> None:
+        """What others have sent is committed before the agent ends: they may not send it again."""
+        for listening in self._listening:
+            listening.stop_taking()
+        sources = [source for source in self.sources if isinstance(source, Listening)]
+        while True:
+            collected = {source.name: source.collect(TRANSACTION_BYTES) for source in sources}
+            if all(each.is_empty for each in collected.values()):
+                return
+            await self._commit(delivery, collected)
+
+    async def _rest(self, stop: asyncio.Event) -> None:
+        """Until something arrives, until the agent is stopped, or until it is time to look again."""
+        waiting = [asyncio.create_task(event.wait()) for event in (stop, self._arrived)]
+        await asyncio.wait(waiting, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        self._arrived.clear()
 
     async def _commit(self, delivery: Delivery, collected: Mapping[str, Collected]) -> None:
         await delivery.commit(collected)
         self.counts.transactions += 1
         self.counts.records += sum(each.records for each in collected.values())
         self.counts.bytes += sum(each.bytes for each in collected.values())
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+        for each in collected.values():
+            if each.committed is not None:
+                each.committed()

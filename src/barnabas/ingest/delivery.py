@@ -8,7 +8,7 @@ begins again from the positions that are stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
@@ -65,6 +65,8 @@ class Collected:
     """By the source's own key; None: forgotten."""
     records: int = 0
     bytes: int = 0
+    committed: Callable[[], None] | None = None
+    """Called when the transaction is committed."""
 
     @property
     def is_empty(self) -> bool:
