@@ -45,9 +45,13 @@ AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
-# the library of the extra `kerberos` is built with; what runs an OpenID provider.
+# the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
+# are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
+    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl
+# Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
+SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -180,6 +184,7 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 
 programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
+	@tools/unpack-packages $(SYSLOG_NG)
 	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.

@@ -42,11 +42,10 @@ class SyslogListener:
         tls = self._tls()
         try:
             for transport, address in endpoints_of(self.settings):
-                at = self._same_port(address)
                 if transport == "udp":
-                    reached = self._open_datagrams(at)
+                    reached = self._open_datagrams(address)
                 else:
-                    reached = await self._open_stream(at, tls if transport == "tls" else None)
+                    reached = await self._open_stream(address, tls if transport == "tls" else None)
                 self.endpoints.append(Endpoint(transport, reached))
         except BaseException:
             self.close()
@@ -88,12 +87,6 @@ class SyslogListener:
     def leave(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.counts.connections = len(self.connections)
-
-    def _same_port(self, address: Address) -> Address:
-        """UDP and TCP of one address that may have any port get the same one."""
-        if address.port or not self.endpoints or self.endpoints[-1].address.host != address.host:
-            return address
-        return self.endpoints[-1].address
 
     def _tls(self) -> ssl.SSLContext | None:
         settings = self.settings

@@ -15,7 +15,7 @@ from barnabas.ingest.syslog.inbox import Inbox, Received, SyslogCounts
 from barnabas.ingest.syslog.listener import SyslogListener
 from barnabas.ingest.syslog.message import Message, text_of
 from barnabas.ingest.syslog.parsing import parse_message
-from barnabas.ingest.syslog.settings import SyslogSettings, endpoints_of
+from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
 from barnabas.ingest.topics import Topics
 from barnabas.log_lines import safe_logger
 from barnabas.records.builder import largest_encoded_size
@@ -49,6 +49,11 @@ class SyslogSource:
     @property
     def topics(self) -> list[str]:
         return [self.settings.topic]
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """Where it listens, once it does."""
+        return self.listener.endpoints
 
     async def open(self, arrived: Callable[[], None]) -> None:
         await self.listener.open()
