@@ -11,14 +11,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.producing.transactional import FENCED
 from barnabas.client.retry import Backoff, Deadline
+from barnabas.client.status import State
 from barnabas.errors import KafkaError
 from barnabas.ingest.delivery import Collected, Delivery
+from barnabas.ingest.errors import TwinError
 from barnabas.ingest.topics import Topics, find_topics
 from barnabas.log_lines import safe_logger
 
@@ -29,6 +31,15 @@ MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 """An agent whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
 
 _logger = safe_logger(__name__)
+
+
+class Observed(NamedTuple):
+    """How a source stands, for people: nothing of the agent depends on it."""
+
+    lag: int | None = None
+    """Bytes that are there and were not read; None: not known."""
+    counts: Mapping[str, int] = {}
+    """By `dead_letters`, `files`, `dropped`, `errors`, and whatever else is worth telling."""
 
 
 class Source(Protocol):
@@ -45,6 +56,8 @@ class Source(Protocol):
         ...
 
     def collect(self, room: int) -> Collected: ...
+
+    def observe(self) -> Observed: ...
 
     def close(self) -> None: ...
 
@@ -70,13 +83,14 @@ class Listening(Protocol):
         ...
 
 
-class TwinError(Exception):
-    """Two agents of one name take the transactional id from each other."""
+@dataclass(slots=True)
+class SourceCounts:
+    """What is in the topics."""
 
-    def __init__(self, agent: str) -> None:
-        super().__init__(
-            f"another agent named {agent} is running: stop it, or give this one another name (--agent)"
-        )
+    records: int = 0
+    bytes: int = 0
+    last_commit: float = 0.0
+    """Seconds since 1970; 0: not yet."""
 
 
 @dataclass(slots=True)
@@ -86,6 +100,7 @@ class AgentCounts:
     transactions: int = 0
     restarts: int = 0
     last_error: str = ""
+    last_commit: float = 0.0
 
 
 class Agent:
@@ -93,6 +108,8 @@ class Agent:
         self.name = name
         self.sources = sources
         self.counts = AgentCounts()
+        self.by_source = {source.name: SourceCounts() for source in sources}
+        self.state: State = "starting"
         self._client = client
         self._listening = [source for source in sources if isinstance(source, Listening)]
         self._arrived = asyncio.Event()
@@ -108,6 +125,7 @@ class Agent:
                 before = self.counts.transactions
                 try:
                     await self._term(stop, exit_at_end=exit_at_end)
+                    self.state = "stopped"
                     return
                 except (KafkaError, ClientError, TimeoutError) as error:
                     self._survive(error)
@@ -115,6 +133,7 @@ class Agent:
                     backoff.reset()
                 await backoff.wait(Deadline(60))
                 if stop.is_set():
+                    self.state = "stopped"
                     return
         finally:
             for listening in self._listening:
@@ -126,6 +145,7 @@ class Agent:
         """Raises what another attempt would not mend."""
         self.counts.restarts += 1
         self.counts.last_error = str(error)
+        self.state = "failed"
         if isinstance(error, KafkaError) and error.code in FENCED:
             now = time.monotonic()
             self._fencings.append(now)
@@ -133,6 +153,7 @@ class Agent:
                 raise TwinError(self.name) from error
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
+        self.state = "retrying"
         for listening in self._listening:
             listening.interrupted(error)
         _logger.warning("%s begins again from the stored positions: %s", self.name, error)
@@ -143,6 +164,7 @@ class Agent:
         topics = await find_topics(self._client, [name for source in self.sources for name in source.topics])
         for source in self.sources:
             source.begin(positions.get(source.name, {}), topics)
+        self.state = "running"
         pending: asyncio.Task[None] | None = None
         try:
             while not stop.is_set():
@@ -150,6 +172,8 @@ class Agent:
                 if all(each.is_empty for each in collected.values()):
                     if pending is not None:
                         await pending
+                    elif any(each.unfinished for each in collected.values()):
+                        await asyncio.sleep(0)
                     elif exit_at_end:
                         return
                     else:
@@ -189,9 +213,16 @@ class Agent:
 
     async def _commit(self, delivery: Delivery, collected: Mapping[str, Collected]) -> None:
         await delivery.commit(collected)
+        now = time.time()
         self.counts.transactions += 1
-        self.counts.records += sum(each.records for each in collected.values())
-        self.counts.bytes += sum(each.bytes for each in collected.values())
-        for each in collected.values():
+        self.counts.last_commit = now
+        for name, each in collected.items():
+            if not each.is_empty:
+                counts = self.by_source[name]
+                counts.records += each.records
+                counts.bytes += each.bytes
+                counts.last_commit = now
+                self.counts.records += each.records
+                self.counts.bytes += each.bytes
             if each.committed is not None:
                 each.committed()

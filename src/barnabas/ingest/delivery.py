@@ -67,6 +67,8 @@ class Collected:
     bytes: int = 0
     committed: Callable[[], None] | None = None
     """Called when the transaction is committed."""
+    unfinished: bool = False
+    """There is more to look at, even if nothing came of it yet."""
 
     @property
     def is_empty(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 from barnabas.client.addresses import Address
 from barnabas.gateway.produce.door import Door, HttpCounts, Parcel
 from barnabas.gateway.produce.server import ProduceServer
 from barnabas.gateway.produce.settings import HttpSettings
+from barnabas.ingest.agent import Observed
 from barnabas.ingest.batches import batches_of, largest_record
 from barnabas.ingest.delivery import Collected
 from barnabas.ingest.outbox import Outbox
@@ -71,6 +73,9 @@ class HttpSource:
     def close(self) -> None:
         """Everything is closed by `shut`."""
 
+    def observe(self) -> Observed:
+        return Observed(None, {**asdict(self.counts), "errors": self.counts.failed})
+
     def collect(self, room: int) -> Collected:
         parcel = self._outbox.again() or self.door.take(room)
         if parcel is None:
@@ -85,7 +90,7 @@ class HttpSource:
             {**positions, **keys},
             len(records),
             sum(post.size for post in parcel.posts),
-            lambda: self._committed(number, parcel, entry),
+            committed=lambda: self._committed(number, parcel, entry),
         )
 
     def _committed(self, number: int, parcel: Parcel, entry: int) -> None:

@@ -70,7 +70,7 @@ class Reader:
         """What one look brings. Without a commit nothing of it counts."""
         self.now += 1.0
         found: list[str] = []
-        while not (collected := self.source.collect(ROOM)).is_empty:
+        while not (collected := self.source.collect(ROOM)).is_empty or collected.unfinished:
             records = list(records_of(collected))
             if not committed:
                 continue

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.ingest.agent import Observed
 from barnabas.ingest.delivery import Collected, RecordBatch
 from barnabas.ingest.files.contents import UnfinishedError
 from barnabas.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
@@ -27,6 +28,8 @@ from barnabas.types import TopicPartition
 POLL_SECONDS = 0.25
 PIECE = 1024 * 1024
 """What is read of a file at a time; more only where a line may be longer."""
+MOST_SKIPPED = 32 * PIECE
+"""Of a line that is too long, in one turn."""
 SHOWN_OF_TOO_LONG = 64 * 1024
 """Bytes of a line that is too long in its dead letter."""
 PLACE_HEADER = "offset"
@@ -59,6 +62,7 @@ class FilesSource:
         self.name = name
         self.settings = settings
         self.too_long = 0
+        self.damaged = 0
         self.tracker = Tracker(settings.patterns, clock)
         self._clock = clock
         self._next_poll = 0.0
@@ -81,11 +85,21 @@ class FilesSource:
         self.tracker.close()
 
     def behind(self) -> tuple[int, int]:
-        """(bytes that were read, bytes that are there) of the files that are open."""
-        files = [file for file in self.tracker.files if file.contents and not file.contents.compressed]
-        return sum(file.position.offset for file in files), sum(
-            file.contents.size for file in files if file.contents
-        )
+        """(bytes that were read, bytes that are there) of the files that are open, as they lie on the disk."""
+        files = [(file.contents, file.position.offset) for file in self.tracker.files]
+        read = sum(contents.consumed(offset) for contents, offset in files if contents)
+        return read, sum(contents.size for contents, _ in files if contents)
+
+    def observe(self) -> Observed:
+        read, there = self.behind()
+        counts = {
+            "files": sum(1 for _ in self.tracker.files),
+            "dead_letters": self.too_long,
+            "truncations": self.tracker.truncated,
+            "held": len(self.tracker.held),
+            "errors": self.damaged,
+        }
+        return Observed(max(0, there - read), counts)
 
     def collect(self, room: int) -> Collected:
         collected = Collected()
@@ -102,16 +116,19 @@ class FilesSource:
         return collected
 
     def _read_all(self, file: TrackedFile, collected: Collected, room: int) -> None:
-        if self._waits_for_older(file):
+        if self._waits_for_older(file) or file.damaged == file.changed:
             return
         while collected.bytes < room:
             before = file.position
             try:
                 self._read(file, collected)
             except UnfinishedError as error:
+                self.damaged += 1
+                file.damaged = file.changed  # until it is another one
                 _logger.warning("%s is damaged or not complete, and is left alone: %s", before.path, error)
                 return
             if file.contents is None or file.position == before:
+                collected.unfinished |= file.scanned > 0 and self._has_more(file, file.scanned)
                 return
             self._store(collected, [file])
 
@@ -120,13 +137,16 @@ class FilesSource:
         for other in self.tracker.files:
             if other is file:
                 return False
-            if other.position.path == file.position.path and self._has_more(other):
+            if other.position.path == file.position.path and self._has_more(other, other.position.offset):
                 return True
         return False
 
-    def _has_more(self, file: TrackedFile) -> bool:
+    def _has_more(self, file: TrackedFile, offset: int) -> bool:
         assert file.contents is not None
-        return bool(file.contents.read(file.position.offset, 1))
+        try:
+            return bool(file.contents.read(offset, 1))
+        except UnfinishedError:
+            return False
 
     def _store(self, collected: Collected, files: list[TrackedFile]) -> None:
         for file in files:
@@ -204,10 +224,13 @@ class FilesSource:
         file.position = moved_to(file.position, file.contents, file.position.offset + last + 1)
 
     def _skip(self, file: TrackedFile, collected: Collected) -> None:
-        """Look for the end of a line that is too long, in pieces: its bytes are not kept."""
+        """Look for the end of a line that is too long, in pieces that are not kept. Others have their turn."""
         contents, begin = file.contents, file.position.offset
         assert contents is not None
-        while data := contents.read(file.scanned, PIECE):
+        for _ in range(MOST_SKIPPED // PIECE):
+            data = contents.read(file.scanned, PIECE)
+            if not data:
+                return
             newline = data.find(NEWLINE)
             if newline >= 0:
                 end = file.scanned + newline

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import msgspec
 
+from barnabas.ingest.agent import Observed
 from barnabas.ingest.batches import batches_of, largest_record
 from barnabas.ingest.delivery import Collected
 from barnabas.ingest.outbox import Outbox
@@ -78,6 +80,10 @@ class SyslogSource:
     def close(self) -> None:
         self.listener.close()
 
+    def observe(self) -> Observed:
+        counts = asdict(self.counts)
+        return Observed(None, {**counts, "errors": self.counts.framing_errors + self.counts.unparsed})
+
     def collect(self, room: int) -> Collected:
         records = self._outbox.again()
         if records is None and self._is_due():
@@ -92,7 +98,7 @@ class SyslogSource:
             dict(positions),
             len(records),
             sum(len(record.value or b"") for record in records),
-            lambda: self._arrived(number),
+            committed=lambda: self._arrived(number),
         )
 
     def _arrived(self, number: int) -> None:
