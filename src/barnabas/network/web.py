@@ -75,9 +75,9 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
         listening.listen(BACKLOG)
         listening.setblocking(False)
-    except BaseException:
+    except OSError as error:
         listening.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
     return listening
 
 

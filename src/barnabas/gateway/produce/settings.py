@@ -11,6 +11,10 @@ from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.of_files import check_files
 
 DEFAULT_LISTEN = "127.0.0.1:8088"
+POSITIVE = (
+    "max_body_bytes", "max_records", "queue_bytes", "connections", "body_timeout", "timeout", "idempotency_keys",
+    "idempotency_ttl",
+)  # fmt: skip
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +53,9 @@ def check_settings(settings: HttpSettings) -> Address:
     """Where to listen. ValueError or SecuritySettingError with a sentence for what cannot be meant or is refused."""
     address = parse_address(settings.listen)
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    for name in POSITIVE:
+        if getattr(settings, name) <= 0:
+            raise ValueError(f"{name} is more than 0")
     if settings.key is not None and settings.key_field is not None:
         raise ValueError("key and key_field exclude each other: give one of them")
     lacking = [] if settings.insecure or is_this_machine(address.host) else _lacking(settings)

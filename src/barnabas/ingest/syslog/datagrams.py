@@ -27,9 +27,9 @@ def bind(address: Address, kind: socket.SocketKind) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(tuple(address))
         bound.setblocking(False)
-    except BaseException:
+    except OSError as error:
         bound.close()
-        raise
+        raise OSError(error.errno, error.strerror, str(address)) from None
     return bound
 
 

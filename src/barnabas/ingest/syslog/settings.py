@@ -11,6 +11,7 @@ from barnabas.records.record import Header
 from barnabas.security.tls.of_files import check_files
 
 DEFAULT_LISTEN = "127.0.0.1:5514"
+SMALLEST_MOST = 480
 Transport = Literal["udp", "tcp", "tls"]
 _TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp", "tls")
 
@@ -45,6 +46,12 @@ class SyslogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 def endpoints_of(settings: SyslogSettings) -> list[Endpoint]:
     """ValueError or SecuritySettingError with a sentence for what cannot be meant."""
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    if settings.max_message_bytes < SMALLEST_MOST:
+        raise ValueError(
+            f"max_message_bytes is at least {SMALLEST_MOST}, which every receiver must take (RFC 5424)"
+        )
+    if settings.connections < 1 or settings.idle_timeout <= 0:
+        raise ValueError("connections and idle_timeout are more than 0")
     texts = [settings.listen] if isinstance(settings.listen, str) else settings.listen
     found = [
         endpoint for text in texts for endpoint in _endpoints(text, settings.tls_certificate is not None)
