@@ -55,9 +55,13 @@ FLUME_VERSION := 1.11.0
 FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
-# the library of the extra `kerberos` is built with; what runs an OpenID provider.
+# the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
+# are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
+    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl
+# Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
+SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -205,6 +209,7 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 
 programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
+	@tools/unpack-packages $(SYSLOG_NG)
 	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.

@@ -101,6 +101,8 @@ def _explain_refusal(error: KafkaError) -> str:
 def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:
     if error.name == "yaml" and "ingest" in sys.argv[1:2]:
         return "Agents in files need PyYAML: pip install 'barnabas[ingest]'", FAILED
+    if error.name is not None and error.name.split(".")[0] in ("uvicorn", "h11"):
+        return f"HTTP needs {error.name}: pip install 'barnabas[web]'", FAILED
     if error.name is not None and error.name.split(".")[0] in _OF_SPARK:
         return f"Pipelines run on Spark, and {error.name} is missing: pip install 'barnabas[spark]'", FAILED
     if error.name is not None and error.name.split(".")[0] in _OF_TABLES:

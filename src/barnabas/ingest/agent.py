@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
@@ -66,6 +66,27 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Listening(Protocol):
+    """A source that others send to: it is opened once, and emptied before the agent ends."""
+
+    async def open(self, arrived: Callable[[], None]) -> None:
+        """Begin to listen. `arrived` wakes an agent that rests."""
+        ...
+
+    def interrupted(self, error: Exception) -> None:
+        """The broker is away; `begin` tells when it is back."""
+        ...
+
+    def stop_taking(self) -> None:
+        """Nothing new is taken; what was taken can still be collected."""
+        ...
+
+    async def shut(self) -> None:
+        """Answer who still waits, and close what is open."""
+        ...
+
+
 @dataclass(slots=True)
 class SourceCounts:
     """What is in the topics."""
@@ -94,12 +115,16 @@ class Agent:
         self.by_source = {source.name: SourceCounts() for source in sources}
         self.state: State = "starting"
         self._client = client
+        self._listening = [source for source in sources if isinstance(source, Listening)]
+        self._arrived = asyncio.Event()
         self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
 
     async def run(self, stop: asyncio.Event, *, exit_at_end: bool = False) -> None:
         """Until `stop` is set, or with `exit_at_end` until there is nothing more to read."""
         backoff = Backoff()
         try:
+            for listening in self._listening:
+                await listening.open(self._arrived.set)
             while True:
                 before = self.counts.transactions
                 try:
@@ -115,6 +140,8 @@ class Agent:
                     self.state = "stopped"
                     return
         finally:
+            for listening in self._listening:
+                await listening.shut()
             for source in self.sources:
                 source.close()
 
@@ -131,6 +158,8 @@ class Agent:
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
         self.state = "retrying"
+        for listening in self._listening:
+            listening.interrupted(error)
         _logger.warning("%s begins again from the stored positions: %s", self.name, error)
 
     async def _term(self, stop: asyncio.Event, *, exit_at_end: bool) -> None:
@@ -152,7 +181,7 @@ class Agent:
                     elif exit_at_end:
                         return
                     else:
-                        await _wait(stop, IDLE_SECONDS)
+                        await self._rest(stop)
                     pending = None
                     continue
                 if pending is not None:
@@ -161,6 +190,7 @@ class Agent:
             if pending is not None:
                 await pending
                 pending = None
+            await self._empty(delivery)
         finally:
             if pending is not None and not pending.done():
                 pending.cancel()
@@ -181,6 +211,25 @@ class Agent:
                 await asyncio.wait([pending], timeout=BREATH_SECONDS)
         return found
 
+    async def _empty(self, delivery: Delivery) -> None:
+        """What others have sent is committed before the agent ends: they may not send it again."""
+        for listening in self._listening:
+            listening.stop_taking()
+        sources = [source for source in self.sources if isinstance(source, Listening)]
+        while True:
+            collected = {source.name: source.collect(TRANSACTION_BYTES) for source in sources}
+            if all(each.is_empty for each in collected.values()):
+                return
+            await self._commit(delivery, collected)
+
+    async def _rest(self, stop: asyncio.Event) -> None:
+        """Until something arrives, until the agent is stopped, or until it is time to look again."""
+        waiting = [asyncio.create_task(event.wait()) for event in (stop, self._arrived)]
+        await asyncio.wait(waiting, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        self._arrived.clear()
+
     async def _commit(self, delivery: Delivery, collected: Mapping[str, Collected]) -> None:
         await delivery.commit(collected)
         now = time.time()
@@ -194,10 +243,5 @@ class Agent:
                 counts.last_commit = now
                 self.counts.records += each.records
                 self.counts.bytes += each.bytes
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+            if each.committed is not None:
+                each.committed()

@@ -23,12 +23,20 @@ LAST_COMMIT = gauge(
 )
 LAG = gauge("barnabas_ingest_lag_bytes", "Bytes that are there and were not read.", "source")
 OBSERVED = {
+    "connections": gauge("barnabas_ingest_connections", "Connections of senders that are open.", "source"),
     "dead_letters": counter(
         "barnabas_ingest_dead_letters_total", "Records that did not fit, or were not understood.", "source"
     ),
     "dropped": counter("barnabas_ingest_dropped_total", "What came and was not taken.", "source"),
     "errors": counter("barnabas_ingest_errors_total", "Files, pages or messages that were bad.", "source"),
     "files": gauge("barnabas_ingest_files", "Files that are open.", "source"),
+    "received": counter(
+        "barnabas_ingest_received_total", "Messages and records that others have sent.", "source"
+    ),
+    "refused": counter("barnabas_ingest_refused_total", "Connections and requests refused.", "source"),
+    "replayed": counter(
+        "barnabas_ingest_replayed_total", "Requests that had been written before (Idempotency-Key).", "source"
+    ),
     "truncations": counter("barnabas_ingest_truncations_total", "Files that were truncated.", "source"),
 }
 """By the name that sources give them."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from barnabas.durations import seconds_of
+from barnabas.gateway.produce.settings import HttpSettings
 from barnabas.ingest.agent import Source
-from barnabas.ingest.agent_file.words import FilesWords, HostWords, SourceWords
+from barnabas.ingest.agent_file.words import FilesWords, HostWords, HttpWords, SourceWords, SyslogWords
 from barnabas.ingest.files.source import FilesSettings, FilesSource
 from barnabas.ingest.host.pages import page_of
 from barnabas.ingest.host.source import HostSettings, HostSource
+from barnabas.ingest.http import HttpSource
+from barnabas.ingest.syslog.settings import SyslogSettings
+from barnabas.ingest.syslog.source import SyslogSource
 from barnabas.patterns import PatternError, compile_pattern
 from barnabas.records.record import Header
 
+T = TypeVar("T", bound=msgspec.Struct)
 SMALLEST_MOST = 1024
 """Of `max_line_bytes`."""
 
@@ -67,10 +74,37 @@ def make_host(words: HostWords, common: Common) -> HostSource:
     return HostSource(common.name, settings)
 
 
+def make_syslog(words: SyslogWords, common: Common) -> SyslogSource:
+    settings = _settings(SyslogSettings, words, common, idle_timeout=seconds_of(words.idle_timeout))
+    return SyslogSource(common.name, settings)
+
+
+def make_http(words: HttpWords, common: Common) -> HttpSource:
+    settings = _settings(
+        HttpSettings,
+        words,
+        common,
+        http_headers=tuple(words.http_headers),
+        body_timeout=seconds_of(words.body_timeout),
+        timeout=seconds_of(words.timeout),
+        idempotency_ttl=seconds_of(words.idempotency_ttl),
+    )
+    return HttpSource(common.name, settings)
+
+
 KINDS = {
     "files": SourceKind(FilesWords, make_files),
     "host": SourceKind(HostWords, make_host),
+    "syslog": SourceKind(SyslogWords, make_syslog),
+    "http": SourceKind(HttpWords, make_http),
 }
+
+
+def _settings(kind: type[T], words: SourceWords, common: Common, **changed: object) -> T:
+    """Settings that have the words' names."""
+    said = msgspec.structs.asdict(words)
+    del said["name"]
+    return kind(**{**said, "topic": common.topic, "key": common.key, "headers": common.headers, **changed})
 
 
 def _several(words: list[str] | str) -> list[str]:

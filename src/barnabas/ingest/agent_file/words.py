@@ -40,6 +40,38 @@ class HostWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     tps: str | None = None
 
 
+class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:5514"
+    format: Literal["json", "raw"] = "json"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
+class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:8088"
+    key_field: str | None = None
+    http_headers: list[str] = []
+    token_file: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    insecure: bool = False
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_records: int = 20_000
+    queue_bytes: int = 32 * 1024 * 1024
+    connections: int = 500
+    body_timeout: str = "30s"
+    timeout: str = "30s"
+    idempotency_keys: int = 1_000_000
+    idempotency_ttl: str = "1d"
+    compression: Compression = "none"
+
+
 class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sources: list[dict[str, object]]
     agent: str | None = None
