@@ -113,7 +113,9 @@ class StatusReporter:
             every=self._every,
         )
         try:
-            await asyncio.wait_for(self._write(status), self._every)
+            # Not wait_for: that of Python 3.11 forgets a cancellation that meets the end of what it waits for.
+            async with asyncio.timeout(self._every):
+                await self._write(status)
             self._refused = False
         except (KafkaError, ClientError, TimeoutError) as error:
             if not self._refused:
