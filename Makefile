@@ -51,6 +51,9 @@ VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
+FLUME_VERSION := 1.11.0
+FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
+
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
 # are no programs, only files).
@@ -74,6 +77,7 @@ GATE  ?=
 HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+INGEST ?=
 FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
@@ -182,6 +186,17 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	npm install --silent --prefix $(OBJECT_STORES) azurite@$(AZURITE_VERSION)
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
+
+.PHONY: ingest-rotations flume
+counterparts: ingest-rotations
+ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
+	$(BIN)/python -m tests.ingest.rotation_proof $(INGEST)
+
+# For rows of the benchmark that stand beside them; without them the rows are left out.
+flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
+	mvn --quiet --batch-mode --file tests/java/flume/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(FLUME_JARS)"
+	ls /usr/lib/*/rsyslog/omkafka.so >/dev/null 2>&1 || apt-get install --quiet=2 --yes --no-install-recommends rsyslog-kafka
 
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.
 spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported

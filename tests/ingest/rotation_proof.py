@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ LINES = 40
 """In each file, some of them longer than a page."""
 AGENT_SECONDS, BROKER_SECONDS = 1.0, 10.0
 PATIENCE = 300.0
+SHOWN = 100
 
 
 class Seen(threading.Thread):
@@ -55,13 +56,18 @@ class Seen(threading.Thread):
         self._consumer.subscribe([TOPIC])
         self._over = threading.Event()
         self.numbers: list[int] = []
+        self.places: dict[int, list[str]] = defaultdict(list)
         self.start()
 
     def run(self) -> None:
         while not self._over.is_set():
             for message in self._consumer.consume(1000, 0.2):
                 if message.error() is None:
-                    self.numbers.append(int((message.value() or b"").split()[1]))
+                    number = int((message.value() or b"").split()[1])
+                    self.numbers.append(number)
+                    self.places[number].append(
+                        f"{message.offset()}: {message.timestamp()[1]} {message.headers()}"
+                    )
         self._consumer.close()
 
     def end(self) -> None:
@@ -170,6 +176,8 @@ def prove(kind: str, rotations: int) -> bool:
         _wait(lambda: len(seen.numbers) >= log.written)
         time.sleep(2)  # what would come twice comes now
         seen.end()
+        for number in [number for number, places in seen.places.items() if len(places) > 1][:SHOWN]:
+            sys.stderr.write(f"{number} came twice: {seen.places[number]}\n")
         return _tell(kind, rotations, log.written, seen.numbers, killers, time.monotonic() - began)
 
 

@@ -25,6 +25,10 @@ from barnabas.ingest.topics import Topics, find_topics
 from barnabas.log_lines import safe_logger
 
 TRANSACTION_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 1024 * 1024
+"""What a source collects at a time: meanwhile the transaction before stands still."""
+BREATH_SECONDS = 0.002
+"""Between two pieces, for a transaction that is on its way: a request to a broker near by and its answer."""
 IDLE_SECONDS = 0.25
 """Between two looks at sources that have nothing."""
 MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
@@ -168,7 +172,7 @@ class Agent:
         pending: asyncio.Task[None] | None = None
         try:
             while not stop.is_set():
-                collected = {source.name: source.collect(TRANSACTION_BYTES) for source in self.sources}
+                collected = await self._collect(pending)
                 if all(each.is_empty for each in collected.values()):
                     if pending is not None:
                         await pending
@@ -191,6 +195,21 @@ class Agent:
             if pending is not None and not pending.done():
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
+
+    async def _collect(self, pending: asyncio.Task[None] | None) -> dict[str, Collected]:
+        """As much as a transaction takes, in pieces, a piece of each source in turn."""
+        found = {source.name: Collected() for source in self.sources}
+        while sum(each.size for each in found.values()) < TRANSACTION_BYTES:
+            more = False
+            for source in self.sources:
+                piece = source.collect(PIECE_BYTES)
+                found[source.name].add(piece)
+                more |= bool(piece.batches)
+            if not more:
+                break
+            if pending is not None and not pending.done():
+                await asyncio.wait([pending], timeout=BREATH_SECONDS)
+        return found
 
     async def _empty(self, delivery: Delivery) -> None:
         """What others have sent is committed before the agent ends: they may not send it again."""

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,29 @@ def test_a_copied_and_truncated_file_loses_nothing(log: Path, pattern: str, rest
     reader.read()
     reader.read()
     assert reader.lines == [*(f"line {number}" for number in range(300)), "unread", "new"]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_a_truncation_while_lines_become_batches_doubles_nothing(
+    log: Path, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered of the file are the bytes that were read, not those that are there by then."""
+    reader = Reader(Path(f"{log}*"))
+    if known:
+        log.write_text("zero\n")
+        assert reader.read() == ["zero"]
+    with log.open("a") as file:
+        file.write("one\ntwo\n")
+    emit = reader.source._emit
+
+    def truncated_meanwhile(*arguments: Any) -> None:
+        monkeypatch.undo()
+        shutil.copy(log, f"{log}.1")
+        log.write_text("three\n")
+        emit(*arguments)
+
+    monkeypatch.setattr(reader.source, "_emit", truncated_meanwhile)
+    assert sorted([*reader.read(), *reader.read(), *reader.read()]) == ["one", "three", "two"]
 
 
 def test_a_copy_that_is_being_made_is_not_another_file(log: Path) -> None:

@@ -109,7 +109,7 @@ class FilesSource:
             collected.positions.update(dict.fromkeys(self.tracker.take_forgotten()))
         files = list(self.tracker.files)
         for index in range(len(files)):
-            if collected.bytes >= room:
+            if collected.size >= room:
                 self._first = (self._first + index) % len(files)
                 break
             self._read_all(files[(self._first + index) % len(files)], collected, room)
@@ -118,7 +118,7 @@ class FilesSource:
     def _read_all(self, file: TrackedFile, collected: Collected, room: int) -> None:
         if self._waits_for_older(file) or file.damaged == file.changed:
             return
-        while collected.bytes < room:
+        while collected.size < room:
             before = file.position
             try:
                 self._read(file, collected)
@@ -170,13 +170,14 @@ class FilesSource:
             if not at_end:
                 self._give_up(file, data, collected)
             return
+        moved = moved_to(position, contents, events.end, data, position.offset)
         if not contents.compressed and not (
             contents.size >= events.end and (not position.offset or continues(contents, position))
         ):
             self.tracker.lose(file)  # it was truncated while it was read
             return
         self._emit(file, events, limit, collected)
-        file.position = moved_to(position, contents, events.end)
+        file.position = moved
 
     def _events(self, file: TrackedFile, data: bytes, *, at_end: bool) -> Events:
         assert file.contents is not None
@@ -206,9 +207,10 @@ class FilesSource:
         partition = self._partition(self.settings.topic, key)
         encoder = self._encoder(file.position.path, key)
         most = self._topics.most_bytes(self.settings.topic) - 4096
-        collected.batches += encoder.batches(
-            partition, fitting.values, fitting.places, int(time.time() * 1000), min(most, PIECE)
-        )
+        now = int(time.time() * 1000)
+        for batch in encoder.batches(partition, fitting.values, fitting.places, now, min(most, PIECE)):
+            collected.batches.append(batch)
+            collected.encoded += len(batch.data)
         collected.records += len(fitting.values)
         collected.bytes += events.end - file.position.offset
 
@@ -221,7 +223,8 @@ class FilesSource:
             self._skip(file, collected)
             return
         self._dead_letter(file, file.position.offset, last, data[:SHOWN_OF_TOO_LONG], collected)
-        file.position = moved_to(file.position, file.contents, file.position.offset + last + 1)
+        begin = file.position.offset
+        file.position = moved_to(file.position, file.contents, begin + last + 1, data, begin)
 
     def _skip(self, file: TrackedFile, collected: Collected) -> None:
         """Look for the end of a line that is too long, in pieces that are not kept. Others have their turn."""
@@ -236,7 +239,8 @@ class FilesSource:
                 end = file.scanned + newline
                 shown = contents.read(begin, SHOWN_OF_TOO_LONG) if not contents.compressed else b""
                 self._dead_letter(file, begin, end - begin, shown, collected)
-                file.position, file.scanned = moved_to(file.position, contents, end + 1), 0
+                file.position = moved_to(file.position, contents, end + 1, data, file.scanned)
+                file.scanned = 0
                 return
             file.scanned += len(data)
 
