@@ -275,6 +275,14 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, object], said: str) ->
         source(**given)
 
 
+def test_a_listener_that_others_reach_is_warned_of(
+    embedded: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    syslog = source(f"syslog-{uuid4().hex}", listen=["tcp://0.0.0.0:0", "udp://127.0.0.1:0"])
+    with RunningAgent(embedded.bootstrap_servers, [syslog]):
+        assert caplog.text.count("asks nobody for a name") == 1
+
+
 def test_a_certificate_that_is_missing_is_named(embedded: EmbeddedBroker) -> None:
     syslog = source(tls_certificate="/nowhere/c.pem")
     with (

@@ -23,6 +23,7 @@ from barnabas.log_lines import safe_logger
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Header, Record
+from barnabas.security.endpoints import is_this_machine
 
 EVERY = 0.2
 PIECE = 1024 * 1024
@@ -60,6 +61,15 @@ class SyslogSource:
     async def open(self, arrived: Callable[[], None]) -> None:
         await self.listener.open()
         _logger.info("syslog is taken on %s", ", ".join(map(str, self.listener.endpoints)))
+        for endpoint in self.listener.endpoints:
+            if not is_this_machine(endpoint.address.host) and not (
+                endpoint.transport == "tls" and self.settings.tls_client_ca
+            ):
+                _logger.warning(
+                    "%s can be reached from other machines and asks nobody for a name: whoever reaches it can write to "
+                    "%s. Listen on 127.0.0.1, let a firewall keep others away, or use TLS with tls_client_ca",
+                    *(endpoint, self.settings.topic),
+                )
 
     def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
         self._topics = topics
