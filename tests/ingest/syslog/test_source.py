@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from barnabas.config.setting import ConfigError
-from barnabas.ingest.syslog import datagrams as datagrams_module
-from barnabas.ingest.syslog import listener as listener_module
-from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
+from barnabas.ingest.sockets import datagrams as datagrams_module
+from barnabas.ingest.sockets import listener as listener_module
+from barnabas.ingest.sockets.endpoints import Endpoint, endpoints_of
+from barnabas.ingest.syslog.settings import SyslogSettings
 from barnabas.ingest.syslog.source import SyslogSource
 from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.authority import Authority

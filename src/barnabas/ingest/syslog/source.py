@@ -13,11 +13,13 @@ from barnabas.ingest.agent import Observed
 from barnabas.ingest.batches import batches_of, largest_record
 from barnabas.ingest.delivery import Collected
 from barnabas.ingest.outbox import Outbox
-from barnabas.ingest.syslog.inbox import Inbox, Received, SyslogCounts
-from barnabas.ingest.syslog.listener import SyslogListener
+from barnabas.ingest.sockets.endpoints import Endpoint, endpoints_of
+from barnabas.ingest.sockets.framing import FrameDecoder
+from barnabas.ingest.sockets.inbox import Inbox, ListenCounts, Received
+from barnabas.ingest.sockets.listener import SocketListener
 from barnabas.ingest.syslog.message import Message, text_of
 from barnabas.ingest.syslog.parsing import parse_message
-from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
+from barnabas.ingest.syslog.settings import SyslogSettings
 from barnabas.ingest.topics import Topics
 from barnabas.log_lines import safe_logger
 from barnabas.records.builder import largest_encoded_size
@@ -39,10 +41,12 @@ class SyslogSource:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.counts = SyslogCounts()
+        self.counts = ListenCounts()
         self._clock = clock
         self._inbox = Inbox(self.counts)
-        self.listener = SyslogListener(settings, self._inbox)
+        self.listener = SocketListener(
+            "syslog", settings, self._inbox, lambda: FrameDecoder(settings.max_message_bytes)
+        )
         self._outbox: Outbox[list[Record]] = Outbox()
         self._next = 0.0
         self._topics: Topics | None = None
