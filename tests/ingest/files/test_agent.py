@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +14,10 @@ from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.ingest.processes import DEADLINE, IngestProcess, read_committed
 from tests.programs import find
+
+PIECE = 1024 * 1024
+ENDLESS = 192 * PIECE
+BOUND = 128 * PIECE
 
 
 class AgentProcess(IngestProcess):
@@ -142,3 +147,28 @@ def test_logrotate_itself_loses_and_doubles_nothing(directive: str, tmp_path: Pa
         found = read_committed(broker.bootstrap_servers, topic, lambda found: len(found) >= 1201)
         assert agent.stop()[0] == 0
         assert sorted(found) == sorted(lines(1201))
+
+
+def test_an_endless_line_and_a_bomb_are_dead_letters_in_bounded_memory(tmp_path: Path) -> None:
+    """Each of them is larger than the bound."""
+    log, bomb, topic = tmp_path / "app.log", tmp_path / "old.log.gz", "logs"
+    with log.open("wb") as file:
+        file.truncate(ENDLESS)  # zeros that take no disk
+        file.seek(ENDLESS)
+        file.write(b"\nafter the line\n")
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        for _ in range(ENDLESS // PIECE):
+            file.write(bytes(PIECE))
+        file.write(b"\nafter the bomb\n")
+    with EmbeddedBroker() as broker:
+        servers = broker.bootstrap_servers
+        agent = AgentProcess(servers, topic, f"{tmp_path}/*.log*", "--agent", "a")
+        agent.start()
+        found = read_committed(servers, topic, lambda found: len(found) >= 2)
+        letters = read_committed(servers, f"{topic}.dead-letters", lambda found: len(found) >= 2)
+        assert agent.memory_peak < BOUND, f"{agent.memory_peak:,}"
+        code, said = agent.stop()
+    assert code == 0, said
+    assert sorted(found) == ["after the bomb", "after the line"]
+    assert sorted(map(len, letters)) == [0, 64 * 1024]
+    assert said.count(f"a line of {ENDLESS} bytes is longer") == 2

@@ -198,6 +198,33 @@ def test_a_truncation_while_lines_become_batches_doubles_nothing(
     assert sorted([*reader.read(), *reader.read(), *reader.read()]) == ["one", "three", "two"]
 
 
+def test_a_file_that_is_written_anew_between_its_discovery_and_its_reading_is_known_by_what_was_read(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_text("one\n" * 400)
+    reader = Reader(Path(f"{log}*"))
+    read = reader.source._read
+
+    def rotated_before(*arguments: Any) -> None:
+        monkeypatch.undo()
+        rotate()
+        log.write_text("two\n" * 500)
+        read(*arguments)
+
+    def rotate() -> None:
+        for number in (2, 1):
+            if Path(f"{log}.{number}").exists():
+                Path(f"{log}.{number}").rename(f"{log}.{number + 1}")
+        shutil.copy(log, f"{log}.1")
+
+    monkeypatch.setattr(reader.source, "_read", rotated_before)
+    found = [*reader.read(), *reader.read()]
+    rotate()
+    log.write_text("three\n")
+    found += [*reader.read(), *reader.read()]
+    assert {line: found.count(line) for line in found} == {"one": 400, "two": 500, "three": 1}
+
+
 def test_a_copy_that_is_being_made_is_not_another_file(log: Path) -> None:
     lines = [f"line {number}" for number in range(1000)]
     write(log, *lines)

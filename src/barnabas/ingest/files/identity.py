@@ -55,6 +55,11 @@ def begins_alike(contents: Contents, known: FilePosition) -> bool:
     return len(head) == known.head_length and digest(head) == known.head
 
 
+def starts_alike(data: bytes, known: FilePosition) -> bool:
+    """Whether the first bytes of a file, as they were read, are those of the known one."""
+    return digest(data[: known.head_length]) == known.head
+
+
 def continues(contents: Contents, known: FilePosition) -> bool:
     """Whether the contents before the offset are those that were read."""
     length = min(known.offset, TAIL_BYTES)

@@ -15,7 +15,7 @@ from barnabas.ingest.agent import Observed
 from barnabas.ingest.delivery import Collected, RecordBatch
 from barnabas.ingest.files.contents import UnfinishedError
 from barnabas.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
-from barnabas.ingest.files.identity import FilePosition, continues, moved_to
+from barnabas.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
 from barnabas.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
 from barnabas.ingest.topics import Topics
 from barnabas.log_lines import safe_logger
@@ -163,6 +163,9 @@ class FilesSource:
         length = max(PIECE, limit + 2)
         data = contents.read(position.offset, length)
         if not data:
+            return
+        if not position.offset and not starts_alike(data, position):
+            self.tracker.lose(file)  # it was written anew since it was opened
             return
         at_end = len(data) < length
         events = self._events(file, data, at_end=at_end)
