@@ -113,8 +113,7 @@ class StatusReporter:
             every=self._every,
         )
         try:
-            # Not wait_for: that of Python 3.11 forgets a cancellation that meets the end of what it waits for.
-            async with asyncio.timeout(self._every):
+            async with asyncio.timeout(self._every):  # wait_for may swallow a cancellation in Python 3.11
                 await self._write(status)
             self._refused = False
         except (KafkaError, ClientError, TimeoutError) as error:

@@ -6,7 +6,7 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -119,17 +119,34 @@ def test_check_says_what_is_wrong_and_asks_no_broker(cli: Cli, tmp_path: Path) -
     assert f"{file}, line 3: `path` is no word that is known here; did you mean `paths`?" in bad.err
 
 
-def test_status_is_refused_without_the_right_to_read_it(cli: Cli, tmp_path: Path) -> None:
-    users = {"boss": "secret", "guest": "secret"}
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EmbeddedBroker]:
+    """Only `boss` may do anything."""
     settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     settings["super.users"] = "User:boss"
+    users = {"boss": "secret", "guest": "secret"}
     with EmbeddedBroker(settings, security="SASL_PLAINTEXT", users=users) as broker:
         broker.create_topic(reports.STATUS_TOPIC)
-        config = tmp_path / "guest.properties"
-        config.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
-            'org.apache.kafka.common.security.plain.PlainLoginModule required username="guest" password="secret";\n'
-        )
-        refused = cli("ingest", "status", "-b", broker.bootstrap_servers, "--command-config", str(config))
-        assert refused.code == 1
-        assert "TOPIC_AUTHORIZATION_FAILED" in refused.err
+        yield broker
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("files", "x.log", "-t", "t"), ("host", "-t", "t"), ("run", "agent.yml")]
+)
+def test_what_needs_a_right_is_refused_without_it(
+    cli: Cli,
+    guarded: EmbeddedBroker,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("agent.yml").write_text("topic: t\nsources: [{files: {paths: x.log}}]")
+    Path("guest.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="guest" password="secret";\n'
+    )
+    servers = ("-b", guarded.bootstrap_servers, "--command-config", "guest.properties")
+    refused = cli("ingest", *command, *servers)
+    assert refused.code == 1
+    assert "_AUTHORIZATION_FAILED" in refused.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,15 +109,18 @@ class FilesSource:
             self._store(collected, self.tracker.poll())
             collected.positions.update(dict.fromkeys(self.tracker.take_forgotten()))
         files = list(self.tracker.files)
+        older = _older_of_the_same_name(files)
         for index in range(len(files)):
             if collected.size >= room:
                 self._first = (self._first + index) % len(files)
                 break
-            self._read_all(files[(self._first + index) % len(files)], collected, room)
+            file = files[(self._first + index) % len(files)]
+            if not any(self._has_more(other, other.position.offset) for other in older.get(file.key, ())):
+                self._read_all(file, collected, room)
         return collected
 
     def _read_all(self, file: TrackedFile, collected: Collected, room: int) -> None:
-        if self._waits_for_older(file) or file.damaged == file.changed:
+        if file.damaged == file.changed:
             return
         while collected.size < room:
             before = file.position
@@ -132,17 +136,9 @@ class FilesSource:
                 return
             self._store(collected, [file])
 
-    def _waits_for_older(self, file: TrackedFile) -> bool:
-        """Lines of one name stay in order: what was rotated comes first."""
-        for other in self.tracker.files:
-            if other is file:
-                return False
-            if other.position.path == file.position.path and self._has_more(other, other.position.offset):
-                return True
-        return False
-
     def _has_more(self, file: TrackedFile, offset: int) -> bool:
-        assert file.contents is not None
+        if file.contents is None:
+            return False
         try:
             return bool(file.contents.read(offset, 1))
         except UnfinishedError:
@@ -287,3 +283,15 @@ class FilesSource:
             found = LineEncoder(key, self._headers(path), PLACE_HEADER, codec=codec)
             self._encoders[path] = found
         return found
+
+
+def _older_of_the_same_name(files: list[TrackedFile]) -> dict[str, list[TrackedFile]]:
+    """By key. Lines of one name stay in order: what was rotated comes first."""
+    seen: dict[str, list[TrackedFile]] = defaultdict(list)
+    older: dict[str, list[TrackedFile]] = {}
+    for file in files:
+        same = seen[file.position.path]
+        if same:
+            older[file.key] = list(same)
+        same.append(file)
+    return older
