@@ -28,8 +28,11 @@ def eventually(is_so: Callable[[], Any], what: str, deadline: float = DEADLINE) 
 
 
 class RunningAgent:
-    def __init__(self, bootstrap: str, sources: Sequence[Source], name: str | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, sources: Sequence[Source], name: str | None = None, patience: float = 10.0
+    ) -> None:
         self._bootstrap = bootstrap
+        self._patience = patience
         self._sources = sources
         self.name = name or f"agent-{uuid4().hex}"
         self.agent: Agent | None = None
@@ -71,7 +74,7 @@ class RunningAgent:
             self._loop.close()
 
     async def _run(self) -> None:
-        async with Client(self._bootstrap, total_timeout=10) as client:
+        async with Client(self._bootstrap, total_timeout=self._patience) as client:
             self.agent = Agent(client, self.name, self._sources)
             await self.agent.run(self._stop)
 

@@ -250,8 +250,8 @@ def test_when_too_much_waits_clients_are_told_to_wait_and_then_that_the_broker_i
     tmp_path: Path,
 ) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
-        http = door(topic="events", queue_bytes=200_000, timeout=3.0)
-        with RunningAgent(broker.bootstrap_servers, [http]) as running:
+        http = door(topic="events", queue_bytes=200_000, max_body_bytes=100_000, timeout=3.0)
+        with RunningAgent(broker.bootstrap_servers, [http], patience=4.0) as running:
             wait_until_up(http)
             assert post(http, "first").status_code == 200
             broker.kill()

@@ -42,6 +42,8 @@ def test_with_tls_and_tokens_or_certificates_other_machines_may_write() -> None:
 def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         check_settings(settings(key="a", key_field="b"))
+    with pytest.raises(ValueError, match="at least twice"):
+        check_settings(settings(queue_bytes=1000, max_body_bytes=501))
     with pytest.raises(ValueError, match="no valid port"):
         check_settings(settings(listen="127.0.0.1:x"))
     with pytest.raises(SecuritySettingError, match="without tls_certificate"):

@@ -10,6 +10,8 @@ from barnabas.ingest.agent_file.document import AgentFileError
 from barnabas.ingest.agent_file.reading import ConfiguredAgent, read_agent
 from barnabas.ingest.files.source import FilesSource
 from barnabas.ingest.host.source import HostSource
+from barnabas.ingest.http import HttpSource
+from barnabas.ingest.syslog.source import SyslogSource
 
 FULL = r"""
 agent: web-1
@@ -62,7 +64,32 @@ def test_an_agent_without_a_name_has_that_of_its_machine_and_file(tmp_path: Path
     assert (agent.name, agent.metrics) == ("box-agent", None)
 
 
+def test_sources_that_listen(tmp_path: Path) -> None:
+    agent = read(
+        tmp_path,
+        "topic: t\nkey: all\nsources:\n"
+        "  - syslog: {listen: ['udp://127.0.0.1:1', 'tcp://127.0.0.1:1'], format: raw, idle_timeout: 2m}\n"
+        "  - http: {topic: u, http_headers: [X-Id], timeout: 5s, idempotency_ttl: 2h, headers: {a: b}}\n",
+    )
+    syslog, http = agent.sources
+    assert isinstance(syslog, SyslogSource)
+    assert (syslog.settings.format, syslog.settings.idle_timeout, syslog.settings.key) == (
+        "raw",
+        120.0,
+        "all",
+    )
+    assert isinstance(http, HttpSource)
+    assert (http.settings.http_headers, http.settings.headers) == (("X-Id",), (("a", b"b"),))
+    assert (http.settings.timeout, http.settings.idempotency_ttl, http.topics) == (5.0, 7200.0, ["u"])
+
+
 WRONG = {
+    "topic: t\nsources:\n  - syslog: {listen: 'ftp://h:1'}": r"line 3: .* not ftp://",
+    "topic: t\nsources:\n  - syslog: {max_message_bytes: 1}": r"line 3: max_message_bytes is at least 480",
+    "topic: t\nsources:\n  - http: {listen: '0.0.0.0:1'}": r"line 3: listen is 0.0.0.0:1, which other machines",
+    "topic: t\nkey: k\nsources:\n  - http: {key_field: u}": r"line 4: key and key_field exclude each other",
+    "topic: t\nsources:\n  - http: {connections: 0}": r"line 3: connections is more than 0",
+    "topic: t\nsources:\n  - http: {token_file: /nowhere}": r"line 3: token_file=/nowhere cannot be read",
     "sources: [{files: {paths: [/a], topik: t}}]": r"line 1: `topik` is no word .* did you mean `topic`\?",
     "topic: t\nsources:\n  - files:\n      paths: [/a]\n      multiline: {strat: x}": r"line 5: `strat` .* `start`\?",
     "topic: t\nsources:\n  - fles: {paths: [/a]}": r"line 3: `fles` is no word .* did you mean `files`\?",

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from barnabas.config.setting import ConfigError
-from barnabas.ingest.syslog import datagrams as datagrams_module
-from barnabas.ingest.syslog import listener as listener_module
-from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
+from barnabas.ingest.sockets import datagrams as datagrams_module
+from barnabas.ingest.sockets import listener as listener_module
+from barnabas.ingest.sockets.endpoints import Endpoint, endpoints_of
+from barnabas.ingest.syslog.settings import SyslogSettings
 from barnabas.ingest.syslog.source import SyslogSource
 from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.authority import Authority
@@ -273,6 +274,14 @@ def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> Non
 def test_what_cannot_be_meant_is_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises((ValueError, SecuritySettingError), match=said):
         source(**given)
+
+
+def test_a_listener_that_others_reach_is_warned_of(
+    embedded: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    syslog = source(f"syslog-{uuid4().hex}", listen=["tcp://0.0.0.0:0", "udp://127.0.0.1:0"])
+    with RunningAgent(embedded.bootstrap_servers, [syslog]):
+        assert caplog.text.count("asks nobody for a name") == 1
 
 
 def test_a_certificate_that_is_missing_is_named(embedded: EmbeddedBroker) -> None:

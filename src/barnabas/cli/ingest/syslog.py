@@ -68,7 +68,8 @@ def syslog(
     import socket
 
     from barnabas.durations import seconds_of
-    from barnabas.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings, endpoints_of
+    from barnabas.ingest.sockets.endpoints import endpoints_of
+    from barnabas.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings
     from barnabas.ingest.syslog.source import SyslogSource
 
     try:

@@ -56,6 +56,10 @@ def check_settings(settings: HttpSettings) -> Address:
     for name in POSITIVE:
         if getattr(settings, name) <= 0:
             raise ValueError(f"{name} is more than 0")
+    if settings.queue_bytes < 2 * settings.max_body_bytes:
+        raise ValueError(
+            "queue_bytes is at least twice max_body_bytes: a body is there compressed and decompressed"
+        )
     if settings.key is not None and settings.key_field is not None:
         raise ValueError("key and key_field exclude each other: give one of them")
     lacking = [] if settings.insecure or is_this_machine(address.host) else _lacking(settings)

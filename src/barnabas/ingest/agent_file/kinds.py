@@ -10,11 +10,20 @@ import msgspec
 from barnabas.durations import seconds_of
 from barnabas.gateway.produce.settings import HttpSettings
 from barnabas.ingest.agent import Source
-from barnabas.ingest.agent_file.words import FilesWords, HostWords, HttpWords, SourceWords, SyslogWords
+from barnabas.ingest.agent_file.words import (
+    FilesWords,
+    HostWords,
+    HttpWords,
+    SourceWords,
+    StatsdWords,
+    SyslogWords,
+)
 from barnabas.ingest.files.source import FilesSettings, FilesSource
 from barnabas.ingest.host.pages import page_of
 from barnabas.ingest.host.source import HostSettings, HostSource
 from barnabas.ingest.http import HttpSource
+from barnabas.ingest.statsd.settings import StatsdSettings
+from barnabas.ingest.statsd.source import StatsdSource
 from barnabas.ingest.syslog.settings import SyslogSettings
 from barnabas.ingest.syslog.source import SyslogSource
 from barnabas.patterns import PatternError, compile_pattern
@@ -92,11 +101,24 @@ def make_http(words: HttpWords, common: Common) -> HttpSource:
     return HttpSource(common.name, settings)
 
 
+def make_statsd(words: StatsdWords, common: Common) -> StatsdSource:
+    settings = _settings(
+        StatsdSettings,
+        words,
+        common,
+        host=common.host,
+        every=seconds_of(words.every),
+        idle_timeout=seconds_of(words.idle_timeout),
+    )
+    return StatsdSource(common.name, settings)
+
+
 KINDS = {
     "files": SourceKind(FilesWords, make_files),
     "host": SourceKind(HostWords, make_host),
     "syslog": SourceKind(SyslogWords, make_syslog),
     "http": SourceKind(HttpWords, make_http),
+    "statsd": SourceKind(StatsdWords, make_statsd),
 }
 
 

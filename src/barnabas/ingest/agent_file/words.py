@@ -52,6 +52,18 @@ class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     compression: Compression = "none"
 
 
+class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:8125"
+    every: str = "10s"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
 class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8088"
     key_field: str | None = None

@@ -13,16 +13,19 @@ from barnabas.ingest.agent import Observed
 from barnabas.ingest.batches import batches_of, largest_record
 from barnabas.ingest.delivery import Collected
 from barnabas.ingest.outbox import Outbox
-from barnabas.ingest.syslog.inbox import Inbox, Received, SyslogCounts
-from barnabas.ingest.syslog.listener import SyslogListener
+from barnabas.ingest.sockets.endpoints import Endpoint, endpoints_of
+from barnabas.ingest.sockets.framing import FrameDecoder
+from barnabas.ingest.sockets.inbox import Inbox, ListenCounts, Received
+from barnabas.ingest.sockets.listener import SocketListener
 from barnabas.ingest.syslog.message import Message, text_of
 from barnabas.ingest.syslog.parsing import parse_message
-from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
+from barnabas.ingest.syslog.settings import SyslogSettings
 from barnabas.ingest.topics import Topics
 from barnabas.log_lines import safe_logger
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Header, Record
+from barnabas.security.endpoints import is_this_machine
 
 EVERY = 0.2
 PIECE = 1024 * 1024
@@ -38,10 +41,12 @@ class SyslogSource:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.counts = SyslogCounts()
+        self.counts = ListenCounts()
         self._clock = clock
         self._inbox = Inbox(self.counts)
-        self.listener = SyslogListener(settings, self._inbox)
+        self.listener = SocketListener(
+            "syslog", settings, self._inbox, lambda: FrameDecoder(settings.max_message_bytes)
+        )
         self._outbox: Outbox[list[Record]] = Outbox()
         self._next = 0.0
         self._topics: Topics | None = None
@@ -60,6 +65,15 @@ class SyslogSource:
     async def open(self, arrived: Callable[[], None]) -> None:
         await self.listener.open()
         _logger.info("syslog is taken on %s", ", ".join(map(str, self.listener.endpoints)))
+        for endpoint in self.listener.endpoints:
+            if not is_this_machine(endpoint.address.host) and not (
+                endpoint.transport == "tls" and self.settings.tls_client_ca
+            ):
+                _logger.warning(
+                    "%s can be reached from other machines and asks nobody for a name: whoever reaches it can write to "
+                    "%s. Listen on 127.0.0.1, let a firewall keep others away, or use TLS with tls_client_ca",
+                    *(endpoint, self.settings.topic),
+                )
 
     def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
         self._topics = topics

@@ -1,4 +1,4 @@
-"""Syslog over UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each."""
+"""UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import struct
 import time
 
 from barnabas.client.addresses import Address
-from barnabas.ingest.syslog.framing import BETWEEN, Frame
-from barnabas.ingest.syslog.inbox import Inbox
+from barnabas.ingest.sockets.frames import BETWEEN, Frame
+from barnabas.ingest.sockets.inbox import Inbox
 
 IN_ONE_GO = 200
 LARGEST_DATAGRAM = 64 * 1024

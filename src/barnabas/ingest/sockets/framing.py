@@ -7,31 +7,19 @@ leaves no way to find the next message, so the connection must be closed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from barnabas.ingest.sockets.frames import BETWEEN, Frame, FramingError
 
-NEWLINE, SPACE = 0x0A, 0x20
-BETWEEN = b"\n\r\x00"
-"""Bytes around a frame that belong to none: ends of lines after a counted message, and the NUL of old senders."""
+SPACE = 0x20
 _FIRST_DIGITS, _DIGITS = frozenset(b"123456789"), frozenset(b"0123456789")
-
-
-class Frame(NamedTuple):
-    data: bytes
-    is_whole: bool = True
-    """Not whole: cut because it is too long, or the connection ended in the middle."""
-
-
-class FramingError(Exception):
-    """A count that cannot be right."""
 
 
 class FrameDecoder:
     """Of one connection. Keeps at most one message, and of that at most `longest` bytes."""
 
-    __slots__ = ("_buffer", "_longest", "_skipping", "error")
-
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, *, counted: bool = True) -> None:
+        """Not `counted`: messages are lines, whatever they begin with."""
         self._longest = longest
+        self._counts = _FIRST_DIGITS if counted else frozenset[int]()
         self._buffer = b""
         self._skipping = False  # the rest of a line that is too long
         self.error: FramingError | None = None
@@ -65,7 +53,7 @@ class FrameDecoder:
         rest, self._buffer = self._buffer, b""
         if not rest or self.error is not None:
             return []
-        if rest[0] in _FIRST_DIGITS:
+        if rest[0] in self._counts:
             rest = rest.partition(b" ")[2]
             return [Frame(rest, is_whole=False)] if rest else []
         return [Frame(rest)] if (rest := rest.rstrip(BETWEEN)) else []
@@ -75,7 +63,7 @@ class FrameDecoder:
         if self._skipping:
             return self._skip(data, place)
         first = data[place]
-        if first in _FIRST_DIGITS:
+        if first in self._counts:
             return self._counted(data, place, frames)
         if first in BETWEEN:
             return place + 1

@@ -1,4 +1,4 @@
-"""Sockets of syslog: each transport has a few lines, and all of them fill one inbox."""
+"""Sockets: each transport has a few lines, and all of them fill one inbox."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import cast
 
 from barnabas.client.addresses import Address
-from barnabas.ingest.syslog.datagrams import DatagramSocket, bind
-from barnabas.ingest.syslog.framing import Frame, FrameDecoder
-from barnabas.ingest.syslog.inbox import Inbox
-from barnabas.ingest.syslog.settings import Endpoint, SyslogSettings, endpoints_of
+from barnabas.ingest.sockets.datagrams import DatagramSocket, bind
+from barnabas.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
+from barnabas.ingest.sockets.frames import Decoder, Frame
+from barnabas.ingest.sockets.inbox import Inbox
 from barnabas.log_lines import limited_logger
 from barnabas.security.tls.of_files import context_of_files
 
@@ -24,9 +25,14 @@ BACKLOG = 128
 _logger = limited_logger(__name__)
 
 
-class SyslogListener:
-    def __init__(self, settings: SyslogSettings, inbox: Inbox) -> None:
+class SocketListener:
+    def __init__(
+        self, name: str, settings: ListenSettings, inbox: Inbox, decoder: Callable[[], Decoder]
+    ) -> None:
+        """`name` is what errors call it; each connection has a decoder of its own."""
+        self.name = name
         self.settings = settings
+        self.decoder = decoder
         self.inbox = inbox
         self.counts = inbox.counts
         self.endpoints: list[Endpoint] = []
@@ -92,7 +98,7 @@ class SyslogListener:
         settings = self.settings
         if settings.tls_certificate is None:
             return None
-        return context_of_files("syslog", settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+        return context_of_files(self.name, settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
     def _open_datagrams(self, address: Address) -> Address:
         datagrams = DatagramSocket(
@@ -128,12 +134,12 @@ class SyslogListener:
 class Connection(asyncio.Protocol):
     """Of one sender. With TLS it is counted before the handshake, which somebody may never finish."""
 
-    def __init__(self, listener: SyslogListener, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, listener: SocketListener, tls: ssl.SSLContext | None) -> None:
         self.peer = ""
         self.heard_at = time.monotonic()
         self._listener = listener
         self._tls = tls
-        self._decoder = FrameDecoder(listener.settings.max_message_bytes)
+        self._decoder = listener.decoder()
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._is_ready = False  # the handshake is done

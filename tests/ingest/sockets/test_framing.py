@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.ingest.syslog.framing import Frame, FrameDecoder
+from barnabas.ingest.sockets.frames import Frame
+from barnabas.ingest.sockets.framing import FrameDecoder
 
 LONGEST = 64
 

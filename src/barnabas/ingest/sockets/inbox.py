@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.ingest.syslog.framing import Frame
+from barnabas.ingest.sockets.frames import Frame
 
 LIMIT = 8 * 1024 * 1024
 FRAME_OVERHEAD = 200
@@ -23,7 +23,7 @@ class Received(NamedTuple):
 
 
 @dataclass(slots=True)
-class SyslogCounts:
+class ListenCounts:
     received: int = 0
     bytes: int = 0
     unparsed: int = 0
@@ -38,7 +38,7 @@ class SyslogCounts:
 
 
 class Inbox:
-    def __init__(self, counts: SyslogCounts, limit: int = LIMIT) -> None:
+    def __init__(self, counts: ListenCounts, limit: int = LIMIT) -> None:
         self.counts = counts
         self.size = 0
         self._limit = limit
