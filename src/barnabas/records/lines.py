@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.blocks import Block
@@ -51,7 +50,7 @@ class LineEncoder:
         most_bytes: int,
     ) -> Iterator[Block]:
         """A line that is larger than `most_bytes` gets a batch of its own."""
-        for first, last in _groups(lines, self.overhead, most_bytes):
+        for first, last in _groups(lines, places, self.overhead, most_bytes):
             records = self._encode(lines[first:last], places[first:last])
             data = bytearray(HEADER_SIZE)
             data += compress(self._codec, records) if self._codec else records
@@ -71,13 +70,17 @@ class LineEncoder:
         return b"".join(parts)
 
 
-def _groups(lines: Sequence[bytes], overhead: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end."""
-    ends = list(accumulate([len(line) + overhead for line in lines]))
+def _groups(
+    lines: Sequence[bytes], places: Sequence[int], overhead: int, most_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """Where batches begin and end. Lines lie one behind the other: their places tell how long they are together."""
     first = 0
     while first < len(lines):
-        limit = (ends[first - 1] if first else 0) + most_bytes
-        most = min(len(lines), first + MOST_RECORDS)
-        last = max(first + 1, bisect_right(ends, limit, first, most))
+        limit = places[first] + most_bytes - overhead * (1 - first)
+        candidates = range(first, min(len(lines), first + MOST_RECORDS))
+        fitting = bisect_right(
+            candidates, limit, key=lambda index: places[index] + len(lines[index]) + overhead * index
+        )
+        last = first + max(1, fitting)
         yield first, last
         first = last
