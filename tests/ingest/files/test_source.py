@@ -392,3 +392,18 @@ def test_records_say_where_they_come_from(log: Path) -> None:
         ("env", b"x"), ("host", b"host"), ("path", str(log).encode()), ("offset", b"2"),
     )  # fmt: skip
     source.close()
+
+
+def test_how_far_a_backfill_is_counts_compressed_files_too(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"plain\n" * 1000)
+    with gzip.open(tmp_path / "b.gz", "wb") as file:
+        file.writelines(os.urandom(600).hex().encode() + b"\n" for _ in range(3000))
+    there = sum(path.stat().st_size for path in tmp_path.iterdir())
+    reader = Reader(tmp_path / "*")
+    reader.source.collect(PIECE)  # a part of it
+    read, known = reader.source.behind()
+    assert known == there
+    assert 6000 <= read < there
+    reader.read()
+    assert reader.source.behind() == (there, there)
+    assert reader.source.observe().lag == 0
