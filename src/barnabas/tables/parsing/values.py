@@ -18,6 +18,7 @@ import pyarrow.json as arrow_json
 
 from barnabas.records.columnar.line_kernels import lines_of
 from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
+from barnabas.tables.parsing.plain_json import PlainReader, fill_in, is_plain
 from barnabas.tables.shapes import ValueFormat
 
 FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
@@ -42,7 +43,7 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
     """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
     schema = pa.schema([field for field in form.fields if field.name in wanted])
     if form.kind == "json":
-        parse = halving(_json_parser(schema), _json_row_parser(schema), FEW)
+        parse = _plain_first(schema, halving(_json_parser(schema), _json_row_parser(schema), FEW))
         return parse if form.registry is None else lambda values: parse(without_id(values))
     if form.kind == "csv":
         return halving(_csv_parser(form, schema), _nothing_of(schema))
@@ -120,6 +121,27 @@ def _json_parser(schema: pa.Schema) -> Parser:
         return Parsed(columns, found.bad)
 
     return parse
+
+
+def _plain_first(schema: pa.Schema, parse: Parser) -> Parser:
+    """Rows of the usual kind by our own loop, the others by the parser."""
+    if not is_plain(schema):
+        return parse
+    reader = PlainReader(schema)
+
+    def parse_all(values: pa.Array) -> Parsed:
+        try:
+            columns, odd = reader.read(values)
+        except pa.ArrowInvalid:  # a text is no UTF-8
+            return parse(values)
+        if not odd.any():
+            return Parsed(columns, odd)
+        others = parse(values.filter(pa.array(odd)))
+        bad = odd.copy()
+        bad[odd] = others.bad
+        return Parsed(fill_in(columns, odd, others.columns), bad)
+
+    return parse_all
 
 
 def _json_row_parser(schema: pa.Schema) -> Parser:
