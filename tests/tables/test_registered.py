@@ -19,7 +19,6 @@ from barnabas.client.schemas import Schema, SchemaClient, SchemaReference
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source import make_reader, schema_of
 from barnabas.pipelines.source.batch import BatchReader
-from barnabas.tables.errors import SchemaError
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
@@ -166,16 +165,6 @@ def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     assert rows[0] == {"id": 1, "tags": ["a"], "note": None, "_error": None}
     assert rows[1]["id"] is None
     assert rows[1]["_error"].startswith("no JSON object")
-
-
-def test_protobuf_is_refused_with_what_to_do(registered: EmbeddedBroker) -> None:
-    topic = registered.create_topic(partitions=1)
-    with SchemaClient(registered.registry_url) as client:
-        client.register(
-            f"{topic}-value", Schema("PROTOBUF", 'syntax = "proto3"; message Order { int64 id = 1; }')
-        )
-    with pytest.raises(SchemaError, match="read the bytes with format='none'"):
-        table_of(registered, topic)
 
 
 def test_where_sees_what_schema_decodes(registered: EmbeddedBroker) -> None:

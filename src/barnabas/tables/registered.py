@@ -13,6 +13,7 @@ from barnabas.client.schemas import RegistryError, Schema, SchemaClient, decode
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat
 
+Sample = Callable[[], list[bytes | None]]
 Written = Callable[[bytes], tuple[Any, bytes]]
 
 _JSON_TYPES = {
@@ -32,13 +33,13 @@ def writer_schemas(url: str) -> Written:
         schema_id, payload = decode(value)
         if schema_id not in parsed:
             with client:  # few schemas, and nobody who would close it later
-                parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
+                parsed[schema_id] = avro_schema(client, fetched(client, schema_id))
         return parsed[schema_id], payload
 
     return split
 
 
-def _fetched(client: SchemaClient, schema_id: int) -> Schema:
+def fetched(client: SchemaClient, schema_id: int) -> Schema:
     try:
         return client.schema(schema_id)
     except RegistryError as error:
@@ -92,8 +93,11 @@ def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]
         fastavro.parse_schema(json.loads(inner.text), named_schemas=named)
 
 
-def registered_format(url: str, topic: str) -> ValueFormat | None:
-    """By the newest schema of the subject `TOPIC-value`; None if the registry has none."""
+def registered_format(url: str, topic: str, sample: Sample = list) -> ValueFormat | None:
+    """By the newest schema of the subject `TOPIC-value`; None if the registry has none.
+
+    A Protobuf schema may have several messages: the columns are those of the one that most values of the sample are.
+    """
     with SchemaClient(url) as client:
         try:
             newest = client.latest(f"{topic}-value").schema
@@ -105,9 +109,11 @@ def registered_format(url: str, topic: str) -> ValueFormat | None:
             return _avro_format(client, newest, url)
     if newest.type == "JSON":
         return ValueFormat("json", json_schema_fields(newest.text), reason_column=REASON, registry=url)
-    raise SchemaError(
-        f"values of {topic} are {newest.type}, which tables do not read yet: read the bytes with format='none'"
-    )
+    if newest.type == "PROTOBUF":
+        from barnabas.tables.registered_protobuf import protobuf_format
+
+        return protobuf_format(url, topic, sample=sample)
+    raise SchemaError(f"values of {topic} are {newest.type}: read the bytes with format='none'")
 
 
 def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:

@@ -4,7 +4,7 @@
 
 CHECKOUT is a checkout of Karapace, PYTHON a Python with its dependencies and its Go library (docs/proof/registry.md
 says how both were made). Each file gets a new broker, and a registry of its own or the Karapace that its tests start.
-A test that fails against ours runs again alone, on a new registry: many count ids from 1, or share subjects with others.
+A test that fails against ours runs again alone, on a new registry: many count ids from 1, or share subjects.
 RESULT.json has `{"test": {"karapace": "passed", "barnabas": "failed", "alone": "passed"}}`.
 """
 

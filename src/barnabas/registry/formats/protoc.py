@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from barnabas.client.protobuf.well_known import well_known_files
 from barnabas.registry.errors import store_error
 from barnabas.registry.formats.documents import SchemaSyntaxError
-from barnabas.registry.formats.well_known import well_known_files
 
 SECONDS = 5
 MEGABYTES = 512

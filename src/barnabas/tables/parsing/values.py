@@ -47,8 +47,8 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
         return parse if form.registry is None else lambda values: parse(without_id(values))
     if form.kind == "csv":
         return halving(_csv_parser(form, schema), _nothing_of(schema))
-    if form.kind == "avro":
-        return halving(_avro_parser(form, schema), _nothing_of(schema))
+    if form.kind in ("avro", "protobuf"):
+        return halving(_single_parser(_single_reader(form, schema.names), schema), _nothing_of(schema))
     return halving(_string_parser, _nothing_of(schema))
 
 
@@ -66,10 +66,8 @@ def explainer(form: ValueFormat) -> Callable[[bytes], str]:
     if form.kind == "json":
         start = 0 if form.registry is None else ID_BYTES
         return lambda value: reason_of(value[start:], form.fields)
-    if form.kind == "avro":
-        from barnabas.tables.parsing.avro import avro_reader
-
-        return _refusal(avro_reader(form))
+    if form.kind in ("avro", "protobuf"):
+        return _refusal(_single_reader(form, form.fields.names))
     return lambda value: f"no {form.kind} of the schema"
 
 
@@ -185,11 +183,18 @@ def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
     return parse
 
 
-def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
-    from barnabas.tables.parsing.avro import avro_reader
+def _single_reader(form: ValueFormat, wanted: list[str]) -> Callable[[bytes], dict[str, Any]]:
+    """Of formats that are read value by value."""
+    if form.kind == "avro":
+        from barnabas.tables.parsing.avro import avro_reader
 
-    read = avro_reader(form)
+        return avro_reader(form)
+    from barnabas.tables.parsing.protobuf import protobuf_reader
 
+    return protobuf_reader(form, wanted)
+
+
+def _single_parser(read: Callable[[bytes], dict[str, Any]], schema: pa.Schema) -> Parser:
     def parse(values: pa.Array) -> Parsed:
         rows: list[dict[str, Any]] = []
         bad = np.zeros(len(values), np.bool_)
