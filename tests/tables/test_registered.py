@@ -153,6 +153,24 @@ def test_schemas_may_refer_to_others(registered: EmbeddedBroker) -> None:
     assert rows == [{"home": {"city": "ab"}, "work": {"city": "c"}, "_error": None}]
 
 
+def test_a_default_of_another_type_stops_no_reader(registered: EmbeddedBroker) -> None:
+    topic = registered.create_topic(partitions=1)
+    odd = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": ["null", "long"], "default": "null"}],
+    }
+    with SchemaClient(registered.registry_url) as client:
+        schema_id = client.register(f"{topic}-value", Schema("AVRO", json.dumps(odd)))
+    send(registered, topic, b"\0" + schema_id.to_bytes(4, "big") + b"\x02\x0a")
+    assert table_of(registered, topic).to_arrow().to_pylist() == [{"n": 5, "_error": None}]
+    cli = Cli(registered.bootstrap_servers)
+    found = cli.ok(
+        "consume", topic, "-s", "beginning", "-e", "--schema", "--registry", registered.registry_url
+    )
+    assert json.loads(found.out) == {"n": 5}
+
+
 def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
     with SchemaRegistryClient({"url": registered.registry_url}) as client:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.client.errors import ClientError
 from barnabas.client.protobuf.messages import ProtoFiles, descriptors_of_id, descriptors_of_latest
 from barnabas.client.schemas import (
@@ -99,12 +100,10 @@ def _checked_object(value: Any) -> bytes:
 
 def _avro(client: SchemaClient, schema: Schema, named: dict[str, Any] | None = None) -> Any:
     """A schema that fastavro has read, with those that it refers to."""
-    from fastavro import parse_schema
-
     known: dict[str, Any] = {} if named is None else named
     for reference in schema.references:
         _avro(client, client.version(reference.subject, reference.version).schema, known)
-    return parse_schema(json.loads(schema.text), named_schemas=known)
+    return ready_schema(json.loads(schema.text), known)
 
 
 def _avro_reader(schema: Any) -> Callable[[bytes], Any]:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.client.schemas import RegistryError, Schema, SchemaClient, decode
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat
@@ -50,7 +50,7 @@ def fetched(client: SchemaClient, schema_id: int) -> Schema:
 
 def avro_schema(client: SchemaClient, schema: Schema) -> Any:
     """Parsed, with what it refers to."""
-    return fastavro.parse_schema(json.loads(avro_text(client, schema)))
+    return ready_schema(json.loads(avro_text(client, schema)))
 
 
 def avro_text(client: SchemaClient, schema: Schema) -> str:
@@ -62,9 +62,7 @@ def avro_text(client: SchemaClient, schema: Schema) -> str:
     named: dict[str, Any] = {}
     _load_references(client, schema, named)
     others = dict(named)
-    return json.dumps(
-        _inlined(fastavro.parse_schema(json.loads(schema.text), named_schemas=named), others, set())
-    )
+    return json.dumps(_inlined(ready_schema(json.loads(schema.text), named), others, set()))
 
 
 def _inlined(node: Any, named: dict[str, Any], seen: set[str]) -> Any:
@@ -90,7 +88,7 @@ def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]
     for reference in schema.references:
         inner = client.version(reference.subject, reference.version).schema
         _load_references(client, inner, named)
-        fastavro.parse_schema(json.loads(inner.text), named_schemas=named)
+        ready_schema(json.loads(inner.text), named)
 
 
 def registered_format(url: str, topic: str, sample: Sample = list) -> ValueFormat | None:
