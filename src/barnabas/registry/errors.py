@@ -29,7 +29,7 @@ def schema_not_found(schema_id: int | str | None = None) -> RegistryError:
 
 def subject_soft_deleted(subject: str) -> RegistryError:
     return RegistryError(
-        404, 40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+        404, 40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
     )
 
 

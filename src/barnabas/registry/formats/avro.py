@@ -148,7 +148,13 @@ class _Writer:
 
     def _enum(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
         head, _ = self._head(node, kind, space, where)
-        symbols = _texts(node.get("symbols"), f"{where}.symbols")
+        symbols = node.get("symbols")
+        if not isinstance(symbols, list):
+            text = (
+                f"Enum symbols must be a sequence of strings, but it is {type(symbols)}"  # Karapace's words
+            )
+            raise SchemaSyntaxError("" if where == "$" else f"{where}.symbols", text)
+        _texts(symbols, f"{where}.symbols")
         for symbol in symbols:
             if not _NAME.fullmatch(symbol):
                 raise SchemaSyntaxError(f"{where}.symbols", f"{symbol} {_NO_NAME}")

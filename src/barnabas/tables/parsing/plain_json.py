@@ -24,7 +24,7 @@ _KINDS: dict[pa.DataType, int] = {
     pa.float64(): kernels.NUMBER,
     pa.bool_(): kernels.TRUTH,
 }
-MOST_FIELDS = 64  # two numbers are kept for each field of each row
+MOST_FIELDS = 32  # two numbers are kept for each field of each row
 
 Bytes = npt.NDArray[np.uint8]
 Spans = npt.NDArray[np.int32]
