@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.tls import tls_context
 from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
 from barnabas.registry.access import Access
@@ -25,6 +27,9 @@ from barnabas.registry.leadership import GROUP, Identity
 from barnabas.registry.service import SchemaService
 from barnabas.registry.store import SchemaStore, StoreSettings
 from barnabas.registry.topic import TOPIC
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.server import ListenerTls, server_context
+from barnabas.security.tls.settings import Tls
 
 if TYPE_CHECKING:
     import uvicorn
@@ -39,7 +44,7 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`advertised` is where the other registries reach this one, by default where it listens."""
+    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https."""
 
     bootstrap: str
     security: Security = PLAINTEXT
@@ -47,6 +52,7 @@ class RegistrySettings:
     advertised: Address | None = None
     topic: str = TOPIC
     group: str = GROUP
+    tls: Tls | None = None
 
 
 class RegistryServer:
@@ -55,7 +61,9 @@ class RegistryServer:
         stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
         self.store = SchemaStore(stored)
         self.access = Access(settings.bootstrap, settings.security)
-        self.app = RegistryApp(SchemaService(self.store), self.access, Forwarder())
+        self._tls = None if settings.tls is None else server_tls(settings.tls)
+        forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
+        self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
         self._http: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -76,11 +84,11 @@ class RegistryServer:
 
     @property
     def identity(self) -> Identity:
-        advertised = self.settings.advertised
+        scheme, advertised = "http" if self._tls is None else "https", self.settings.advertised
         if advertised is not None:
-            return Identity(advertised.host, advertised.port or self.port)
+            return Identity(advertised.host, advertised.port or self.port, scheme)
         host = self.settings.listen.host
-        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port)
+        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
 
     async def start(self) -> None:
         """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""
@@ -105,7 +113,7 @@ class RegistryServer:
         await self.store.close()
 
     async def _serve(self, listening: socket.socket) -> None:
-        self._http = _http_server(self.app)
+        self._http = _http_server(self.app, self._tls)
         self._serving = asyncio.create_task(self._http.serve(sockets=[listening]))
         while not self._http.started:
             if self._serving.done():
@@ -137,7 +145,16 @@ def _bind(address: Address) -> socket.socket:
     return listening
 
 
-def _http_server(app: Any) -> uvicorn.Server:
+def server_tls(tls: Tls) -> ssl.SSLContext:
+    """SecuritySettingError or ConfigError for settings and files that are none."""
+    if tls.certificate is None:
+        raise SecuritySettingError(
+            "ssl.keystore.location", "is missing: https needs a certificate and its key"
+        )
+    return server_context(ListenerTls("of the schema registry", tls))
+
+
+def _http_server(app: Any, tls: ssl.SSLContext | None) -> uvicorn.Server:
     """Signals and logging are the process's business, not uvicorn's."""
     import uvicorn
 
@@ -158,4 +175,6 @@ def _http_server(app: Any) -> uvicorn.Server:
         server_header=False,
         date_header=False,
     )
+    config.load()
+    config.ssl = tls
     return Server(config)
