@@ -51,10 +51,17 @@ VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
+FLUME_VERSION := 1.11.0
+FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
+
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
-# the library of the extra `kerberos` is built with; what runs an OpenID provider.
+# the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
+# are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
+    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl
+# Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
+SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -70,6 +77,7 @@ GATE  ?=
 HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+INGEST ?=
 FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
@@ -179,6 +187,17 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+.PHONY: ingest-rotations flume
+counterparts: ingest-rotations
+ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
+	$(BIN)/python -m tests.ingest.rotation_proof $(INGEST)
+
+# For rows of the benchmark that stand beside them; without them the rows are left out.
+flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
+	mvn --quiet --batch-mode --file tests/java/flume/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(FLUME_JARS)"
+	ls /usr/lib/*/rsyslog/omkafka.so >/dev/null 2>&1 || apt-get install --quiet=2 --yes --no-install-recommends rsyslog-kafka
+
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.
 spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported
 	PYTHONPATH="$(CURDIR)/$(OLDEST_SPARK)" $(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(OLDEST_SPARK_TESTS)
@@ -190,6 +209,7 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 
 programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
+	@tools/unpack-packages $(SYSLOG_NG)
 	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.
