@@ -32,8 +32,14 @@ LOG_OVERHEAD = 12
 DAMAGED_MOST = 3
 """Answers in a row that are no batches, before the partition gives up: one may have been cut on its way."""
 
-GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
+GONE = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID}
+)
 """The source may have deleted the topic: its metadata will say."""
+
+_DIVERGED = frozenset(
+    {ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.MESSAGE_TOO_LARGE}
+)
 
 
 class State(StrEnum):
@@ -88,11 +94,26 @@ class Payload(NamedTuple):
     expected_end: int = UNKNOWN
 
 
+class Standing(NamedTuple):
+    """Where the target stands, and what went wrong; -1: not known."""
+
+    log_end: int
+    last_epoch: int
+    is_empty: bool
+    """Nothing was ever mirrored: the source's log start is the place to begin."""
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
 class MirrorPartition:
     """Pure: told what happened, it says what to do."""
 
     def __init__(
-        self, place: TopicPartition, *, compacted: bool = False, following: Following = Following()  # noqa: B008
+        self,
+        place: TopicPartition,
+        *,
+        compacted: bool = False,
+        following: Following = Following(),  # noqa: B008
     ) -> None:
         self.place = place
         self.compacted = compacted
@@ -142,6 +163,27 @@ class MirrorPartition:
         self.log_end = max(self.log_end, log_end) if payload.truncate_to == UNKNOWN else log_end
         if self.log_end >= payload.high_watermark:
             self.caught_up_at = max(self.caught_up_at, payload.arrived)
+
+    def settle(self, payload: Payload, standing: Standing) -> None:
+        """What the target answered. What it did not take is fetched again, from where its log ends."""
+        code = standing.error
+        if not code:
+            self.appended(payload, standing.log_end)
+        elif code in _DIVERGED or (
+            code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
+        ):
+            self.fail(f"the target refuses what the source has at offset {payload.first}: {standing.message}")
+        elif code == ErrorCode.CORRUPT_MESSAGE:
+            self._restart(standing)
+            self._garbage(f"a batch that is damaged: {standing.message}")
+        elif standing.log_end >= 0 and code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._restart(standing)
+        else:
+            self.position = UNKNOWN
+
+    def _restart(self, standing: Standing) -> None:
+        self.log_end = self.position = standing.log_end
+        self.last_epoch = standing.last_epoch
 
     # -- what it says ---------------------------------------------------------------------------------------------
 
@@ -195,9 +237,12 @@ class MirrorPartition:
     def _out_of_range(self, fetched: Fetched, now: float) -> Payload | None:
         """Kafka gives no offsets with this error, so the fetcher has asked for them (ListOffsets)."""
         if fetched.log_start > self.position:
-            lost = f"the source has deleted offsets {self.position} to {fetched.log_start - 1} before they were mirrored"
+            last = fetched.log_start - 1
+            lost = f"the source has deleted offsets {self.position} to {last} before they were mirrored"
             if not self.following.gaps:
-                self.fail(f"{lost}; `barnabas mirror run --on-gap=follow` empties the target and goes on behind them")
+                self.fail(
+                    f"{lost}; `barnabas mirror run --on-gap=follow` empties the target and goes on behind them"
+                )
                 return None
             return self._cut(fetched, fetched.log_start, now)
         if 0 <= fetched.high_watermark < self.position:
@@ -227,13 +272,19 @@ class MirrorPartition:
             base, length, batch_epoch, magic, _, _, last_delta, *_ = unpack_header(records, at)
             end = at + LOG_OVERHEAD + length
             if length < SMALLEST_LENGTH or magic != MAGIC or last_delta < 0:
-                return self._garbage(f"no batch of this format (magic {magic}, {length} bytes) at offset {position}")
+                return self._garbage(
+                    f"no batch of this format (magic {magic}, {length} bytes) at offset {position}"
+                )
             if end > total:
                 break
             if base + last_delta < position or (base < position and position != fetched.fetch_offset):
-                return self._garbage(f"a batch of offsets {base} to {base + last_delta} where {position} was due")
+                return self._garbage(
+                    f"a batch of offsets {base} to {base + last_delta} where {position} was due"
+                )
             if batch_epoch < epoch:
-                return self._garbage(f"a batch of leader epoch {batch_epoch} after one of {epoch}, at offset {base}")
+                return self._garbage(
+                    f"a batch of leader epoch {batch_epoch} after one of {epoch}, at offset {base}"
+                )
             if base > position and not self._may_skip(position, base):
                 break
             at, position, epoch = end, base + last_delta + 1, batch_epoch
@@ -250,10 +301,13 @@ class MirrorPartition:
         self.fail(f"offsets {position} to {base - 1} are missing at the source, whose topic is not compacted")
         return False
 
-    def _garbage(self, what: str) -> None:
+    def _garbage(self, what: str) -> Payload | None:
         self.damaged += 1
         if self.damaged >= DAMAGED_MOST:
-            self.fail(f"the source answers with {what}, {DAMAGED_MOST} times; `barnabas mirror resume` tries again")
+            self.fail(
+                f"the source answers with {what}, {DAMAGED_MOST} times; `barnabas mirror resume` tries again"
+            )
+        return None
 
     def _payload(self, fetched: Fetched, size: int, position: int, epoch: int, now: float) -> Payload:
         return Payload(

@@ -13,7 +13,8 @@ IDENTITY = "{topic}"
 MAX_NAME = 249  # Kafka's limit on the name of a topic
 OWN_PREFIX = "__barnabas_"
 # What MirrorMaker 2 keeps its books in.
-_FOREIGN_BOOKS = (".checkpoints.internal", ".heartbeats", "mm2-offset-syncs", "mm2-offsets", "mm2-configs", "mm2-status")
+_FOREIGN_ENDS = (".checkpoints.internal", ".heartbeats")
+_FOREIGN_STARTS = ("mm2-offset-syncs.", "mm2-offsets.", "mm2-configs.", "mm2-status.")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -85,7 +86,7 @@ class Planner:
                 f"source and target are the same cluster, {source_cluster}: a mirror of itself would never end"
             )
         self.rules = rules
-        self._source_cluster = source_cluster
+        self.source_cluster = source_cluster
         self._target_cluster = target_cluster
         self._pattern: Any = compile_pattern(rules.topics)
 
@@ -104,12 +105,12 @@ class Planner:
         """Internal topics and everybody's books are left out, whatever the pattern says."""
         if topic.error or topic.internal or topic.name.startswith(OWN_PREFIX):
             return False
-        if any(topic.name.endswith(end) or topic.name.startswith(end) for end in _FOREIGN_BOOKS):
+        if topic.name.endswith(_FOREIGN_ENDS) or topic.name.startswith(_FOREIGN_STARTS):
             return False
         return bool(self._pattern.fullmatch(topic.name))
 
     def _add(self, plan: Plan, topic: Topic, origin: Origin | None, taken: dict[str, str]) -> str:
-        path = (*(origin.path if origin else ()), self._source_cluster)
+        path = (*(origin.path if origin else ()), self.source_cluster)
         if self._target_cluster in path:
             return f"a loop: its records come from the target, by way of {' > '.join(path)}"
         try:
