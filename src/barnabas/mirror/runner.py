@@ -85,6 +85,7 @@ class LinkRunner:
         self.settings = settings
         self.error = ""
         self.clients = clients
+        self.produces = produces
         self._store = MirrorStore(clients.target, name)
         self._followers = Followers(clients.source, clients.target, self._store, settings, name)
         factor, cluster = settings.replication_factor, planner.source_cluster
