@@ -160,6 +160,7 @@ class MirrorPartition:
 
     def appended(self, payload: Payload, log_end: int) -> None:
         """The target has it, on all replicas in sync."""
+        self.damaged = 0
         self.log_end = max(self.log_end, log_end) if payload.truncate_to == UNKNOWN else log_end
         if self.log_end >= payload.high_watermark:
             self.caught_up_at = max(self.caught_up_at, payload.arrived)
@@ -291,7 +292,7 @@ class MirrorPartition:
         if not at:
             return None
         payload = self._payload(fetched, at, position, epoch, now)
-        self.position, self.last_epoch, self.damaged = position, epoch, 0
+        self.position, self.last_epoch = position, epoch
         return payload
 
     def _may_skip(self, position: int, base: int) -> bool:
