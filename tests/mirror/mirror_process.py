@@ -29,8 +29,8 @@ class MirrorProcess:
 
     def __init__(self, source: str, target: str, *arguments: str) -> None:
         self._command = [
-            sys.executable, "-m", "barnabas", "mirror", "run", "--from", f"src={source}", "--to", target, "--every", "1s",
-            *arguments,
+            sys.executable, "-m", "barnabas", "mirror", "run", "--from", f"src={source}", "--to", target,
+            "--every", "1s", *arguments,
         ]  # fmt: skip
         self._process: subprocess.Popen[str] | None = None
         self.lines: list[str] = []
@@ -77,7 +77,7 @@ class MirrorProcess:
             self._process.kill()
             self._process.wait()
         if error is not None:
-            print("".join(self.lines))
+            error.add_note("the mirror said:\n" + "".join(self.lines))
 
 
 def ask(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -81,7 +81,7 @@ class Reader:
 
 
 def check_produced_mirror(source: str, target: str, name: str, *arguments: str) -> None:
-    """Codecs, committed and aborted transactions, kill -9 again and again, a group that moves without loss or duplicate."""
+    """Codecs, committed and aborted transactions, kill -9, a group that moves without loss or duplicate."""
     ask(source, lambda client: create_topic(client, name, partitions=1))
     expected: list[str] = []
     mirror = MirrorProcess(source, target, "--topics", name, *arguments)
