@@ -82,7 +82,7 @@ class MirroredPartition(Struct):
     """An empty target starts here; the log start of the target follows it. -1 (`--keep-deleted`): it does not."""
     truncate_to: int = int64(default=-1)
     """Cut the log to this offset first (`--on-truncation=follow`); -1 cuts nothing. Beyond the log end: the log is
-    emptied and starts there."""
+    emptied and starts there. Raise the leader epoch before (min_leader_epoch), so that consumers look where they are."""
     expected_log_end: int = int64(default=-1)
     """With `truncate_to`: cut only if the log ends here (else INVALID_REQUEST), so that who slept cuts nothing."""
     records: Records | None = record_batches(nullable="0+")
@@ -200,10 +200,10 @@ class AlterMirrorsRequest(Message, api_key=10_001, versions="0", flexible="0+"):
     link: str = string()
     """The name of the link; a topic belongs to one."""
     source_cluster_id: str = string()
-    path: list[str] = array(string)
-    """Cluster ids that the source's own mirror topics come from, the source's first: this cluster must not be there."""
     validate_only: bool = boolean()
     topics: list[AlteredMirrorTopic] = array(AlteredMirrorTopic)
+    path: list[str] = array(string)
+    """Clusters that what the source has comes from, nearest first, without the source: none of them may be this one."""
 
 
 class AlteredMirrorResult(Struct):
@@ -289,9 +289,12 @@ class SettledPartition(Struct):
     index: int = int32()
     leader_epoch: int = int32()
     """In which the leader has settled it; an older one than the controller's is refused."""
+    promoted_at: int = int64()
+    """Where the mirrored part ends (PROMOTING), or where the log was cut (REVERSING)."""
+    promoted_epoch: int = int32(default=-1)
+    """Of the last batch below it."""
     end_offset: int = int64()
-    """Of the mirrored part (PROMOTING), or to which it was cut (REVERSING)."""
-    last_epoch: int = int32(default=-1)
+    """Behind the markers; every replica in sync has all below."""
     aborted_transactions: list[AbortedTransaction] = array(AbortedTransaction)
 
 
