@@ -82,7 +82,7 @@ class MirroredPartition(Struct):
     """An empty target starts here; the log start of the target follows it. -1 (`--keep-deleted`): it does not."""
     truncate_to: int = int64(default=-1)
     """Cut the log to this offset first (`--on-truncation=follow`); -1 cuts nothing. Beyond the log end: the log is
-    emptied and starts there. Raise the leader epoch before (min_leader_epoch), so that consumers look where they are."""
+    emptied and starts there. Raise the leader epoch first (min_leader_epoch), so that consumers look where they are."""
     expected_log_end: int = int64(default=-1)
     """With `truncate_to`: cut only if the log ends here (else INVALID_REQUEST), so that who slept cuts nothing."""
     records: Records | None = record_batches(nullable="0+")
