@@ -9,13 +9,19 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Self, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings, fetch
 from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.mirror.partition import MirrorPartition, State
+from barnabas.mirror.runner import LinkRunner, open_link, run_links
+from barnabas.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.records.batch import iterate_headers
+from barnabas.testing.loop_thread import LoopThread
 from barnabas.types import TopicPartition
 
 DEADLINE = 60.0
@@ -144,3 +150,48 @@ def batches(bootstrap: str, place: TopicPartition) -> bytes:
 def all_batches(bootstrap: str, topic: str) -> list[bytes]:
     places = ask(bootstrap, lambda client: client.partitions([topic]))
     return [batches(bootstrap, place) for place in places]
+
+
+class MirrorThread:
+    """A mirror in this process, for tests that look into it."""
+
+    def __init__(
+        self, source: str, target: str, settings: MirrorSettings, security: Security = PLAINTEXT
+    ) -> None:
+        self._source = SourceAddress("src", source, security)
+        self._target = target
+        self._settings = settings
+        self._security = security
+        self._loop = LoopThread("mirror")
+        self._stop = asyncio.Event()
+        self.links: list[LinkRunner] = []
+        self.ended: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self.ended = self._loop.submit(self._run())
+        return self
+
+    async def _run(self) -> None:
+        self.links = [await open_link(self._source, self._target, self._settings, self._security)]
+        await run_links(self.links, self._stop)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._set())
+        try:
+            assert self.ended is not None
+            if error is None:
+                self.ended.result(DEADLINE)
+        finally:
+            self._loop.close()
+
+    async def _set(self) -> None:
+        self._stop.set()
+
+    def partitions(self, state: State) -> list[MirrorPartition]:
+        return self.links[0].topics.book.of(state) if self.links else []
+
+    def failed(self) -> str:
+        """The reason of a partition that is given up, as soon as there is one."""
+        return until(lambda: self.partitions(State.FAILED))[0].reason

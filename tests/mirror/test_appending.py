@@ -1,17 +1,18 @@
-"""A Barnabas target: the same batches, offsets, epochs and groups as the source, from Barnabas and from Apache Kafka."""
+"""A Barnabas target has the batches, offsets, epochs and groups of its source: Barnabas, or Apache Kafka."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 
-from barnabas.client.admin import ConfigChange, alter_configs, create_partitions, create_topic, describe_configs
+from barnabas.client.admin import (
+    create_topic,
+)
 from barnabas.client.groups import committed_offsets
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
-from tests.mirror.mirror_process import MirrorProcess, all_batches, ask, ends, starts, until
+from tests.mirror.mirror_process import MirrorProcess, all_batches, ask, ends, until
 from tests.mirror.test_producing import CODECS, Reader, produce, transact
 
 

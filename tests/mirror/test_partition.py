@@ -102,6 +102,12 @@ def test_following_a_truncation_cuts_the_target_only_if_it_ends_where_it_should(
     assert (made.log_end, made.state) == (40, State.ACTIVE)
 
 
+def test_a_cut_inside_a_batch_takes_all_of_it() -> None:
+    made = partition(50, 3, truncation=True)
+    made.settle(taken(made, answer(50, diverging=40)), Standing(35, 2, False))
+    assert (made.position, made.last_epoch, made.log_end) == (35, 2, 35)
+
+
 def test_records_deleted_before_they_were_mirrored_fail_the_partition() -> None:
     made = partition(50, 3)
     assert made.take(answer(50, error=ErrorCode.OFFSET_OUT_OF_RANGE, start=70), 2.0) is None

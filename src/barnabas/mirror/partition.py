@@ -170,6 +170,8 @@ class MirrorPartition:
         code = standing.error
         if not code:
             self.appended(payload, standing.log_end)
+            if standing.log_end < payload.next_offset:
+                self._restart(standing)  # a cut inside a batch takes all of it
         elif code in _DIVERGED or (
             code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
         ):
