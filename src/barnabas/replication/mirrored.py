@@ -24,8 +24,11 @@ class Admitted(NamedTuple):
     error: KafkaError | None
 
 
-def admit(log: Log, leader_epoch: int, batches: memoryview) -> Admitted:
-    """What of these batches follows the log. The checksums are not looked at yet."""
+def admit(log: Log, leader_epoch: int, batches: memoryview, source_start: int = UNDEFINED) -> Admitted:
+    """What of these batches follows the log. The checksums are not looked at yet.
+
+    An empty log begins where the source's does; if that is not known, with the first batch.
+    """
     start = end = 0
     log_end, last_epoch = log.log_end_offset, log.epochs.latest
     is_first = log.is_empty
@@ -38,7 +41,8 @@ def admit(log: Log, leader_epoch: int, batches: memoryview) -> Admitted:
                 start = end = behind
                 continue
             _check_epoch(header, last_epoch, leader_epoch)
-            _check_offset(header, log_end, is_first=is_first, is_compacted=log.config.compacted)
+            may_skip = log.config.compacted or (is_first and source_start == UNDEFINED)
+            _check_offset(header, log_end, is_first=is_first, may_skip=may_skip)
         except KafkaError as error:
             return Admitted(start, end, error)
         log_end, last_epoch, end = header.last_offset + 1, header.leader_epoch, behind
@@ -82,13 +86,13 @@ def _check_epoch(header: BatchHeader, last_epoch: int, leader_epoch: int) -> Non
         )
 
 
-def _check_offset(header: BatchHeader, log_end: int, *, is_first: bool, is_compacted: bool) -> None:
+def _check_offset(header: BatchHeader, log_end: int, *, is_first: bool, may_skip: bool) -> None:
     """The first batch of a log is taken whole, although the log start may lie within it."""
     if header.base_offset < log_end and not is_first:
         raise _diverged(
             f"a batch from offset {header.base_offset} to {header.last_offset}, and the log ends at {log_end}"
         )
-    if header.base_offset > log_end and not is_first and not is_compacted:
+    if header.base_offset > log_end and not may_skip:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"a gap: the log ends at {log_end}, the next batch begins at {header.base_offset}, and the topic is not "

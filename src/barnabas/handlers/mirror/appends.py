@@ -124,10 +124,16 @@ def _move_log(partition: Partition, data: MirroredPartition) -> None:
                 ErrorCode.INVALID_REQUEST,
                 f"the log ends at {log.log_end_offset}, not at {data.expected_log_end}: it is not cut",
             )
-        if data.truncate_to != log.log_end_offset:
-            partition.cut_mirrored(data.truncate_to)
+        if (end := _cut_at(partition, data)) != log.log_end_offset:
+            partition.cut_mirrored(end)
     if log.is_empty and data.source_log_start_offset > log.log_end_offset:
         partition.cut_mirrored(data.source_log_start_offset)
+
+
+def _cut_at(partition: Partition, data: MirroredPartition) -> int:
+    if data.truncate_epoch < 0 or data.truncate_to > partition.log.log_end_offset:
+        return data.truncate_to
+    return min(data.truncate_to, partition.log.epoch_end_offset(data.truncate_epoch)[1])
 
 
 def _follow_source(broker: MirrorNeeds, partition: Partition, data: MirroredPartition) -> None:
@@ -146,7 +152,7 @@ async def _append_records(broker: MirrorNeeds, partition: Partition, data: Mirro
     batches = data.records
     if not batches:
         return
-    admitted = admit(partition.log, partition.leader_epoch, batches)
+    admitted = admit(partition.log, partition.leader_epoch, batches, data.source_log_start_offset)
     end = NOT_STARTED
     for piece in pieces(batches[admitted.start : admitted.end]):
         if end != NOT_STARTED:

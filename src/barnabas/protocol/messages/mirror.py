@@ -79,10 +79,14 @@ class MirroredPartition(Struct):
     """Of the target's leader, as Metadata told it. Another one is FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
     source_high_watermark: int = int64(default=-1)
     source_log_start_offset: int = int64(default=-1)
-    """An empty target starts here; the log start of the target follows it. -1 (`--keep-deleted`): it does not."""
+    """An empty target starts here; the log start of the target follows it. -1 (`--keep-deleted`): it does not, and an
+    empty target starts with the first batch."""
     truncate_to: int = int64(default=-1)
     """Cut the log to this offset first (`--on-truncation=follow`); -1 cuts nothing. Beyond the log end: the log is
     emptied and starts there. Raise the leader epoch first (min_leader_epoch), so that consumers look where they are."""
+    truncate_epoch: int = int32(default=-1)
+    """With `truncate_to`: the epoch that ended there at the source (`diverging_epoch` of its answer). Where it ended
+    earlier in this log, the log is cut there: what comes after it is of an epoch that the source does not have."""
     expected_log_end: int = int64(default=-1)
     """With `truncate_to`: cut only if the log ends here (else INVALID_REQUEST), so that who slept cuts nothing."""
     records: Records | None = record_batches(nullable="0+")
