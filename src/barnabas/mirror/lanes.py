@@ -17,7 +17,7 @@ from barnabas.client.retry import Backoff, Deadline
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.fetching import FetchLimits, FetchSession, Wanted, log_starts, with_bounds
-from barnabas.mirror.partition import Fetched, MirrorPartition, Payload, State
+from barnabas.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload, State
 from barnabas.mirror.targets import MirroredTopicIds, Target
 from barnabas.types import TopicPartition
 
@@ -187,6 +187,8 @@ async def locate(source: Client, book: Book, target: Target) -> None:
         partition = book.partitions[place]
         if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
             partition.fail(standing.message or "the topic was deleted and created again at the source")
+        elif standing.error in FORBIDDEN:
+            partition.fail(f"the target forbids it: {standing.message or standing.error.name}")
         elif not standing.error and place in starts:
             partition.begin(starts[place], -1, now)
         elif not standing.error:

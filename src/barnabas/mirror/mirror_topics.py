@@ -15,6 +15,7 @@ from barnabas.client.mirrors import (
     fail_partitions,
     raise_leader_epochs,
 )
+from barnabas.errors import ErrorCode
 from barnabas.mirror.configs import Settings, to_follow
 from barnabas.mirror.partition import State
 from barnabas.mirror.plan import PlannedTopic
@@ -51,7 +52,10 @@ class MirrorTopics:
             link = LinkName(self._link.name, self._link.source_cluster, tuple(reversed(path[:-1])))
             for start in range(0, len(wanted), AT_ONCE):
                 altered = await alter_mirrors(self._client, link, wanted[start : start + AT_ONCE])
-                refused |= {name: str(error) for name, error in altered.refused.items()}
+                for name, error in altered.refused.items():
+                    if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                        raise error  # no topic at all can be mirrored
+                    refused[name] = str(error)
         return refused
 
     def _wanted(self, topic: PlannedTopic, settings: Settings) -> AlteredMirrorTopic:

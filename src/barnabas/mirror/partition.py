@@ -37,6 +37,15 @@ GONE = frozenset(
 )
 """The source may have deleted the topic: its metadata will say."""
 
+FORBIDDEN = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""A right is missing: docs/mirror.md says which ones a mirror needs."""
 _DIVERGED = frozenset(
     {ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.MESSAGE_TOO_LARGE}
 )

@@ -18,7 +18,7 @@ from barnabas.client.errors import ClientError
 from barnabas.client.mirrors import has_mirrors
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.acls import follow_acls
 from barnabas.mirror.appending import AppendingTarget
@@ -27,6 +27,7 @@ from barnabas.mirror.following import Followers
 from barnabas.mirror.lanes import Lane, Lanes, locate
 from barnabas.mirror.links import LinkTopics
 from barnabas.mirror.mirror_topics import MirrorTopics
+from barnabas.mirror.partition import FORBIDDEN
 from barnabas.mirror.plain_topics import PlainTopics
 from barnabas.mirror.plan import Planner
 from barnabas.mirror.producing import ProducingTarget
@@ -37,15 +38,6 @@ from barnabas.mirror.store import MirrorStore
 ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.05
 CLIENT_ID = "barnabas-mirror"
-FORBIDDEN = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
-
 _logger = safe_logger(__name__)
 
 
@@ -83,7 +75,7 @@ class LinkRunner:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.error = ""
+        self._errors: dict[str, str] = {}
         self.clients = clients
         self.produces = produces
         self._store = MirrorStore(clients.target, name)
@@ -100,6 +92,11 @@ class LinkRunner:
         self._limits = FetchLimits(committed_only=produces)
         self._lanes = Lanes(self._lane)
 
+    @property
+    def error(self) -> str:
+        """What went wrong last, and is not over."""
+        return next((text for text in self._errors.values() if text), "")
+
     def _lane(self, leader: int) -> Lane:
         topics = self.topics
         return Lane(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
@@ -109,8 +106,8 @@ class LinkRunner:
         await self._refresh()  # the first time whatever is wrong is the caller's to see
         await self.topics.obey()
         loops = [
-            asyncio.create_task(self._every(self.settings.refresh, self._refresh)),
-            asyncio.create_task(self._every(ORDERS_SECONDS, self.topics.obey)),
+            asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
+            asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
             asyncio.create_task(self._carry()),
         ]
         stopping = asyncio.create_task(stop.wait())
@@ -141,8 +138,9 @@ class LinkRunner:
                     await fetching.refresh(list(book.topics))
                     entered = len(book.partitions)
                 await locate(fetching, book, self.data)
+                self._errors["carry"] = ""
             except (ClientError, KafkaError) as error:
-                self._survive(error)
+                self._survive("carry", error)
                 await asyncio.sleep(0.5)
                 await fetching.refresh_quietly(list(book.topics))
             self._lanes.follow(self._leaders())
@@ -158,23 +156,25 @@ class LinkRunner:
             if partition.leader >= 0
         }
 
-    async def _every(self, seconds: float, work: Callable[[], Awaitable[Any]]) -> None:
+    async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[Any]]) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:
                 await work()
-                self.error = ""
+                self._errors[name] = ""
             except (ClientError, KafkaError, TimeoutError) as error:
-                self._survive(error)
+                self._survive(name, error)
 
-    def _survive(self, error: Exception) -> None:
+    def _survive(self, name: str, error: Exception) -> None:
         """Raises what another attempt does not mend."""
         if isinstance(error, KafkaError) and error.code in FORBIDDEN:
             raise error
-        text = str(error)
-        if text != self.error:
-            _logger.warning("link %s tries again: %s", self.name, text)
-        self.error = text
+        if self._errors.get(name) != str(error):
+            _logger.warning("link %s tries again: %s", self.name, error)
+        self._errors[name] = str(error)
+
+    def give_up(self, error: Exception) -> None:
+        self._errors = {"": str(error)}
 
 
 async def open_link(
@@ -215,7 +215,7 @@ async def _run_and_report(link: LinkRunner, stop: asyncio.Event) -> None:
         await link.run(stop)
         await reporter.report("stopped")
     except (ClientError, KafkaError) as error:
-        link.error = str(error)
+        link.give_up(error)
         await reporter.report("failed")
         raise
     finally:
