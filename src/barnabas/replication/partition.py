@@ -297,7 +297,7 @@ class Partition(InSyncReplicas):
 
     def cut_mirrored(self, offset: int) -> None:
         """The log goes on at `offset`, as the source's does: without what lies behind, or without anything."""
-        if offset > self.log.log_end_offset:
+        if offset > self.log.log_end_offset or self.log.is_empty:
             self.log.truncate_fully_and_start_at(offset)
         else:
             self.log.truncate_to(offset)

@@ -20,6 +20,7 @@ from barnabas.protocol.messages.mirror import (
     MirroredPartition,
     MirroredTopic,
 )
+from barnabas.records.batch import read_header
 from barnabas.replication.follower import pieces
 from barnabas.replication.mirrored import admit
 from barnabas.replication.mirrors import Mirrors
@@ -153,6 +154,7 @@ async def _append_records(broker: MirrorNeeds, partition: Partition, data: Mirro
     if not batches:
         return
     admitted = admit(partition.log, partition.leader_epoch, batches, data.source_log_start_offset)
+    _begin_with(partition, batches[admitted.start : admitted.end])
     end = NOT_STARTED
     for piece in pieces(batches[admitted.start : admitted.end]):
         if end != NOT_STARTED:
@@ -162,6 +164,13 @@ async def _append_records(broker: MirrorNeeds, partition: Partition, data: Mirro
         end = partition.log.log_end_offset
     if admitted.error is not None:
         raise admitted.error
+
+
+def _begin_with(partition: Partition, batches: memoryview) -> None:
+    """If nothing is left of a log, and its start lies within the first batch, it begins again with that."""
+    first = read_header(batches).base_offset if batches else partition.log.log_end_offset
+    if first < partition.log.log_end_offset:
+        partition.cut_mirrored(first)
 
 
 def _check_unchanged(partition: Partition, leader_epoch: int, end: int) -> None:
