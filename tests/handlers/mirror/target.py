@@ -66,9 +66,15 @@ class Target:
         )
         return self.connection.ask(request, 0)
 
-    def create(self, name: str = TOPIC, partitions: int = 1, **configs: str) -> Any:
+    def create(self, name: str = TOPIC, partitions: int = 1, replicas: int = -1, **configs: str) -> Any:
         values = [mirror.MirrorConfig(key.replace("_", "."), value) for key, value in configs.items()]
-        created = self.alter(MirrorAction.CREATE, name, num_partitions=partitions, configs=values)
+        created = self.alter(
+            MirrorAction.CREATE,
+            name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=values,
+        )
         assert not created.error_code, created
         return created
 
@@ -79,7 +85,7 @@ class Target:
 
     def leader_epoch(self, index: int = 0, name: str = TOPIC) -> int:
         partitions = self.topic(name).partitions
-        return next(each.leader_epoch for each in partitions if each.partition_index == index)
+        return next((each.leader_epoch for each in partitions if each.partition_index == index), -1)
 
     def append(self, *batches: bytes, index: int = 0, name: str = TOPIC, **more: Any) -> Any:
         topic_id = self.topic(name).topic_id
