@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -21,6 +22,10 @@ Topics = Annotated[
     typer.Option("--topics", metavar="RE2", help="Only topics of the target whose whole name matches."),
 ]
 Link = Annotated[str | None, typer.Option("--link", metavar="ALIAS", help="Only topics of this source.")]
+
+FromConfig = Annotated[
+    Path | None, typer.Option("--from-config", metavar="FILE", help="TLS and SASL of --from.")
+]
 
 COLUMNS = ("topic", "link", "state", "partitions", "lag", "lag_ms", "reason")
 
@@ -134,6 +139,7 @@ def promote(
             "--from", metavar="HOST:PORT", help="Ask the source itself whether anything is missing."
         ),
     ] = None,
+    from_config: FromConfig = None,
     within: Annotated[
         str, typer.Option("--within", metavar="TIME", help="How long to wait for lag 0.")
     ] = "60s",
@@ -153,13 +159,12 @@ def promote(
     confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
 
     async def work(client: Client, mirrors: list[MirrorInfo]) -> None:
-        from barnabas.client.cluster import Client as Other
         from barnabas.mirror.control import promote as promote_mirrors
 
         if source is None:
             await promote_mirrors(client, mirrors, None, seconds)
             return
-        async with Other(source) as theirs:
+        async with _other(source, from_config) as theirs:
             await promote_mirrors(client, mirrors, theirs, seconds)
 
     _do("promoted", bootstrap, link, topics, output, work)
@@ -186,6 +191,7 @@ def reverse(
     new: Annotated[
         str, typer.Option("--from", metavar="HOST:PORT", help="The new primary, which was promoted.")
     ],
+    from_config: FromConfig = None,
     topics: Topics = None,
     link: Annotated[
         str | None, typer.Option("--link", metavar="ALIAS", help="The link's name. [the host of --from]")
@@ -206,15 +212,24 @@ def reverse(
     confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)
 
     async def work(old: Client) -> list[str]:
-        from barnabas.client.cluster import Client as Other
         from barnabas.mirror.control import reverse as reverse_mirrors
 
-        async with Other(new) as primary:
+        async with _other(new, from_config) as primary:
             return await reverse_mirrors(primary, old, alias, topics)
 
     names = with_client(bootstrap, work)
     text = f"{count(len(names), 'topic')} reversed. Now: barnabas mirror run --from {alias}={new} --to {bootstrap}"
     show_done(output, text, {"link": alias, "topics": names})
+
+
+def _other(bootstrap: str, file: Path | None) -> Client:
+    """A client of the cluster on the other side of a link."""
+    from barnabas.client.cluster import Client
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security.references import read_properties
+
+    properties = {} if file is None else read_properties("--from-config", file)
+    return Client(bootstrap, client_id="barnabas-cli", security=parse_security(properties, references=True))
 
 
 async def _pause(client: Client, mirrors: list[MirrorInfo]) -> None:
