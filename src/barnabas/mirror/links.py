@@ -75,7 +75,6 @@ class LinkTopics:
         self._administration = administration
         self._following = following
         self._reported: set[TopicPartition] = set()
-        self._told_unavailable = False
 
     async def refresh(self) -> None:
         """Once every few seconds: new topics, partitions and settings; topics that are gone or others now."""
@@ -189,6 +188,8 @@ class LinkTopics:
         away = {each.place.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
         names = {self.book.topics[name].target for name in away}
         lost = sorted(name for name in names if orders.get(name) is State.ACTIVE)
+        # To activate a topic would activate its failed partitions too, which is a person's to do.
+        names |= {self.target_place(each.place).topic for each in self.book.of(State.FAILED)}
         back = sorted(
             name for name, state in orders.items() if state is State.SOURCE_UNAVAILABLE and name not in names
         )

@@ -27,7 +27,7 @@ from barnabas.mirror.following import Followers
 from barnabas.mirror.lanes import Lane, Lanes, locate
 from barnabas.mirror.links import LinkTopics
 from barnabas.mirror.mirror_topics import MirrorTopics
-from barnabas.mirror.partition import FORBIDDEN
+from barnabas.mirror.partition import FORBIDDEN, State
 from barnabas.mirror.plain_topics import PlainTopics
 from barnabas.mirror.plan import Planner
 from barnabas.mirror.producing import ProducingTarget
@@ -37,6 +37,7 @@ from barnabas.mirror.store import MirrorStore
 
 ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.05
+LEADERS_SECONDS = 0.5
 CLIENT_ID = "barnabas-mirror"
 _logger = safe_logger(__name__)
 
@@ -131,10 +132,11 @@ class LinkRunner:
 
     async def _carry(self) -> None:
         """Lanes for the leaders of now; partitions whose place in the target is not known are looked up."""
-        book, fetching, entered = self.topics.book, self.clients.fetching, 0
+        book, fetching, due, entered = self.topics.book, self.clients.fetching, 0.0, 0
         while True:
             try:
-                if len(book.partitions) != entered:
+                if len(book.partitions) != entered or (self._is_leaderless() and time.monotonic() > due):
+                    due = time.monotonic() + LEADERS_SECONDS
                     await fetching.refresh(list(book.topics))
                     entered = len(book.partitions)
                 await locate(fetching, book, self.data)
@@ -145,6 +147,15 @@ class LinkRunner:
                 await fetching.refresh_quietly(list(book.topics))
             self._lanes.follow(self._leaders())
             await asyncio.sleep(LOCATE_SECONDS)
+
+    def _is_leaderless(self) -> bool:
+        """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
+        topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
+        return any(
+            each.state is State.SOURCE_UNAVAILABLE
+            or (each.is_fetching and (name not in topics or topics[name].partitions[index].leader < 0))
+            for (name, index), each in states.items()
+        )
 
     def _leaders(self) -> set[int]:
         topics = self.clients.fetching.metadata.topics
