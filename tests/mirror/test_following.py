@@ -133,9 +133,25 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
             return ask(ours, lambda client: mirrors_of(client, "src", name))[0].state
 
         until(lambda: state() == "FAILED")
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        assert mirror.failed() == "a test says so"  # another process does not change that
         ask(ours, lambda client: do(client, resume))
         produce(theirs, name, ["three"])
         there(ours, name, [3])
+
+
+def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["one", "two"])
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [2])
+        before = ask(ours, lambda client: client.topics([name]))[name].id
+        ask(ours, lambda client: delete_topics(client, [name]))
+        until(lambda: ask(ours, lambda client: client.topics([name]))[name].id != before)
+        there(ours, name, [2])
 
 
 def test_two_mirrors_at_once_do_no_harm(

@@ -79,11 +79,15 @@ class MirrorTopics:
 
     async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
         """Partitions that the metadata call FAILED; a person who resumes takes them out."""
+        return set(await self.known_failures(names))
+
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """The same with the reasons."""
         wanted = sorted(set(names))
         if not wanted:
-            return set()
+            return {}
         return {
-            TopicPartition(topic.name, partition.index)
+            TopicPartition(topic.name, partition.index): partition.reason or topic.reason
             for topic in await describe_mirrors(self._client, wanted)
             for partition in topic.partitions
             if MirrorState.FAILED in (partition.state, topic.state)

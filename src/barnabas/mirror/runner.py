@@ -15,10 +15,11 @@ from typing import Any, Self
 from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Topic
 from barnabas.client.mirrors import has_mirrors
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.acls import follow_acls
 from barnabas.mirror.appending import AppendingTarget
@@ -36,9 +37,12 @@ from barnabas.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.mirror.store import MirrorStore
 
 ORDERS_SECONDS = 1.0
-LOCATE_SECONDS = 0.05
+LOCATE_SECONDS = 0.1
 LEADERS_SECONDS = 0.5
 CLIENT_ID = "barnabas-mirror"
+FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
+"""A right is missing, or another mirror of the same link runs."""
+
 _logger = safe_logger(__name__)
 
 
@@ -153,7 +157,7 @@ class LinkRunner:
         topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
         return any(
             each.state is State.SOURCE_UNAVAILABLE
-            or (each.is_fetching and (name not in topics or topics[name].partitions[index].leader < 0))
+            or (each.is_fetching and not _has_leader(topics.get(name), index))
             for (name, index), each in states.items()
         )
 
@@ -178,7 +182,7 @@ class LinkRunner:
 
     def _survive(self, name: str, error: Exception) -> None:
         """Raises what another attempt does not mend."""
-        if isinstance(error, KafkaError) and error.code in FORBIDDEN:
+        if isinstance(error, KafkaError) and error.code in FINAL:
             raise error
         if self._errors.get(name) != str(error):
             _logger.warning("link %s tries again: %s", self.name, error)
@@ -186,6 +190,10 @@ class LinkRunner:
 
     def give_up(self, error: Exception) -> None:
         self._errors = {"": str(error)}
+
+
+def _has_leader(topic: Topic | None, index: int) -> bool:
+    return topic is not None and index in topic.partitions and topic.partitions[index].leader >= 0
 
 
 async def open_link(
