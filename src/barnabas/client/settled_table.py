@@ -1,4 +1,4 @@
-"""The newest value of some keys of a compacted partition whose writers use transactions, read to the partition's end.
+"""The newest value of some keys of a compacted partition, read to its end; its writers may use transactions.
 
 Many writers share the partition. A reader that stopped at the last stable offset would wait for any transaction that
 another writer has open, or has died with. This one reads everything and keeps the books itself: what a producer wrote
@@ -115,8 +115,14 @@ class SettledTable:
                 if header.is_control:
                     self._settle(header.producer_id, record)
                 elif record.key is not None and self._wanted(record.key):
-                    self._unsettled.setdefault(header.producer_id, {})[record.key] = record.value
+                    self._values_of(header)[record.key] = record.value
             self._position = max(self._position, header.next_offset)
+
+    def _values_of(self, header: BatchHeader) -> Values:
+        """Where a batch's values go: what is written without a transaction counts at once."""
+        return (
+            self._unsettled.setdefault(header.producer_id, {}) if header.is_transactional else self._settled
+        )
 
     def _new_records(self, batch: memoryview, header: BatchHeader) -> Iterator[Record]:
         return (record for record in iterate_records(batch, header) if record.offset >= self._position)

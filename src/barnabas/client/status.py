@@ -1,0 +1,151 @@
+"""How agents, connectors, mirrors and pipelines stand: one value each in the compacted topic `__barnabas_status`.
+
+Whatever moves data reports here every few seconds, and at once when its state changes. Commands and the console read
+it. A process that died without a word is known by its last report, which is then too old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.producer import Producer
+from barnabas.client.settled_table import SettledTable, create_if_missing
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
+from barnabas.types import TopicPartition
+
+STATUS_TOPIC = "__barnabas_status"
+TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(8 * 1024 * 1024)}
+REPORT_SECONDS = 5.0
+LOST_AFTER = 3
+"""Reports that were due and did not come."""
+
+Kind = Literal["agent", "connector", "mirror", "pipeline"]
+State = Literal["starting", "running", "paused", "retrying", "failed", "stopped", "lost"]
+"""`retrying` waits for another attempt, `failed` for a person. `lost` is never written: a reader finds it out."""
+
+_logger = safe_logger(__name__)
+
+
+class Part(msgspec.Struct, omit_defaults=True):
+    """A source of an agent, a flow of a connector, a partition of a mirror."""
+
+    name: str
+    state: State = "running"
+    reason: str = ""
+    lag: int | None = None
+    """In records, bytes for files; None: not known."""
+    counts: dict[str, int | float] = {}
+
+
+class Status(msgspec.Struct, omit_defaults=True):
+    kind: Kind
+    name: str
+    state: State
+    host: str = ""
+    process: int = 0
+    started: int = 0
+    updated: int = 0
+    """Both in milliseconds."""
+    every: float = REPORT_SECONDS
+    """Seconds between two reports."""
+    error: str = ""
+    """What went wrong last, and what to do."""
+    alarms: list[str] = []
+    counts: dict[str, int | float] = {}
+    parts: list[Part] = []
+
+    @property
+    def key(self) -> bytes:
+        return f"{self.kind}/{self.name}".encode()
+
+    def as_seen(self, now: float) -> Status:
+        """With `lost` as the state if reports are overdue."""
+        if self.state in ("stopped", "failed") or now - self.updated / 1000 < LOST_AFTER * self.every:
+            return self
+        return msgspec.structs.replace(self, state="lost")
+
+
+class StatusReporter:
+    """`look` tells how things stand now; kind, name, process and times are filled in here.
+
+    A broker that is away, or that refuses, does not disturb the work that is reported on.
+    """
+
+    def __init__(self, client: Client, look: Callable[[], Status], *, every: float = REPORT_SECONDS) -> None:
+        self._client = client
+        self._look = look
+        self._every = every
+        self._started = time.time_ns() // 1_000_000
+        self._state: State | None = None
+        self._refused = False
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        due = 0.0
+        while True:
+            if time.monotonic() >= due or self._look().state != self._state:
+                await self.report()
+                due = time.monotonic() + self._every
+            await asyncio.sleep(min(self._every, 0.5))
+
+    async def report(self, state: State | None = None) -> None:
+        """Now; with `state` as the last word before the end."""
+        status = self._look()
+        self._state = status.state
+        status = msgspec.structs.replace(
+            status,
+            state=state or status.state,
+            host=platform.node(),
+            process=os.getpid(),
+            started=self._started,
+            updated=time.time_ns() // 1_000_000,
+            every=self._every,
+        )
+        try:
+            await asyncio.wait_for(self._write(status), self._every)
+            self._refused = False
+        except (KafkaError, ClientError, TimeoutError) as error:
+            if not self._refused:
+                _logger.warning(
+                    "the status is not reported to %s: %s", STATUS_TOPIC, error or "no answer in time"
+                )
+            self._refused = True
+
+    async def _write(self, status: Status) -> None:
+        await create_if_missing(self._client, STATUS_TOPIC, 1, TOPIC_SETTINGS)
+        async with Producer(self._client) as producer:
+            await producer.send(STATUS_TOPIC, msgspec.json.encode(status), status.key, partition=0)
+
+
+async def read_statuses(client: Client, kind: Kind | None = None) -> list[Status]:
+    """The newest of each, by name. None were ever written: an empty list, and no topic is created."""
+    metadata = await client.refresh([STATUS_TOPIC])
+    if metadata.topics[STATUS_TOPIC].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return []
+    prefix = b"" if kind is None else f"{kind}/".encode()
+    table = SettledTable(
+        client, TopicPartition(STATUS_TOPIC, 0), lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
+    )
+    await table.catch_up()
+    now, found = time.time(), []
+    for value in table.values.values():
+        with suppress(msgspec.MsgspecError):  # written by a newer version
+            found.append(msgspec.json.decode(value, type=Status).as_seen(now))
+    return sorted(found, key=lambda status: (status.kind, status.name))
+
+
+async def forget_status(client: Client, kind: Kind, name: str) -> None:
+    """One that will not run again."""
+    async with Producer(client) as producer:
+        await producer.send(STATUS_TOPIC, None, f"{kind}/{name}".encode(), partition=0)

@@ -1,0 +1,70 @@
+"""Statuses in `__barnabas_status`, on Barnabas and on Apache Kafka."""
+
+import asyncio
+import time
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.status import Part, Status, StatusReporter, forget_status, read_statuses
+from tests.client.test_admin import NewName, run
+
+
+def test_the_newest_report_of_each_is_read_and_can_be_forgotten(bootstrap: str, new_name: NewName) -> None:
+    one, other = new_name(), new_name()
+
+    async def test(client: Client) -> None:
+        standing = {"agent": Status("agent", one, "starting"), "mirror": Status("mirror", other, "running")}
+        reporters = {name: StatusReporter(client, lambda name=name: standing[name]) for name in standing}
+        for reporter in reporters.values():
+            await reporter.report()
+        standing["agent"] = Status("agent", one, "running", parts=[Part("files", lag=7, counts={"lines": 3})])
+        await reporters["agent"].report()
+        await reporters["mirror"].report("stopped")
+
+        found = {status.name: status for status in await read_statuses(client)}
+        assert (found[one].state, found[one].parts[0].lag, found[one].parts[0].counts) == (
+            "running",
+            7,
+            {"lines": 3},
+        )
+        assert (found[other].state, found[other].process > 0, found[other].started > 0) == (
+            "stopped",
+            True,
+            True,
+        )
+        assert one not in {status.name for status in await read_statuses(client, "mirror")}
+        await forget_status(client, "agent", one)
+        assert one not in {status.name for status in await read_statuses(client)}
+
+    run(bootstrap, test)
+
+
+def test_a_change_of_state_is_reported_at_once(bootstrap: str, new_name: NewName) -> None:
+    name = new_name()
+
+    async def test(client: Client) -> None:
+        standing = [Status("connector", name, "running")]
+        reporting = asyncio.create_task(StatusReporter(client, lambda: standing[0], every=600).run())
+
+        async def becomes(state: str) -> None:
+            async with asyncio.timeout(60):
+                while [each.state for each in await read_statuses(client) if each.name == name] != [state]:  # noqa: ASYNC110 - another process would tell
+                    await asyncio.sleep(0.05)
+
+        await becomes("running")
+        standing[0] = Status("connector", name, "failed", error="the table is gone: create it")
+        await becomes("failed")
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+
+    run(bootstrap, test)
+
+
+def test_one_that_reports_no_more_is_lost_unless_it_said_that_it_ends() -> None:
+    now = time.time()
+    old = int((now - 60) * 1000)
+    running = Status("agent", "a", "running", updated=old, every=5)
+    assert running.as_seen(now).state == "lost"
+    assert msgspec.structs.replace(running, updated=int(now * 1000)).as_seen(now).state == "running"
+    assert msgspec.structs.replace(running, state="stopped").as_seen(now).state == "stopped"
