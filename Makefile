@@ -17,6 +17,9 @@ NEWEST_VERSION := 4.4.0
 NEWEST_JARS    := .cache/kafka-clients-$(NEWEST_VERSION)/libs
 NEWEST_STAMP   := $(NEWEST_JARS)/.stamp
 
+MIRROR_MAKER_JARS  := .cache/mirror-maker-$(KAFKA_VERSION)/libs
+MIRROR_MAKER_STAMP := $(MIRROR_MAKER_JARS)/.stamp
+
 ZOOKEEPER_VERSION := 3.9.5
 ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
 ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
@@ -74,7 +77,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -148,7 +151,7 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL --tiered")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
-bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
 gate: bytecode  ## what produce and fetch requests cost, beside the commit that limits refer to (GATE="--rounds 15")
@@ -234,6 +237,14 @@ $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
+	@touch $@
+
+# Only the benchmark's rows of the mirror need it.
+mirrormaker: $(MIRROR_MAKER_STAMP)  ## fetch MirrorMaker 2, which the mirror is measured beside
+
+$(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
+	mvn --quiet --batch-mode --file tests/java/mirror/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(MIRROR_MAKER_JARS)"
 	@touch $@
 
 # With the command that users have.
