@@ -14,9 +14,9 @@ def test_lag_and_failures_are_measured() -> None:
         failed = AlteredMirrorPartition(index=1, state=MirrorState.FAILED, reason="the source went back")
         target.alter(MirrorAction.NONE, partitions=[failed])
         found = broker.broker.metrics.snapshot()
-        assert found[f"barnabas_mirror_lag_records{{topic={TOPIC},partition=0}}"] == 7
+        assert found[f"barnabas_mirror_led_lag_offsets{{topic={TOPIC},partition=0}}"] == 7
         assert found["barnabas_mirror_failed_partitions"] == 1
-        assert found["barnabas_mirror_partitions{state=ACTIVE}"] == 1
-        assert found["barnabas_mirror_partitions{state=FAILED}"] == 1
+        assert found["barnabas_mirror_led_partitions{state=ACTIVE}"] == 1
+        assert found["barnabas_mirror_led_partitions{state=FAILED}"] == 1
         target.alter(MirrorAction.FAIL, reason="deleted at the source")
         assert broker.broker.metrics.snapshot()["barnabas_mirror_failed_partitions"] == 2

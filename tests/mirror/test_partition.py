@@ -96,10 +96,11 @@ def test_a_source_that_ends_before_the_target_fails_it_too() -> None:
 
 def test_following_a_truncation_cuts_the_target_only_if_it_ends_where_it_should() -> None:
     made = partition(50, 3, truncation=True)
-    payload = taken(made, answer(50, diverging=40))
-    assert (payload.truncate_to, payload.expected_end, made.position) == (40, 50, 40)
+    payload = taken(made, answer(50, diverging=40)._replace(diverging_epoch=2))
+    assert (payload.truncate_to, payload.truncate_epoch, payload.expected_end) == (40, 2, 50)
+    assert not made.is_fetching, "before the target has said where it ends, and with which epoch"
     made.settle(payload, Standing(40, 2, False))
-    assert (made.log_end, made.state) == (40, State.ACTIVE)
+    assert (made.log_end, made.position, made.last_epoch, made.state) == (40, 40, 2, State.ACTIVE)
 
 
 def test_a_cut_inside_a_batch_takes_all_of_it() -> None:
@@ -117,7 +118,9 @@ def test_records_deleted_before_they_were_mirrored_fail_the_partition() -> None:
 def test_following_a_gap_begins_behind_it() -> None:
     made = partition(50, 3, gaps=True)
     payload = taken(made, answer(50, error=ErrorCode.OFFSET_OUT_OF_RANGE, start=70))
-    assert (payload.truncate_to, payload.expected_end, made.position, made.last_epoch) == (70, 50, 70, -1)
+    assert (payload.truncate_to, payload.expected_end) == (70, 50)
+    made.settle(payload, Standing(70, -1, True))
+    assert (made.position, made.last_epoch) == (70, -1)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.metrics.declarations import gauge, metrics_among
 
 MIRROR_PARTITIONS = gauge(
-    "barnabas_mirror_partitions", "Partitions of mirror topics that this broker leads, by state.", "state"
+    "barnabas_mirror_led_partitions", "Partitions of mirror topics that this broker leads, by state.", "state"
 )
 MIRROR_FAILED = gauge(
     "barnabas_mirror_failed_partitions",
@@ -13,8 +13,8 @@ MIRROR_FAILED = gauge(
     "has looked. Alarm if it is not 0.",
 )
 MIRROR_LAG = gauge(
-    "barnabas_mirror_lag_records",
-    "Records that the source has and this leader has not, as the mirror last said.",
+    "barnabas_mirror_led_lag_offsets",
+    "Offsets that the source has and this leader has not, as the mirror last said.",
     "topic",
     "partition",
 )

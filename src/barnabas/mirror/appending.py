@@ -131,6 +131,7 @@ class AppendingTarget:
             source_high_watermark=payload.high_watermark,
             source_log_start_offset=payload.log_start if follows else -1,
             truncate_to=payload.truncate_to,
+            truncate_epoch=payload.truncate_epoch,
             expected_log_end=payload.expected_end,
             records=payload.records if len(payload.records) else None,
         )

@@ -135,6 +135,7 @@ def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> Fetche
         data.log_start_offset,
         tuple((producer_id, first) for first, producer_id in aborted),
         diverging.end_offset if diverging.epoch >= 0 or diverging.end_offset >= 0 else -1,
+        diverging.epoch,
     )
 
 

@@ -85,6 +85,8 @@ class Fetched(NamedTuple):
     """(producer id, first offset), for those who read committed records only."""
     diverging_end: int = UNKNOWN
     """Where the source's log of the last fetched epoch ends, if it is another log; else -1."""
+    diverging_epoch: int = NO_EPOCH
+    """And the epoch that ends there: the last one that is not later than the fetched one."""
 
 
 class Payload(NamedTuple):
@@ -101,6 +103,7 @@ class Payload(NamedTuple):
     aborted: tuple[tuple[int, int], ...] = ()
     truncate_to: int = UNKNOWN
     expected_end: int = UNKNOWN
+    truncate_epoch: int = NO_EPOCH
 
 
 class Standing(NamedTuple):
@@ -179,7 +182,7 @@ class MirrorPartition:
         code = standing.error
         if not code:
             self.appended(payload, standing.log_end)
-            if standing.log_end < payload.next_offset:
+            if payload.truncate_to != UNKNOWN or standing.log_end < payload.next_offset:
                 self._restart(standing)  # a cut inside a batch takes all of it
         elif code in _DIVERGED or (
             code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
@@ -271,10 +274,12 @@ class MirrorPartition:
         return self._cut(fetched, end, now)
 
     def _cut(self, fetched: Fetched, end: int, now: float) -> Payload:
-        """The target's log shall end at `end`; beyond its end it is emptied and begins there."""
-        before, self.position, self.last_epoch = self.position, end, NO_EPOCH
+        """The target's log shall end at `end`; beyond its end it is emptied and begins there. Where it ends then, and
+        with which epoch, the target says: both logs may differ even before that, and the next fetch asks."""
+        before, self.position = self.position, end
         payload = self._payload(fetched, 0, end, NO_EPOCH, now)
-        return payload._replace(truncate_to=end, expected_end=before)
+        self.position, self.last_epoch = UNKNOWN, NO_EPOCH
+        return payload._replace(truncate_to=end, expected_end=before, truncate_epoch=fetched.diverging_epoch)
 
     def _walk(self, fetched: Fetched, now: float) -> Payload | None:
         """Whole batches up to the first that is cut off. CRCs are the target's to check, which must do so anyway."""
