@@ -77,7 +77,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker mirrors pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -161,7 +161,7 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs mirrors  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
@@ -239,7 +239,10 @@ $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
 	@touch $@
 
-# Only the benchmark's rows of the mirror need it.
+# Only the benchmark's rows of the mirror and one test need it.
+mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  ## the mirror beside Apache Kafka and MirrorMaker's own client
+	$(BIN)/pytest tests/mirror -m "java or extended"
+
 mirrormaker: $(MIRROR_MAKER_STAMP)  ## fetch MirrorMaker 2, which the mirror is measured beside
 
 $(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml

@@ -28,7 +28,7 @@ def check_deaths(
 ) -> None:
     """Leaders of the cluster die one after the other while records are written."""
     for sent in range(2):
-        victim = cluster.leader_of(mirrored)
+        victim = until(lambda: max(0, cluster.leader_of(mirrored)))
         for round_ in range(2):
             for partition in range(3):
                 produce(source, name, [f"{sent}-{round_}-{n}" for n in range(100)], partition=partition)

@@ -270,6 +270,7 @@ def test_a_source_that_goes_back_in_time_stops_the_mirror_and_cuts_nothing_unles
 
 
 @pytest.mark.java
+@pytest.mark.extended
 def test_apache_kafka_that_loses_records_stops_the_mirror(
     tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
