@@ -17,6 +17,9 @@ NEWEST_VERSION := 4.4.0
 NEWEST_JARS    := .cache/kafka-clients-$(NEWEST_VERSION)/libs
 NEWEST_STAMP   := $(NEWEST_JARS)/.stamp
 
+MIRROR_MAKER_JARS  := .cache/mirror-maker-$(KAFKA_VERSION)/libs
+MIRROR_MAKER_STAMP := $(MIRROR_MAKER_JARS)/.stamp
+
 ZOOKEEPER_VERSION := 3.9.5
 ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
 ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
@@ -82,7 +85,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker mirrors pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,7 +159,7 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL --tiered")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
-bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
 gate: bytecode  ## what produce and fetch requests cost, beside the commit that limits refer to (GATE="--rounds 15")
@@ -166,7 +169,7 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs mirrors  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
@@ -254,6 +257,17 @@ $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
+	@touch $@
+
+# Only the benchmark's rows of the mirror and one test need it.
+mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  ## the mirror beside Apache Kafka and MirrorMaker's own client
+	$(BIN)/pytest tests/mirror -m "java or extended"
+
+mirrormaker: $(MIRROR_MAKER_STAMP)  ## fetch MirrorMaker 2, which the mirror is measured beside
+
+$(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
+	mvn --quiet --batch-mode --file tests/java/mirror/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(MIRROR_MAKER_JARS)"
 	@touch $@
 
 # With the command that users have.

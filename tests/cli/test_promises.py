@@ -10,7 +10,14 @@ from barnabas.cli.main import app
 from tests.cli.conftest import Cli
 
 # These stream, or run until they are stopped; what they say about themselves is for people.
-WITHOUT_OUTPUT_OPTION = {"registry run", "serve", "cluster start", "zookeeper start", "pipeline run"}
+WITHOUT_OUTPUT_OPTION = {
+    "registry run",
+    "serve",
+    "cluster start",
+    "zookeeper start",
+    "pipeline run",
+    "mirror run",
+}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

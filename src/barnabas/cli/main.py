@@ -11,6 +11,7 @@ from barnabas.cli.cluster import zookeeper
 from barnabas.cli.command_group import FriendlyGroup
 from barnabas.cli.ingest import commands as ingest
 from barnabas.cli.log import commands as log
+from barnabas.cli.mirror import commands as mirror
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
@@ -58,6 +59,7 @@ app.add_typer(snapshots.app, name="snapshot")
 app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ingest.app, name="ingest")
+app.add_typer(mirror.app, name="mirror")
 app.add_typer(zookeeper.app, name="zookeeper")
 
 
