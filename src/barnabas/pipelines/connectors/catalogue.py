@@ -1,0 +1,10 @@
+"""Every source and every sink, by the word that NAME.yml has for it."""
+
+from __future__ import annotations
+
+from barnabas.pipelines.connectors.ends import Sink, Source
+from barnabas.pipelines.connectors.sinks.topic import TopicSink
+from barnabas.pipelines.connectors.sources.topic import TopicSource
+
+SOURCES: dict[str, type[Source]] = {"topic": TopicSource}
+SINKS: dict[str, type[Sink]] = {"topic": TopicSink}
