@@ -38,6 +38,10 @@ ICEBERG_VERSION := 1.12.0
 ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
 ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
 
+# What connectors are tried with: the driver of PostgreSQL, and Delta.
+CONNECT_JARS  := .cache/connect-1/libs
+CONNECT_STAMP := $(CONNECT_JARS)/.stamp
+
 # Object stores that others wrote, for `make object-stores`.
 OBJECT_STORES     ?= .cache/object-stores
 VERSITYGW_VERSION := 1.8.0
@@ -47,7 +51,7 @@ S3MOCK_VERSION    := 4.8.0
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm postgresql:pg_ctlcluster
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -199,7 +203,7 @@ $(IDENTITY_PROVIDER_STAMP): $(IDENTITY_PROVIDER_SOURCE)/package-lock.json
 programs-in-ci:
 	@if [ "$$CI" = true ]; then $(MAKE) --silent --no-print-directory programs; fi
 
-java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
+java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(CONNECT_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
@@ -224,6 +228,11 @@ $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
+	@touch $@
+
+$(CONNECT_STAMP): tests/java/connect/pom.xml
+	mvn --quiet --batch-mode --file tests/java/connect/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(CONNECT_JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.

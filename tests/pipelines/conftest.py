@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.spark_jars import connector_jars, iceberg_jars
+from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jars
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.jars": ",".join(map(str, [*connector_jars(), *iceberg_jars()])),
+        "spark.jars": ",".join(map(str, [*connector_jars(), *iceberg_jars(), *connect_jars()])),
     }
     session = session_builder("barnabas tests", master="local[2]", settings=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -1,4 +1,5 @@
-"""Where jars for Spark are: of its own Kafka connector (or SPARK_KAFKA_LIBS) and of Iceberg, from `make java`."""
+"""Where jars for Spark are: of its own Kafka connector (or SPARK_KAFKA_LIBS) and of Iceberg, PostgreSQL and
+Delta, from `make java`."""
 
 import os
 from pathlib import Path
@@ -21,6 +22,14 @@ def iceberg_jars() -> list[Path]:
     return sorted((PROJECT_ROOT / ".cache" / f"iceberg-{ICEBERG_VERSION}" / "libs").glob("*.jar"))
 
 
+def connect_jars() -> list[Path]:
+    """The driver of PostgreSQL, and Delta."""
+    return sorted((PROJECT_ROOT / ".cache" / "connect-1" / "libs").glob("*.jar"))
+
+
+requires_connect_jars = pytest.mark.skipif(
+    not connect_jars() and not in_ci(), reason="no jars of Delta and of PostgreSQL's driver: run `make java`"
+)
 requires_iceberg = pytest.mark.skipif(
     not iceberg_jars() and not in_ci(), reason="no jars of Iceberg: run `make java`"
 )
