@@ -1,8 +1,8 @@
 """A declaration becomes one flow of the runner: its checkpoint, its consumer group, its lag and its metrics come along.
 
 Each micro-batch is divided: rows go to the sink, rows with `_error` to the topic of dead letters. Both are exactly once
-by the id of the query and the number of the batch. Into topics they go in one write; elsewhere the sink comes first, and
-the letters after it: a batch that is repeated finds the sink's part done, and writes only the letters.
+by the id of the query and the number of the batch. Into topics they go in one write; elsewhere the sink comes first,
+and the letters after it: a batch that is repeated finds the sink's part done, and writes only the letters.
 """
 
 from __future__ import annotations

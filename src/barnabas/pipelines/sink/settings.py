@@ -91,7 +91,8 @@ def _batch_of(options: Options, delivery: str) -> str:
         return ""
     if not query or number is None or not options.text("sinkId") or delivery != EXACTLY_ONCE:
         raise OptionError(
-            "a batch of a query has the options 'batchOf' (its id), 'batchNumber' and 'sinkId', and is written exactly once"
+            "a batch of a query has the options 'batchOf' (its id), 'batchNumber' and 'sinkId', and is written "
+            "exactly once"
         )
     return query
 
