@@ -86,7 +86,8 @@ def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
 def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PG", "hunter22")
     (tmp_path / "more.properties").write_text("url=jdbc:postgresql://db/shop?password=topsecret\n")
-    to = f"to:\n  jdbc:\n    url: '${{file:{tmp_path}/more.properties:url}}'\n    table: t\n    password: '${{env:PG}}'\n"
+    url = f"${{file:{tmp_path}/more.properties:url}}"
+    to = f"to:\n  jdbc:\n    url: '{url}'\n    table: t\n    password: '${{env:PG}}'\n"
     text = ORDERS.replace("to:\n  topic: {topic: orders.paid, key: id}\n", to)
     connector = read(tmp_path, text)
     assert isinstance(connector.sink, JdbcSink)
