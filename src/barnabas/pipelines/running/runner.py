@@ -38,7 +38,7 @@ from barnabas.pipelines.running.planning import (
 from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
-from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.pipelines.running.state_lease import lock_of
 from barnabas.pipelines.running.topic_sources import topics_read
 from barnabas.types import TopicPartition
 
@@ -93,7 +93,8 @@ class Runner:
         security = security_of(files.configuration)
         targets = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
-        self._lock = StateLock(files.name, storage_of(files))
+        self._taken_over: PipelineError | None = None
+        self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
         """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
@@ -194,8 +195,15 @@ class Runner:
             self._broker.close()
             self._broker = None
 
+    def _stop_after_loss(self, error: PipelineError) -> None:
+        """Another run has the state now. From the thread that renews the lease; `look` stops this one."""
+        self._taken_over = error
+
     def look(self) -> bool:
         """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
+        if self._taken_over is not None:
+            self.close()
+            raise self._taken_over
         for name, query in list(self._running.items()):
             ended = not query.isActive  # asked first, or the report of a last batch might come between
             self._reporting.take(name, query, last=ended)
