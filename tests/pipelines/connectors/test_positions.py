@@ -42,7 +42,7 @@ def test_offsets_are_not_set_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="has not done a batch yet"):
         Positions(LocalFolder(tmp_path / "nothing"), "c").set({TopicPartition("orders", 1): 2})
     with pytest.raises(PipelineError, match="does not read carts-1"):
-        checkpoint(tmp_path).set({TopicPartition("carts", 1): 2})
+        checkpoint(tmp_path / "other").set({TopicPartition("carts", 1): 2})
 
 
 def test_what_is_no_topic_is_shown_as_it_is() -> None:
