@@ -7,11 +7,13 @@ from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
 from barnabas.pipelines.connectors.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.pipelines.connectors.sinks.topic import TopicSink
 from barnabas.pipelines.connectors.sources.files import FilesSource
+from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
 from barnabas.pipelines.connectors.sources.topic import TopicSource
 
 SOURCES: dict[str, type[Source]] = {
     "topic": TopicSource,
     "files": FilesSource,
+    "jdbc": JdbcSource,
 }
 SINKS: dict[str, type[Sink]] = {
     "topic": TopicSink,
