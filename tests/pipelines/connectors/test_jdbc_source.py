@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
 @pytest.fixture
 def database(postgres: PostgresServer, tmp_path: Path) -> str:
-    return postgres.new_database(tmp_path.name)
+    postgres.new_database(tmp_path.name)
+    return f"jdbc:postgresql://127.0.0.1:{postgres.port}/{tmp_path.name}"
 
 
 def execute(postgres: PostgresServer, tmp_path: Path, *statements: str) -> None:
@@ -43,7 +44,7 @@ def test_new_rows_come_once_by_a_number_that_grows(
         tmp_path,
         f"""
 name: orders
-from: {{jdbc: {{url: "jdbc:{database}", table: orders, incrementing: id, user: postgres, max_rows: 10, settle: 0s}}}}
+from: {{jdbc: {{url: "{database}", table: orders, incrementing: id, user: postgres, max_rows: 10, settle: 0s}}}}
 to: {{topic: {{topic: {target}, key: id}}}}
 """,
         servers,
@@ -58,7 +59,7 @@ to: {{topic: {{topic: {target}, key: id}}}}
 
 
 def feeder(spark: SparkSession, tmp_path: Path, url: str, **settings: object) -> TableFeeder:
-    source = JdbcSource(url=Secret(f"jdbc:{url}"), user="postgres", settle="0s", **settings)  # type: ignore[arg-type]
+    source = JdbcSource(url=Secret(url), user="postgres", settle="0s", **settings)  # type: ignore[arg-type]
     context = Context("c", tmp_path, tmp_path.as_uri())
     source.read(spark, context)
     [found] = context.feeders

@@ -97,9 +97,9 @@ def validate(
     connectors = [_read(file, settings, brokers) for file in files]
     fields: dict[str, list[str]] = {}
     if spark:
-        from barnabas.cli.connect.run import fields_of_connectors
+        from barnabas.pipelines.connectors.sessions import fields_by_name
 
-        fields = fields_of_connectors(connectors, master)
+        fields = fields_by_name(connectors, master)
     rows = [
         {
             "connector": one.name,

@@ -61,6 +61,8 @@ class TableFeeder:
     def schema(self) -> StructType:
         """The table's columns; PipelineError if the one that grows is not among them."""
         if self._schema is None:
+            with self._database.connected(self._session) as connection:
+                connection.columns_of(self._table)  # says what is wrong, which Spark does not
             self._schema = self._rows().schema
             there = {name.lower(): name for name in self._schema.names}
             if self.column.lower() not in there:
