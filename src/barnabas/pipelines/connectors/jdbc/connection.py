@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,13 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.security.secret import Secret
 
-LOGIN_SECONDS = "30"
+POSTGRES_OPTIONS = {
+    # It makes of an unspecified text whatever the column is: jsonb, uuid, a date.
+    "stringtype": "unspecified",
+    # Seconds. Without limits, a connection whose other side is gone holds a connector up for ever.
+    "connectTimeout": "10",
+    "socketTimeout": "600",
+}
 
 
 class DatabaseError(PipelineError):
@@ -34,6 +40,14 @@ class Database:
     user: str | None = None
     password: Secret | None = None
     options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls, url: Secret, user: str | None, password: Secret | None, options: Mapping[str, str]
+    ) -> Database:
+        """With `options` over those that its driver had better have."""
+        known = POSTGRES_OPTIONS if url.text.startswith("jdbc:postgresql:") else {}
+        return cls(url, user, password, tuple({**known, **options}.items()))
 
     @property
     def place(self) -> str:

@@ -27,8 +27,6 @@ from barnabas.pipelines.errors import PipelineError, words_of
 if TYPE_CHECKING:
     from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
 
-POSTGRES = "jdbc:postgresql:"
-
 
 class JdbcWriter:
     """`passed` is told each step when it is done: tests end the process there."""
@@ -45,11 +43,7 @@ class JdbcWriter:
         self._names = {name: name for name in fields_of(columns)}
         self._dialect = sql.dialect_of(sink.url.text)
         self._tables = Tables.of(sink.table, connector)
-        # PostgreSQL makes of an unspecified text whatever the column is: jsonb, uuid, a date.
-        extra = {"stringtype": "unspecified"} if sink.url.text.startswith(POSTGRES) else {}
-        self._database = Database(
-            sink.url, sink.user, sink.password, tuple({**extra, **sink.options}.items())
-        )
+        self._database = Database.of(sink.url, sink.user, sink.password, sink.options)
         self._run = 0
 
     def prepare(self) -> None:
