@@ -50,7 +50,6 @@ to: {{topic: {{topic: {target}, key: id}}}}
         servers,
     )
     run_once(declared, spark)
-    run_once(declared, spark)
     execute(postgres, tmp_path, "INSERT INTO orders (name) VALUES ('last')")
     run_once(declared, spark)
     found = [json.loads(one.value()) for one in consume(servers, target)]

@@ -70,9 +70,9 @@ def test_the_rights_of_the_page_are_those_that_are_needed(
     commands = allowed_by_the_page()
     assert len(commands) == 5
     for command in commands:
-        cli.ok(*as_user(guarded, "admin", tmp_path), *command)
+        cli.ok(*command, *as_user(guarded, "admin", tmp_path))
     assert run_once(declared(guarded, "connect", tmp_path), spark).flows["rows"].rows == 1
-    cli.ok(*as_user(guarded, "admin", tmp_path), "connect", "status")
-    refused = cli(*as_user(guarded, "nobody", tmp_path), "connect", "status", "--forget", "copy")
+    cli.ok("connect", "status", *as_user(guarded, "admin", tmp_path))
+    refused = cli("connect", "status", "--forget", "copy", *as_user(guarded, "nobody", tmp_path))
     assert refused.code == 1
     assert "__barnabas_status" in refused.err + refused.out
