@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.connectors.ends import Context
 from barnabas.pipelines.connectors.jdbc.connection import Database
 from barnabas.pipelines.connectors.jdbc.reading import TableFeeder
+from barnabas.pipelines.connectors.orders import LocalFolder
+from barnabas.pipelines.connectors.positions import Positions
 from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import Secret
@@ -86,6 +88,8 @@ def test_a_look_that_ends_at_any_step_brings_each_row_once(
             pass
     rows = spark.read.parquet(again.data).collect()
     assert sorted(row.n for row in rows) == [0, 1, 10, 11]
+    newest = max(row["at"] for row in rows).isoformat()[:19]
+    assert (Positions(LocalFolder(tmp_path / "barnabas"), "c").incoming() or "").startswith(newest)
 
 
 def test_a_table_that_cannot_be_followed_is_told(

@@ -252,6 +252,8 @@ def offsets(
         if wanted:
             positions.set(wanted)
         rows = rows_of(positions.read())
+        if (reached := positions.incoming()) is not None:
+            rows = [{"source": "rows up to", "partition": None, "offset": reached}]
     show_rows(output, rows, ("source", "partition", "offset"), f"{connector.name} has not done a batch yet.")
 
 

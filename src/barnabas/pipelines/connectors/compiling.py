@@ -58,6 +58,7 @@ class ConnectorPlan:
     context: Context = field(init=False)
     _opened: list[SinkWriter] = field(default_factory=list)
     _columns: dict[str, str] = field(default_factory=dict)
+    _written: ConnectorWriter | None = None
 
     def __post_init__(self) -> None:
         connector = self.connector
@@ -103,7 +104,12 @@ class ConnectorPlan:
         kept = {name: kind for name, kind in self._columns.items() if name != ERROR}
         sink = self.connector.sink.open(self.session, self.context, kept)
         self._opened.append(sink)
-        return ConnectorWriter(self.connector, self.session, self.context, sink, kept, checkpoint)
+        self._written = ConnectorWriter(self.connector, self.session, self.context, sink, kept, checkpoint)
+        return self._written
+
+    @property
+    def refused(self) -> int:
+        return 0 if self._written is None else self._written.refused
 
 
 class ConnectorWriter:
@@ -124,6 +130,8 @@ class ConnectorWriter:
         self._columns = columns
         self._checkpoint = checkpoint
         self._query = ""
+        self.refused = 0
+        """Rows that the sink did not take, since the start."""
         self._letters = RecordWriter(context, f"connect-{connector.name}-errors")
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
@@ -155,8 +163,10 @@ class ConnectorWriter:
         letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
         if refused is not None:
             letters = letters.unionByName(self._letters_of(refused), allowMissingColumns=True)
-        if not letters.isEmpty():
-            self._letters.write_records(letters, self._query, batch)
+        if letters.isEmpty():
+            return
+        self._letters.write_records(letters, self._query, batch)
+        self.refused += 0 if refused is None else refused.count()
 
     def _letters_of(self, rows: DataFrame) -> DataFrame:
         assert self._connector.errors is not None

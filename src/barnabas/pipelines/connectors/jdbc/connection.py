@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.connectors.secrets import without_password
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.security.secret import Secret
+
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+"""What a job of Spark ends with: PySpark has classes of its own for some of them."""
 
 POSTGRES_OPTIONS = {
     # It makes of an unspecified text whatever the column is: jsonb, uuid, a date.
