@@ -48,6 +48,10 @@ S3A_STAMP      := $(S3A_JARS)/.stamp
 HDFS_JARS      := .cache/hdfs-$(HADOOP_VERSION)/libs
 HDFS_STAMP     := $(HDFS_JARS)/.stamp
 
+# What connectors are tried with: the driver of PostgreSQL, and Delta.
+CONNECT_JARS  := .cache/connect-1/libs
+CONNECT_STAMP := $(CONNECT_JARS)/.stamp
+
 # Object stores that others wrote, for `make object-stores`.
 OBJECT_STORES     ?= .cache/object-stores
 VERSITYGW_VERSION := 1.8.0
@@ -62,7 +66,7 @@ FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
 # are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
-    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl
+    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
 # Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
 SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 
@@ -85,7 +89,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker mirrors pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible mirrormaker mirrors pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -169,7 +173,13 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs mirrors  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs mirrors connect-worker  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+
+
+connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
+	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
+	$(BIN)/pytest -m extended tests/pipelines/connectors/test_worker.py
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
@@ -232,7 +242,7 @@ $(IDENTITY_PROVIDER_STAMP): $(IDENTITY_PROVIDER_SOURCE)/package-lock.json
 programs-in-ci:
 	@if [ "$$CI" = true ]; then $(MAKE) --silent --no-print-directory programs; fi
 
-java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(S3A_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
+java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(S3A_STAMP) $(CONNECT_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
@@ -274,6 +284,11 @@ $(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
 $(S3A_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
 	rm -rf $(S3A_JARS)
 	$(BIN)/barnabas pipeline jars s3a --to $(S3A_JARS) 2>/dev/null
+	@touch $@
+
+$(CONNECT_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
+	rm -rf $(CONNECT_JARS)
+	$(BIN)/barnabas pipeline jars delta postgres --to $(CONNECT_JARS) 2>/dev/null
 	@touch $@
 
 $(HDFS_STAMP): tests/java/hdfs/pom.xml
