@@ -138,7 +138,8 @@ class Nursery:
 
 
 def _serve() -> None:
-    import psycopg.sql  # noqa: F401 - so that a child need not
+    import pandas  # noqa: F401 - Arrow does; here, so that a child need not
+    import psycopg.sql  # noqa: F401
     import pyarrow  # noqa: F401
 
     for line in sys.stdin:

@@ -61,14 +61,17 @@ class Workload:
             self._connection.execute("TRUNCATE lines")
 
     def _change(self) -> None:
-        change = self._random.choice((self._insert, self._insert, self._line, self._update, self._delete, self._move))
+        change = self._random.choice(
+            (self._insert, self._insert, self._line, self._update, self._delete, self._move)
+        )
         change()
 
     def _insert(self) -> None:
         self._next += 1
         large = "".join(self._random.choices("abcdefgh", k=9000)) if self._random.random() < 0.1 else "brief"
-        row = (self._next, f"c{self._random.randrange(9)} \"quoted\" \\ {{ü}}", self._random.randrange(10**9) / 100,
-        large) self._connection.execute(
+        customer = f'c{self._random.randrange(9)} "quoted" \\ {{ü}}'
+        row = (self._next, customer, self._random.randrange(10**9) / 100, large)
+        self._connection.execute(
             "INSERT INTO orders (id, customer, amount, note, tags, placed) VALUES (%s, %s, %s, %s, %s, %s)",
             (*row, ["a b", None, 'q"'], "2026-03-01 12:00:00.123456+01"),
         )
@@ -76,7 +79,11 @@ class Workload:
     def _line(self) -> None:
         self._connection.execute(
             "INSERT INTO lines VALUES (%s, %s, %s) ON CONFLICT (order_id, line) DO UPDATE SET what = EXCLUDED.what",
-            (self._some_id(), self._random.randrange(3), json.dumps({"n": self._random.random(), "text": "ß\n"})),
+            (
+                self._some_id(),
+                self._random.randrange(3),
+                json.dumps({"n": self._random.random(), "text": "ß\n"}),
+            ),
         )
         self._connection.execute("INSERT INTO other VALUES (%s) ON CONFLICT DO NOTHING", (self._next,))
 
@@ -95,7 +102,9 @@ class Workload:
         return self._random.randrange(max(1, self._next - 30), self._next + 1)
 
 
-def witnessed(connection: psycopg.Connection[Any], after: int) -> list[tuple[str, str, dict[str, int] | None]]:
+def witnessed(
+    connection: psycopg.Connection[Any], after: int
+) -> list[tuple[str, str, dict[str, int] | None]]:
     """(op, table, key) of every change of a transaction that was committed behind a position, by PostgreSQL's own
     text."""
     rows = connection.execute(
