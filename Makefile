@@ -38,6 +38,17 @@ ICEBERG_VERSION := 1.12.0
 ICEBERG_JARS    := .cache/iceberg-$(ICEBERG_VERSION)/libs
 ICEBERG_STAMP   := $(ICEBERG_JARS)/.stamp
 
+# What Spark needs for s3a:// URLs, and HDFS itself.
+HADOOP_VERSION := 3.5.0
+S3A_JARS       := .cache/s3a-$(HADOOP_VERSION)/libs
+S3A_STAMP      := $(S3A_JARS)/.stamp
+HDFS_JARS      := .cache/hdfs-$(HADOOP_VERSION)/libs
+HDFS_STAMP     := $(HDFS_JARS)/.stamp
+
+# What connectors are tried with: the driver of PostgreSQL, and Delta.
+CONNECT_JARS  := .cache/connect-1/libs
+CONNECT_STAMP := $(CONNECT_JARS)/.stamp
+
 # Object stores that others wrote, for `make object-stores`.
 OBJECT_STORES     ?= .cache/object-stores
 VERSITYGW_VERSION := 1.8.0
@@ -47,7 +58,7 @@ S3MOCK_VERSION    := 4.8.0
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm postgresql:pg_ctlcluster
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -67,7 +78,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -151,7 +162,10 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+
+hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
+	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
 registry-clients: $(STAMP)  ## npm's and franz-go's clients of a schema registry against ours (needs npm and go)
 	$(BIN)/python -m tests.registry.counterparts
@@ -199,7 +213,7 @@ $(IDENTITY_PROVIDER_STAMP): $(IDENTITY_PROVIDER_SOURCE)/package-lock.json
 programs-in-ci:
 	@if [ "$$CI" = true ]; then $(MAKE) --silent --no-print-directory programs; fi
 
-java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
+java: $(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(S3A_STAMP) $(CONNECT_STAMP)  ## fetch the jars of Apache Kafka and others with Maven, for tests and benchmark
 
 $(JARS_STAMP): tests/java/pom.xml
 	mvn --quiet --batch-mode --file tests/java/pom.xml dependency:copy-dependencies \
@@ -224,6 +238,22 @@ $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
+	@touch $@
+
+# With the command that users have.
+$(S3A_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
+	rm -rf $(S3A_JARS)
+	$(BIN)/barnabas pipeline jars s3a --to $(S3A_JARS) 2>/dev/null
+	@touch $@
+
+$(CONNECT_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
+	rm -rf $(CONNECT_JARS)
+	$(BIN)/barnabas pipeline jars delta postgres --to $(CONNECT_JARS) 2>/dev/null
+	@touch $@
+
+$(HDFS_STAMP): tests/java/hdfs/pom.xml
+	mvn --quiet --batch-mode --file tests/java/hdfs/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(HDFS_JARS)"
 	@touch $@
 
 # Tests that need Java are skipped, with a reason, where Java or Maven is missing; in CI that is a failure.

@@ -37,7 +37,7 @@ def test_every_command_has_help_an_example_and_json(cli: Cli, path: tuple[str, .
 def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
     local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
-    local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "status")}
+    local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "jars"), ("pipeline", "status")}
     for path, command in ALL:
         names = {name for option in command.params for name in option.opts}
         assert ("--bootstrap-server" in names) == (path not in local), path

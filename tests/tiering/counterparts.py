@@ -153,12 +153,10 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"{server.args!r} does not listen on port {port}")
 
 
-def contract() -> str:
+def passed(tests: str) -> str:
     """The last line of pytest's report."""
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "tests/tiering/test_contract.py"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, tests], capture_output=True, text=True, check=False)
     return done.stdout.strip().splitlines()[-1].partition(" in ")[0]
 
 
@@ -180,21 +178,24 @@ def refusals() -> int:
 
 def main() -> int:
     folder, failures = Path(sys.argv[1]).resolve(), 0
-    print(f"| store | contract suite | refused by the probe, of {PROBES} | expected |\n|---|---|---|---|")
+    print(f"| store | contract suite | pipelines over s3a | refused by the probe, of {PROBES} | expected |")
+    print("|---|---|---|---|---|")
     for counterpart in COUNTERPARTS:
         program = folder / counterpart.program
         if not program.exists():
-            print(f"| {counterpart.name} | not installed: make object-stores-install | | |")
+            print(f"| {counterpart.name} | not installed: make object-stores-install | | | |")
             continue
         with running(counterpart, program) as port:
             os.environ[NAMED] = counterpart.url
             os.environ[NAMED_OPTIONS] = json.dumps(counterpart.options(port))
-            results, refused = contract(), refusals()
+            results, refused = passed("tests/tiering/test_contract.py"), refusals()
+            has_pipelines = counterpart.is_sound and counterpart.url.startswith("s3:")
+            pipelines = passed("tests/pipelines/lake/test_object_store.py") if has_pipelines else "-"
         expected = "sound" if counterpart.is_sound else "refused every time"
         failures += refused != (0 if counterpart.is_sound else PROBES) or (
-            counterpart.is_sound and "failed" in results
+            counterpart.is_sound and "failed" in results + pipelines
         )
-        print(f"| {counterpart.name} | {results} | {refused} | {expected} |", flush=True)
+        print(f"| {counterpart.name} | {results} | {pipelines} | {refused} | {expected} |", flush=True)
     return 1 if failures else 0
 
 

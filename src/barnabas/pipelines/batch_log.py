@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 
 KEPT = 20  # entries; Spark repeats at most the last batch
@@ -28,6 +29,10 @@ class BatchLog:
     def latest(self) -> tuple[int, Any] | None:
         numbers = self._numbers()
         return (numbers[-1], self.read(numbers[-1])) if numbers else None
+
+    def all(self) -> list[Any]:
+        """What is still noted, in order."""
+        return [self.read(number) for number in self._numbers()]
 
     def decide(self, batch: int, document: Any) -> bool:
         """Note what is to be done, once: False when it, or a later one, was decided already.
@@ -61,6 +66,16 @@ class BatchLog:
     def _numbers(self) -> list[int]:
         names = [name.removesuffix(".json") for name in self._folder.names() if name.endswith(".json")]
         return sorted(int(name) for name in names if name.isdigit())
+
+
+def require_creation_once(folder: HadoopFolder) -> None:
+    """A decision is a file that only one can create: PipelineError on an object store that does not see to that."""
+    if not folder.creates_once():
+        raise PipelineError(
+            f"The object store of {folder.url} replaces an object though it was asked to create it only if there is "
+            "none: two runs could both believe that a batch is theirs. Use a store with conditional writes "
+            "(If-None-Match), or a disk or HDFS for tables and `storage`."
+        )
 
 
 def compute_only(frame: DataFrame) -> None:

@@ -14,6 +14,9 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.jvm import jvm_of
 
+OBJECT_STORES = frozenset({"s3a", "gs"})
+CONDITIONAL = "fs.option.create.conditional.overwrite"
+REFUSALS = frozenset({"RemoteFileChangedException", "FileAlreadyExistsException"})  # a 412 in Hadoop's words
 LISTINGS = 5  # tries: a folder below may go while all of them are listed, seldom twice
 
 
@@ -78,6 +81,16 @@ class HadoopFolder:
         return [FoundFile(self.path_of(found.name), found.size) for found in self.written_files()]
 
     def read_text(self, name: str) -> str | None:
+        """None if there is no such file. An object that is replaced while it is read is read again."""
+        for _ in range(LISTINGS - 1):
+            try:
+                return self._read_once(name)
+            except Py4JJavaError as error:
+                if not (self.has_objects and "Status Code: 412" in str(error)):
+                    raise
+        return self._read_once(name)
+
+    def _read_once(self, name: str) -> str | None:
         path = self._path(name)
         if not self._files.exists(path):
             return None
@@ -89,7 +102,10 @@ class HadoopFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all: written aside, then renamed over what was there, in one step on local disks and on HDFS.
-        Elsewhere (on S3) the old text goes first, and who is killed at that moment leaves none."""
+        An object is there when it is whole. Elsewhere the old text goes first, and who is killed then leaves none."""
+        if self.has_objects:
+            self._write(self._path(name), text)
+            return
         aside = self._path(f".{name}.{uuid.uuid4().hex}.new")
         self._write(aside, text)
         local = local_path(self._files.resolvePath(aside).toString())
@@ -102,7 +118,10 @@ class HadoopFolder:
 
     def create_text(self, name: str, text: str) -> bool:
         """A file that was not there before, whole or not at all; False if it is there. Of several processes that try at
-        once one succeeds, on local disks and where a rename never replaces a file (HDFS; on S3 it may)."""
+        once one succeeds: on local disks, where a rename never replaces a file (HDFS), and on object stores with
+        conditional writes (S3). No two of them may have the same text."""
+        if self.has_objects:
+            return self._created(name, text)
         aside = self._path(f".{name}.{uuid.uuid4().hex}.new")
         self._write(aside, text)
         try:
@@ -112,6 +131,20 @@ class HadoopFolder:
             return not self._files.exists(self._path(name)) and self._renamed(aside, self._path(name))
         finally:
             self._files.delete(aside, False)
+
+    def creates_once(self) -> bool:
+        """Whether `create_text` keeps its promise: tried, because some object stores ignore the condition."""
+        if not self.has_objects:
+            return True
+        name = f".probe-{uuid.uuid4().hex}"
+        try:
+            return (
+                self._has_conditions
+                and self.create_text(name, "first")
+                and not self.create_text(name, "second")
+            )
+        finally:
+            self.delete(name)
 
     def move(self, name: str, target: str) -> None:
         """Rename a file within the folder, unless that is done. No other file is ever written under the new name."""
@@ -155,6 +188,37 @@ class HadoopFolder:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+
+    @property
+    def has_objects(self) -> bool:
+        """Objects appear whole when their stream is closed, and a rename is a copy."""
+        return self._files.getScheme() in OBJECT_STORES
+
+    @property
+    def _has_conditions(self) -> bool:
+        return bool(self._files.hasPathCapability(self._root, CONDITIONAL))
+
+    def _created(self, name: str, text: str) -> bool:
+        """By one conditional PUT. Its answer may be lost, and the library's second try be refused: the text is ours."""
+        path = self._path(name)
+        if not self._has_conditions:
+            if self._files.exists(path):
+                return False
+            self._write(path, text)
+            return True
+        creation = self._files.createFile(path)
+        creation.recursive()
+        creation.overwrite(True)  # who asks first asks once more than needed
+        creation.must(CONDITIONAL, True)
+        stream = creation.build()
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except Py4JJavaError as error:
+            if _kind(error) not in REFUSALS:
+                raise
+            return self.read_text(name) == text
+        return True
 
     def _renamed(self, source: Any, target: Any) -> bool:
         """False when the source has gone, or the target is there: some file systems say so, others throw."""

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.pipelines.connectors.declaration import Connector, Errors, read_connector
 from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, without_password
+from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import Secret
 
@@ -80,6 +81,26 @@ def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
     said = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
     assert "line 4: ${env:TOPIC} stands in a field that is shown in logs" in said
+
+
+def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PG", "hunter22")
+    (tmp_path / "more.properties").write_text("url=jdbc:postgresql://db/shop?password=topsecret\n")
+    url = f"${{file:{tmp_path}/more.properties:url}}"
+    to = f"to:\n  jdbc:\n    url: '{url}'\n    table: t\n    password: '${{env:PG}}'\n"
+    text = ORDERS.replace("to:\n  topic: {topic: orders.paid, key: id}\n", to)
+    connector = read(tmp_path, text)
+    assert isinstance(connector.sink, JdbcSink)
+    assert connector.sink.password == Secret("hunter22")
+    assert "password=topsecret" in connector.sink.url.text
+    shown = repr(connector) + connector.sink.place()
+    assert "hunter22" not in shown
+    assert "topsecret" not in shown
+    assert connector.redaction.clean("hunter22 and topsecret") == "[hidden] and [hidden]"
+    monkeypatch.delenv("PG")
+    assert "line 12: `password` names the environment variable PG, which is not set" in complaint(
+        tmp_path, text
+    )
 
 
 def test_a_redaction_takes_secrets_out_of_whatever_is_passed_on() -> None:

@@ -181,6 +181,44 @@ def status(folder: Folder = Path(), output: Output = OutputFormat.TABLE) -> None
 
 
 @app.command()
+def jars(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="s3a, iceberg, delta or postgres [list them]."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Copy them there, for a machine without the Internet."),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Fetch Java libraries that some pipelines want, before their first run does; without a name, list them.
+
+    Examples:
+
+      barnabas pipeline jars
+
+      barnabas pipeline jars s3a --to ./jars
+    """
+    from barnabas.pipelines.jars import LIBRARIES, SETTING, fetch
+
+    if not names:
+        rows = [
+            {"name": name, "for": each.about, "packages": each.packages} for name, each in LIBRARIES.items()
+        ]
+        show_rows(output, rows, ("name", "for", "packages"))
+        return
+    found = fetch(names, to)
+    size = sum(jar.stat().st_size for jar in found)
+    setting = f"spark.jars: {to}/*" if to else f"{SETTING}: {','.join(names)}"
+    show_done(
+        output,
+        f"{len(found)} jars, {size / 1e6:.0f} MB. For the configuration of the pipeline: `{setting}`.",
+        {"jars": [str(jar) for jar in found], "bytes": size, "setting": setting},
+    )
+
+
+@app.command()
 def feed(
     folder: Folder = Path(),
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 10_000,

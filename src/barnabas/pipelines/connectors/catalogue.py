@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from barnabas.pipelines.connectors.ends import Sink, Source
+from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
+from barnabas.pipelines.connectors.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.pipelines.connectors.sinks.topic import TopicSink
+from barnabas.pipelines.connectors.sources.files import FilesSource
 from barnabas.pipelines.connectors.sources.topic import TopicSource
 
-SOURCES: dict[str, type[Source]] = {"topic": TopicSource}
-SINKS: dict[str, type[Sink]] = {"topic": TopicSink}
+SOURCES: dict[str, type[Source]] = {
+    "topic": TopicSource,
+    "files": FilesSource,
+}
+SINKS: dict[str, type[Sink]] = {
+    "topic": TopicSink,
+    "jdbc": JdbcSink,
+    "delta": DeltaSink,
+    "iceberg": IcebergSink,
+    "parquet": ParquetSink,
+}

@@ -21,7 +21,7 @@ import msgspec
 from barnabas.durations import seconds_of
 from barnabas.pipelines.connectors.catalogue import SINKS, SOURCES
 from barnabas.pipelines.connectors.ends import Sink, Source
-from barnabas.pipelines.connectors.secrets import Redaction, decode_secret, references_in, secrets_in
+from barnabas.pipelines.connectors.secrets import Redaction, references_in, secrets_in, with_secrets
 from barnabas.pipelines.connectors.transforms import TRANSFORMS, Transform
 from barnabas.pipelines.connectors.yaml_lines import LinedDocument, Place, place_in, read_lines
 from barnabas.pipelines.definitions.files import BOOTSTRAP
@@ -152,9 +152,9 @@ def _end(
         raise document.error((section, kind), _unknown(kind, known, f"`{section}`"))
     place = (section, kind)
     try:
-        end = _convert(document, {} if settings is None else settings, known[kind], place)
+        end = _convert(document, with_secrets(settings or {}, known[kind]), known[kind], place)
     except SecuritySettingError as error:
-        raise document.error(place, f"{error}.") from None
+        raise document.error((*place, error.setting.strip("`")), f"{error}.") from None
     for reference in references_in(end):
         raise document.error(
             _line_of(document, reference, place),
@@ -181,10 +181,8 @@ def _transform(document: LinedDocument, number: int, said: Mapping[str, Any]) ->
 
 def _convert(document: LinedDocument, value: Any, kind: Any, place: Place) -> Any:
     try:
-        return msgspec.convert(value, kind, dec_hook=decode_secret)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, SecuritySettingError):
-            raise document.error(place, f"{error.__cause__}.") from None
         raise _told(document, str(error), kind, place) from None
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from barnabas.client.security.references import resolve
-from barnabas.security.secret import Secret
+from barnabas.security.secret import Secret, SecuritySettingError
 
 HIDDEN = "[hidden]"
 SHORTEST = 4  # letters: a shorter text is found in too many words to be taken out of them
@@ -24,13 +24,29 @@ _IN_URL = re.compile(r"(?<=://)([^/@\s:]*):([^/@\s]*)(?=@)")
 _IN_QUERY = re.compile(r"(?i)([?&;](?:password|pwd|sslpassword|secret|token)=)([^&;\s]*)")
 
 
-def decode_secret(kind: type[Any], value: Any) -> Any:
-    """For msgspec: a text becomes a Secret, with what it refers to."""
-    if kind is Secret and isinstance(value, str):
-        return Secret(resolve("A secret", value, trusted=True))
-    if kind is Secret:
-        raise ValueError("Expected a text")
-    raise NotImplementedError(f"nothing is known of {kind.__name__}")
+def with_secrets(settings: Any, kind: type[Any]) -> Any:
+    """Settings as msgspec wants them for `kind`: texts in fields that are a Secret become one, with what they refer to.
+    SecuritySettingError for a reference to what is not there."""
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        **settings,
+        **{name: _secret(name, settings[name]) for name in _secret_fields(kind) if name in settings},
+    }
+
+
+def _secret_fields(kind: type[Any]) -> list[str]:
+    fields = msgspec.structs.fields(kind)
+    return [one.encode_name for one in fields if one.type is Secret or Secret in get_args(one.type)]
+
+
+def _secret(name: str, value: Any) -> Any:
+    """A dataclass is an object to msgspec."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise SecuritySettingError(f"`{name}`", "is a text")
+    return {"text": resolve(f"`{name}`", value, trusted=True)}
 
 
 def references_in(value: Any) -> Iterator[str]:

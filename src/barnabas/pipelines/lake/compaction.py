@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.hadoop_files import HadoopFolder
-from barnabas.pipelines.lake.layout import HIDDEN, Merge, plan_merges
+from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder
+from barnabas.pipelines.lake.layout import HIDDEN, Merge, is_of_batch, plan_merges
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Compactor:
     def run(self) -> int:
         """Merge what is worth it; how many partitions that were."""
         self.finish_interrupted()
-        merges = plan_merges(self._folder.all_files(), self._rule)
+        merges = plan_merges(self._swept(self._folder.all_files()), self._rule)
         return sum([self._merge(merge) for merge in merges])
 
     def finish_interrupted(self) -> None:
@@ -53,6 +53,19 @@ class Compactor:
             latest = self._decisions(posixpath.dirname(place)).latest()
             if latest is not None and latest[1]["aside"] == f"{ASIDE}/{place}":
                 self._exchange(*latest)
+
+    def _swept(self, found: list[FoundFile]) -> list[FoundFile]:
+        """Without files that a merge has removed. Where a rename is a copy, a driver that fell asleep in one brings a
+        file back when it wakes up."""
+        merged = {posixpath.dirname(note.name) for note in self._folder.below(NOTES).all_files()}
+        back: set[str] = set()
+        for partition in merged & {posixpath.dirname(file.name) for file in found if is_of_batch(file.name)}:
+            removed = {name for note in self._decisions(partition).all() for name in note["remove"]}
+            back |= removed & {file.name for file in found}
+        for name in sorted(back):
+            logger.warning("%s was merged before and has come back: removed", name)
+            self._folder.delete(name)
+        return [file for file in found if file.name not in back]
 
     def _merge(self, merge: Merge) -> bool:
         decisions = self._decisions(merge.partition)

@@ -35,6 +35,11 @@ def final_name(name: str, query: str, batch: int, index: int) -> str:
     return posixpath.join(folder, f"batch-{query[:8]}-{batch:08d}-{index:04d}{ending}")
 
 
+def is_of_batch(name: str) -> bool:
+    """Written by a batch, not by a merge."""
+    return posixpath.basename(name).startswith("batch-")
+
+
 def hour_of(partition: str) -> datetime | None:
     """The hour that a folder `date=2026-11-16/hour=07` holds; None for folders that are named otherwise, and for hours
     that Python has no datetime for: producers write any timestamp."""

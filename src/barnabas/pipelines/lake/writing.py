@@ -22,7 +22,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.batch_log import BatchLog, compute_only
+from barnabas.pipelines.batch_log import BatchLog, compute_only, require_creation_once
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
@@ -43,6 +43,7 @@ class LakeWriter:
         self._partitions = list(partitions)
         self._query = query
         self._folder = HadoopFolder(session, lake.path)
+        require_creation_once(self._folder)
         self._attempts = self._folder.below(f"{ASIDE}/{query}")
         self._log = BatchLog(self._folder.below(f"{HIDDEN}/batches/{query}"))
         self._columns: dict[str, str] = {}

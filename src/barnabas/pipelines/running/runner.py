@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -37,7 +38,7 @@ from barnabas.pipelines.running.planning import (
 from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
-from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.pipelines.running.state_lease import lock_of
 from barnabas.pipelines.running.topic_sources import topics_read
 from barnabas.types import TopicPartition
 
@@ -53,6 +54,18 @@ CHECKPOINT_HEADER = (
 Watcher = Callable[[list[FlowProgress]], None]
 
 
+class Plans(Protocol):
+    """Says which queries a pipeline has; `undo` removes what planning has made."""
+
+    def plan(self) -> Plan: ...
+
+    def undo(self) -> None: ...
+
+
+def _plan_definitions(files: PipelineFiles, session: SparkSession) -> Plans:
+    return Planner(files, load_graph(files, session), session)
+
+
 class Runner:
     """`prepare` finds everything that is wrong before anything runs. `watcher` is told how the flows stand."""
 
@@ -63,13 +76,15 @@ class Runner:
         *,
         watcher: Watcher | None = None,
         alarm_listener: AlarmTarget | None = None,
+        plans: Callable[[PipelineFiles, SparkSession], Plans] = _plan_definitions,
     ) -> None:
         self.files = files
+        self._plans = plans
         self.session: SparkSession = FlowSession.beside(session)
         self._watcher = watcher
         self._stopping = threading.Event()
         self.plan = Plan()
-        self._planner: Planner | None = None
+        self._planner: Plans | None = None
         self._broker: BrokerChecks | None = None
         self._reporting = Reporting({})
         self._running: dict[str, StreamingQuery] = {}
@@ -78,7 +93,8 @@ class Runner:
         security = security_of(files.configuration)
         targets = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
-        self._lock = StateLock(files.name, storage_of(files))
+        self._taken_over: PipelineError | None = None
+        self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
         """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
@@ -86,8 +102,7 @@ class Runner:
         for name, value in self.files.configuration.items():
             if not name.startswith("spark.") or self.session.conf.isModifiable(name):
                 self.session.conf.set(name, value)
-        graph = load_graph(self.files, self.session)
-        self._planner = Planner(self.files, graph, self.session)
+        self._planner = self._plans(self.files, self.session)
         try:
             self.plan = self._planner.plan()
             if ask_broker:
@@ -180,8 +195,15 @@ class Runner:
             self._broker.close()
             self._broker = None
 
+    def _stop_after_loss(self, error: PipelineError) -> None:
+        """Another run has the state now. From the thread that renews the lease; `look` stops this one."""
+        self._taken_over = error
+
     def look(self) -> bool:
         """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
+        if self._taken_over is not None:
+            self.close()
+            raise self._taken_over
         for name, query in list(self._running.items()):
             ended = not query.isActive  # asked first, or the report of a last batch might come between
             self._reporting.take(name, query, last=ended)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.client.security.references import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
+from barnabas.pipelines.jars import with_libraries
 from barnabas.pipelines.java import prepare_java
 from barnabas.pipelines.session import session_builder
 
@@ -42,7 +43,7 @@ def pipeline_session(
     os.environ.setdefault(REFERENCES, "env,file")  # the author of the pipeline's files may read them anyway
     catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
     settings = {
-        **{key: value for key, value in configuration.items() if _for_session(key)},
+        **{key: value for key, value in with_libraries(configuration).items() if _for_session(key)},
         "spark.sql.warehouse.dir": catalog,
     }
     options = [f"-Dlog4j2.configurationFile={QUIET.as_uri()}", *java_options]

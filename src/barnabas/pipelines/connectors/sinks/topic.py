@@ -28,6 +28,8 @@ class TopicSink(End, frozen=True):
     headers: bool = True
     """Whether records keep the headers that they were read with."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    partitions: int = 1
+    """Of the topic, where it is not there yet and is made."""
 
     def place(self) -> str:
         return f"topic {self.topic or '(by route)'}"
@@ -40,21 +42,30 @@ class TopicSink(End, frozen=True):
         return TopicWriter(self, context, columns)
 
 
-class TopicWriter:
+class RecordWriter:
     """Our Spark sink, which takes the number of a batch from us: `foreachBatch` is no stream to it."""
 
-    def __init__(self, sink: TopicSink, context: Context, columns: Mapping[str, str]) -> None:
-        self._sink = sink
-        self._columns = dict(columns)
+    def __init__(self, context: Context, sink_id: str, compression: str = "none") -> None:
         self._options = {
             **context.broker_options(),
-            "kafka.compression.type": sink.compression,
-            "sinkId": f"connect-{context.name}",
+            "kafka.compression.type": compression,
+            "sinkId": sink_id,
         }
 
-    def write(self, rows: DataFrame, query: str, batch: int) -> None:
-        writer = self.records(rows).write.format("barnabas").options(**self._options)
+    def write_records(self, records: DataFrame, query: str, batch: int) -> None:
+        """Rows with `key`, `value`, `topic` and, maybe, `headers`."""
+        writer = records.write.format("barnabas").options(**self._options)
         writer.option("batchOf", query).option("batchNumber", str(batch)).mode("append").save()
+
+
+class TopicWriter(RecordWriter):
+    def __init__(self, sink: TopicSink, context: Context, columns: Mapping[str, str]) -> None:
+        super().__init__(context, f"connect-{context.name}", sink.compression)
+        self._sink = sink
+        self._columns = dict(columns)
+
+    def write(self, rows: DataFrame, query: str, batch: int) -> None:
+        self.write_records(self.records(rows), query, batch)
 
     def close(self) -> None:
         pass
