@@ -1,17 +1,11 @@
-"""One PostgreSQL for all tests here, and a database for each test."""
+"""A database for each test."""
 
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres import PostgresServer, running_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with running_postgres() as server:
-        yield server
+from tests.postgres import PostgresServer
 
 
 @pytest.fixture
