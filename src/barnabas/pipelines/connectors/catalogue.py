@@ -8,6 +8,7 @@ from barnabas.pipelines.connectors.sinks.opensearch.sink import OpenSearchSink
 from barnabas.pipelines.connectors.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.pipelines.connectors.sinks.topic import TopicSink
 from barnabas.pipelines.connectors.sources.files import FilesSource
+from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
 from barnabas.pipelines.connectors.sources.postgres.source import PostgresSource
 from barnabas.pipelines.connectors.sources.topic import TopicSource
 
@@ -15,6 +16,7 @@ SOURCES: dict[str, type[Source]] = {
     "topic": TopicSource,
     "files": FilesSource,
     "postgres": PostgresSource,
+    "jdbc": JdbcSource,
 }
 SINKS: dict[str, type[Sink]] = {
     "topic": TopicSink,

@@ -52,6 +52,8 @@ class ConnectorPlan:
     connector: Connector
     session: SparkSession
     context: Context = field(init=False)
+    _opened: list[SinkWriter] = field(default_factory=list)
+    _columns: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         connector = self.connector
@@ -73,7 +75,13 @@ class ConnectorPlan:
         return Plan([Planned(FLOW, rows, target, lambda: rows)])
 
     def undo(self) -> None:
-        pass
+        """Nothing was made yet."""
+
+    def close(self) -> None:
+        """The query has ended."""
+        for sink in self._opened:
+            sink.close()
+        self._opened.clear()
 
     def _transformed(self) -> DataFrame:
         rows = self.connector.source.read(self.session, self.context)
@@ -90,6 +98,7 @@ class ConnectorPlan:
     def _writer(self, checkpoint: str) -> ConnectorWriter:
         kept = {name: kind for name, kind in self._columns.items() if name != ERROR}
         sink = self.connector.sink.open(self.session, self.context, kept)
+        self._opened.append(sink)
         return ConnectorWriter(self.connector, self.session, self.context, sink, kept, checkpoint)
 
 

@@ -164,16 +164,16 @@ def test_a_connector_writes_documents_and_sends_the_refused_to_the_dead_letters(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, search: BulkServer
 ) -> None:
     name = "searched"
-    declared = connector(tmp_path, DECLARED.format(name=name, url=search.url), broker.bootstrap)
+    declared = connector(tmp_path, DECLARED.format(name=name, url=search.url), broker.bootstrap_servers)
     search.faults = [cut_after, busy]
     records = [(number % 5, {"id": number, "word": "w"}) for number in range(30)]
-    produce(broker.bootstrap, name, [*records, (4, None), (9, {"id": 9, "amount": "much"})])
+    produce(broker.bootstrap_servers, name, [*records, (4, None), (9, {"id": 9, "amount": "much"})])
     run_once(declared, spark)
-    produce(broker.bootstrap, name, [(0, {"id": 100})])
+    produce(broker.bootstrap_servers, name, [(0, {"id": 100})])
     run_once(declared, spark)
     expected = {str(key): {"id": 25 + key, "word": "w"} for key in range(1, 4)}
     assert search.bodies("orders") == expected | {"0": {"id": 100}, "4": {"deleted": True}}
-    (letter,) = consume(broker.bootstrap, f"{name}.dead")
+    (letter,) = consume(broker.bootstrap_servers, f"{name}.dead")
     assert letter.value() == b'{"id": 9, "amount": "much"}'
     assert "mapper_parsing_exception" in headers_of(letter)["errors.reason"]
 

@@ -27,10 +27,11 @@ def divided_by_key(
 
 
 def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    order = F.col(ORDER) if ORDER in rows.columns else F.monotonically_increasing_id()
+    """Without an order of its own, a row that comes later is newer."""
+    ordered = rows if ORDER in rows.columns else rows.withColumn(ORDER, F.monotonically_increasing_id())
     whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
-    found = rows.groupBy(*(F.col(f"`{key}`") for key in keys))
-    return found.agg(F.max_by(whole, order).alias("newest")).select("newest.*")
+    found = ordered.groupBy(*(F.col(f"`{key}`") for key in keys))
+    return found.agg(F.max_by(whole, F.col(ORDER)).alias("newest")).select("newest.*")
 
 
 def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:

@@ -94,6 +94,16 @@ class Dialect:
         )
         return statements
 
+    def next_end(self, table: str, column: str, most: int, *, begins: bool) -> str:
+        """The highest value among the next `most` rows; one parameter, unless it begins: the last value."""
+        name = self.quoted(column)
+        after = f"{name} IS NOT NULL" if begins else f"{name} > ?"
+        few = self.first(most)
+        return f"SELECT MAX(v) FROM (SELECT {name} AS v FROM {table} WHERE {after} ORDER BY {name} {few}) n"
+
+    def first(self, number: int) -> str:
+        return f"FETCH FIRST {number} ROWS ONLY"
+
     def _match(self, target: str, keys: Sequence[str]) -> str:
         return " AND ".join(f"s.{self.quoted(key)} = {target}.{self.quoted(key)}" for key in keys)
 
@@ -123,10 +133,18 @@ class PostgresDialect(Dialect):
 
 
 class MySqlDialect(Dialect):
+    def first(self, number: int) -> str:
+        return f"LIMIT {number}"
+
     def upsert(self, target: str, staging: str, fields: Sequence[str], keys: Sequence[str]) -> list[str]:
         kept = [name for name in fields if name not in keys] or list(keys)
         changes = ", ".join(f"{self.quoted(name)} = VALUES({self.quoted(name)})" for name in kept)
         return [f"{self.insert(target, staging, fields)} ON DUPLICATE KEY UPDATE {changes}"]
+
+
+class SqlServerDialect(Dialect):
+    def first(self, number: int) -> str:
+        return f"OFFSET 0 ROWS {super().first(number)}"
 
 
 def dialect_of(url: str) -> Dialect:
@@ -137,6 +155,8 @@ def dialect_of(url: str) -> Dialect:
         return MySqlDialect(quote="`")
     if kind == "oracle":
         return Dialect(text="VARCHAR2(250)", number="NUMBER(19)", small="NUMBER(5)")
+    if kind == "sqlserver":
+        return SqlServerDialect()
     return Dialect()
 
 

@@ -76,31 +76,19 @@ class IcebergSink(End, frozen=True):
 
 
 class DeltaSink(End, frozen=True):
-    """A Delta table. Delta itself remembers the last batch of each query (`txnAppId`, `txnVersion`)."""
+    """A Delta table, which remembers the last batch of each query itself."""
 
     is_routed: ClassVar[bool] = False
 
     path: str
-    partitions: tuple[str, ...] = ()
-    merge_schema: bool = False
-    """Whether a field that the table lacks becomes a column of it; otherwise it stops the connector."""
 
     def place(self) -> str:
         return f"delta {self.path}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
-        from barnabas.pipelines.connectors.delta import require_delta
+        from barnabas.pipelines.connectors.delta import DeltaTable
 
-        require_delta(session)
-        _require(self.partitions, columns)
-        path = url_of(self.path, context.folder)
-
-        def append(rows: DataFrame, query: str, batch: int) -> None:
-            writer = rows.write.format("delta").mode("append").option("mergeSchema", self.merge_schema)
-            writer = writer.option("txnAppId", query).option("txnVersion", batch)
-            (writer.partitionBy(*self.partitions) if self.partitions else writer).save(path)
-
-        return TableWriter(append)
+        return TableWriter(DeltaTable(session, url_of(self.path, context.folder)).append)
 
 
 class TableWriter:
