@@ -54,7 +54,9 @@ def check(folder: Path, shop: Connection) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(2, 8))]
+)
 def test_no_change_is_lost_or_doubled_when_the_reader_is_killed_at_every_step(
     tmp_path: Path, shop: Connection, chosen: Settings, nursery: Nursery, seed: int
 ) -> None:

@@ -71,10 +71,10 @@ def connect(url: str, password: str | None = None, *, replication: bool = False)
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="barnabas connect", **more
         )
     except psycopg.Error as error:
+        needed = ", and that the user has the right REPLICATION" if replication else ""
         raise SourceError(
-            f"PostgreSQL cannot be reached, or refuses the user: {' '.join(str(error).split())}. Check `url`, "
-            "`user` and "
-            "`password`, and pg_hba.conf on the server"
+            f"PostgreSQL cannot be reached, or refuses the user: {' '.join(str(error).split())}. Check `url`, `user` "
+            f"and `password`, and pg_hba.conf on the server{needed}"
         ) from error
     with explained("the session cannot be prepared"):
         for name in TIMEOUTS:  # a snapshot is held for as long as it is read

@@ -40,11 +40,11 @@ class PostgresSource(End, frozen=True):
         return f"tables {', '.join(self.tables)} of {without_password(self.url)}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:
-        from barnabas.pipelines.connectors.sources.postgres.reader import FORMAT, PostgresDataSource
+        from barnabas.pipelines.connectors.sources.postgres.reader import FORMAT
 
         options = self._options(context)
         fields = self._fields() if self._shape() == "rows" else ""
-        session.dataSource.register(PostgresDataSource)
+        _register(session)
         changes = session.readStream.format(FORMAT).options(**options).load()
         return as_rows(changes, fields) if fields else as_envelopes(changes)
 
@@ -104,6 +104,19 @@ class PostgresSource(End, frozen=True):
             f"`{one.name.replace('`', '``')}` {spark_type(types, one.type_id, one.modifier)}"
             for one in columns
         )
+
+
+def _register(session: SparkSession) -> None:
+    """Sessions of one Spark have it from each other."""
+    from pyspark.errors import AnalysisException
+
+    from barnabas.pipelines.connectors.sources.postgres.reader import PostgresDataSource
+
+    try:
+        session.dataSource.register(PostgresDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def as_envelopes(changes: DataFrame) -> DataFrame:
