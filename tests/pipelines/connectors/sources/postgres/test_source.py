@@ -56,7 +56,10 @@ def test_rows_of_a_table_come_into_a_topic_with_tombstones_for_deleted_ones(
     shop.execute("UPDATE orders SET amount = 0.01 WHERE id = 1")
     shop.execute("DELETE FROM orders WHERE id = 2")
     shop.execute("INSERT INTO orders VALUES (3, 12345678.90, NULL, '{}')")
+    shop.execute("CREATE TABLE other (id int)")
+    before = slot_position(shop)
     run_once(declared, spark)
+    assert slot_position(shop) > before, "the server was not told what it need not keep"
     records = [
         (one.key().decode(), one.value() and json.loads(one.value()))
         for one in consume(broker.bootstrap_servers, topic)
@@ -71,6 +74,13 @@ def test_rows_of_a_table_come_into_a_topic_with_tombstones_for_deleted_ones(
         ("2", None),
         ("3", {"id": 3, "amount": 12345678.90, "placed": None, "tags": []}),
     ]
+
+
+def slot_position(shop: Connection) -> int:
+    query = "SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE database = current_database()"
+    row = shop.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_changes_of_many_tables_come_as_envelopes(

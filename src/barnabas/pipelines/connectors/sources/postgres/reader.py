@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from barnabas.pipelines.connectors.sources.postgres import slot as slots
@@ -69,18 +69,6 @@ class Settings:
 
     def connect(self, *, replication: bool = False) -> Connection:
         return connect(self.url, self.password, replication=replication)
-
-
-class PostgresDataSource(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return StreamReader(Settings.parse({name.lower(): value for name, value in self.options.items()}))
 
 
 class SnapshotTask(InputPartition):

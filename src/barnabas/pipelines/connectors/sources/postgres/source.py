@@ -44,7 +44,6 @@ class PostgresSource(End, frozen=True):
 
         options = self._options(context)
         fields = self._fields() if self._shape() == "rows" else ""
-        _register(session)
         changes = session.readStream.format(FORMAT).options(**options).load()
         return as_rows(changes, fields) if fields else as_envelopes(changes)
 
@@ -104,19 +103,6 @@ class PostgresSource(End, frozen=True):
             f"`{one.name.replace('`', '``')}` {spark_type(types, one.type_id, one.modifier)}"
             for one in columns
         )
-
-
-def _register(session: SparkSession) -> None:
-    """Sessions of one Spark have it from each other."""
-    from pyspark.errors import AnalysisException
-
-    from barnabas.pipelines.connectors.sources.postgres.reader import PostgresDataSource
-
-    try:
-        session.dataSource.register(PostgresDataSource)
-    except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
 
 
 def as_envelopes(changes: DataFrame) -> DataFrame:
