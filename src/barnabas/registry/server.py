@@ -7,12 +7,14 @@ async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
 from __future__ import annotations
 
 import socket
+import ssl
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.tls import tls_context
 from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
 from barnabas.network.web import WebServer, bind
@@ -23,6 +25,9 @@ from barnabas.registry.leadership import GROUP, Identity
 from barnabas.registry.service import SchemaService
 from barnabas.registry.store import SchemaStore, StoreSettings
 from barnabas.registry.topic import TOPIC
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.server import ListenerTls, server_context
+from barnabas.security.tls.settings import Tls
 
 logger = safe_logger(__name__)
 
@@ -32,7 +37,7 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`advertised` is where the other registries reach this one, by default where it listens."""
+    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https."""
 
     bootstrap: str
     security: Security = PLAINTEXT
@@ -40,6 +45,7 @@ class RegistrySettings:
     advertised: Address | None = None
     topic: str = TOPIC
     group: str = GROUP
+    tls: Tls | None = None
 
 
 class RegistryServer:
@@ -48,7 +54,9 @@ class RegistryServer:
         stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
         self.store = SchemaStore(stored)
         self.access = Access(settings.bootstrap, settings.security)
-        self.app = RegistryApp(SchemaService(self.store), self.access, Forwarder())
+        self._tls = None if settings.tls is None else server_tls(settings.tls)
+        forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
+        self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
         self._http: WebServer | None = None
 
@@ -68,11 +76,11 @@ class RegistryServer:
 
     @property
     def identity(self) -> Identity:
-        advertised = self.settings.advertised
+        scheme, advertised = "http" if self._tls is None else "https", self.settings.advertised
         if advertised is not None:
-            return Identity(advertised.host, advertised.port or self.port)
+            return Identity(advertised.host, advertised.port or self.port, scheme)
         host = self.settings.listen.host
-        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port)
+        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
 
     async def start(self) -> None:
         """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""
@@ -82,7 +90,7 @@ class RegistryServer:
             self._warn_if_exposed()
             await self.store.start()
             self.store.join(self.identity)
-            self._http = WebServer(self.app)
+            self._http = WebServer(self.app, self._tls)
             await self._http.start(listening)
         except BaseException:
             listening.close()
@@ -103,3 +111,12 @@ class RegistryServer:
                 "who reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers ask (SASL)",
                 self.settings.listen,
             )
+
+
+def server_tls(tls: Tls) -> ssl.SSLContext:
+    """SecuritySettingError or ConfigError for settings and files that are none."""
+    if tls.certificate is None:
+        raise SecuritySettingError(
+            "ssl.keystore.location", "is missing: https needs a certificate and its key"
+        )
+    return server_context(ListenerTls("of the schema registry", tls))

@@ -53,7 +53,18 @@ class ToAlarms:
     rules: tuple[AlarmRule, ...]
 
 
-Target = ToTable | ToLake | ToSink | ToAlarms
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ToBatches:
+    """A function that is called with each micro-batch; made when the query starts, from the URL of its checkpoint."""
+
+    place: str
+    make: Callable[[str], BatchFunction]
+
+
+Target = ToTable | ToLake | ToSink | ToAlarms | ToBatches
 
 
 def place_of(target: Target) -> str:
@@ -64,6 +75,8 @@ def place_of(target: Target) -> str:
         return target.lake.path
     if isinstance(target, ToAlarms):
         return "alarms"
+    if isinstance(target, ToBatches):
+        return target.place
     named = target.options.get("topic") or target.options.get("path")
     return target.format if named is None else f"{target.format}: {named}"
 

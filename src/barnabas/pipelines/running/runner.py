@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -55,6 +56,18 @@ CHECKPOINT_HEADER = (
 Watcher = Callable[[list[FlowProgress]], None]
 
 
+class Plans(Protocol):
+    """Says which queries a pipeline has; `undo` removes what planning has made."""
+
+    def plan(self) -> Plan: ...
+
+    def undo(self) -> None: ...
+
+
+def _plan_definitions(files: PipelineFiles, session: SparkSession) -> Plans:
+    return Planner(files, load_graph(files, session), session)
+
+
 class Runner:
     """`prepare` finds everything that is wrong before anything runs. `watcher` is told how the flows stand."""
 
@@ -65,13 +78,15 @@ class Runner:
         *,
         watcher: Watcher | None = None,
         alarm_listener: AlarmTarget | None = None,
+        plans: Callable[[PipelineFiles, SparkSession], Plans] = _plan_definitions,
     ) -> None:
         self.files = files
+        self._plans = plans
         self.session: SparkSession = FlowSession.beside(session)
         self._watcher = watcher
         self._stopping = threading.Event()
         self.plan = Plan()
-        self._planner: Planner | None = None
+        self._planner: Plans | None = None
         self._broker: BrokerChecks | None = None
         self._reporting = Reporting({})
         self._running: dict[str, StreamingQuery] = {}
@@ -89,8 +104,7 @@ class Runner:
         for name, value in self.files.configuration.items():
             if not name.startswith("spark.") or self.session.conf.isModifiable(name):
                 self.session.conf.set(name, value)
-        graph = load_graph(self.files, self.session)
-        self._planner = Planner(self.files, graph, self.session)
+        self._planner = self._plans(self.files, self.session)
         try:
             self.plan = self._planner.plan()
             if ask_broker:
