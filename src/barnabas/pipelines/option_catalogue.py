@@ -163,6 +163,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("checkpointLocation", SINK, "Spark's own; the sink's identity is made from it."),
     Option("sinkId", SINK, "The sink's identity, where a checkpoint's location is not to be it."),
     Option(
+        "batchOf",
+        SINK,
+        "For a job in `foreachBatch`: the id of the query whose batch it writes; with `batchNumber` and `sinkId` the "
+        "batch is written once, however often Spark repeats it.",
+    ),
+    Option("batchNumber", SINK, "The number of that batch."),
+    Option(
         "delivery",
         SINK,
         "`exactly-once`, or `at-least-once` for brokers without transactions.",

@@ -6,20 +6,18 @@ async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.security.tls import tls_context
 from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
+from barnabas.network.web import WebServer, bind
 from barnabas.registry.access import Access
 from barnabas.registry.api.app import RegistryApp
 from barnabas.registry.api.forwarding import Forwarder
@@ -31,14 +29,9 @@ from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.server import ListenerTls, server_context
 from barnabas.security.tls.settings import Tls
 
-if TYPE_CHECKING:
-    import uvicorn
-
 logger = safe_logger(__name__)
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8081)
-KEEP_ALIVE = 75  # seconds; clients ask now and then, and a new connection takes longer than an answer
-BACKLOG = 128
 _WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -65,8 +58,7 @@ class RegistryServer:
         forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
         self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
-        self._http: uvicorn.Server | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._http: WebServer | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -92,34 +84,25 @@ class RegistryServer:
 
     async def start(self) -> None:
         """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""
-        listening = _bind(self.settings.listen)
+        listening = bind(*self.settings.listen)
         try:
             self.port = listening.getsockname()[1]
             self._warn_if_exposed()
             await self.store.start()
             self.store.join(self.identity)
-            await self._serve(listening)
+            self._http = WebServer(self.app, self._tls)
+            await self._http.start(listening)
         except BaseException:
             listening.close()
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        if self._http is not None and self._serving is not None:
-            self._http.should_exit = True
-            await self._serving
-            self._http = self._serving = None
+        if self._http is not None:
+            await self._http.stop()
+            self._http = None
         await self.access.close()
         await self.store.close()
-
-    async def _serve(self, listening: socket.socket) -> None:
-        self._http = _http_server(self.app, self._tls)
-        self._serving = asyncio.create_task(self._http.serve(sockets=[listening]))
-        while not self._http.started:
-            if self._serving.done():
-                await self._serving
-                raise RuntimeError("the HTTP server ended before it had started")
-            await asyncio.sleep(0.001)
 
     def _warn_if_exposed(self) -> None:
         if self.access.is_open and not is_loopback(self.settings.listen.host):
@@ -130,21 +113,6 @@ class RegistryServer:
             )
 
 
-def _bind(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # With the protocol named, asyncio switches Nagle's algorithm off for what it accepts.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(tuple(address))
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
 def server_tls(tls: Tls) -> ssl.SSLContext:
     """SecuritySettingError or ConfigError for settings and files that are none."""
     if tls.certificate is None:
@@ -152,29 +120,3 @@ def server_tls(tls: Tls) -> ssl.SSLContext:
             "ssl.keystore.location", "is missing: https needs a certificate and its key"
         )
     return server_context(ListenerTls("of the schema registry", tls))
-
-
-def _http_server(app: Any, tls: ssl.SSLContext | None) -> uvicorn.Server:
-    """Signals and logging are the process's business, not uvicorn's."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        http="h11",
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=2,
-        server_header=False,
-        date_header=False,
-    )
-    config.load()
-    config.ssl = tls
-    return Server(config)
