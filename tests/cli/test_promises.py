@@ -10,7 +10,16 @@ from barnabas.cli.main import app
 from tests.cli.conftest import Cli
 
 # These stream, or run until they are stopped; what they say about themselves is for people.
-WITHOUT_OUTPUT_OPTION = {"registry run", "serve", "cluster start", "zookeeper start", "pipeline run"}
+WITHOUT_OUTPUT_OPTION = {
+    "registry run",
+    "serve",
+    "cluster start",
+    "zookeeper start",
+    "pipeline run",
+    "mirror run",
+    "connect run",
+    "connect worker",
+}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -38,6 +47,7 @@ def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
     local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
     local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "jars"), ("pipeline", "status")}
+    local |= {("connect", word) for word in ("pause", "resume", "restart", "offsets")}
     for path, command in ALL:
         names = {name for option in command.params for name in option.opts}
         assert ("--bootstrap-server" in names) == (path not in local), path
