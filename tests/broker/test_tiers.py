@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -93,7 +94,14 @@ def local_bases(broker: EmbeddedBroker, topic: str) -> list[int]:
 
 
 def objects(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "bucket").rglob("*.segment"))
+    return found(tmp_path, "*.segment")
+
+
+def found(tmp_path: Path, pattern: str) -> list[Path]:
+    """In the store, from which folders may go while it is looked through."""
+    while True:
+        with suppress(FileNotFoundError):
+            return sorted((tmp_path / "bucket").rglob(pattern))
 
 
 def test_what_has_left_the_disk_is_read_from_the_store_byte_for_byte(
@@ -159,7 +167,7 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_the_store(broker: EmbeddedBro
     until(lambda: objects(tmp_path), "segments are copied")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(TIMEOUT)
-    until(lambda: not list((tmp_path / "bucket").rglob(f"{topic}.*/**/manifest")), "the manifest is gone")
+    until(lambda: not found(tmp_path, f"{topic}.*/**/manifest"), "the manifest is gone")
     until(lambda: not objects(tmp_path), "what the leader was sending stays")
 
 

@@ -208,6 +208,19 @@ def test_subjects_are_listed_in_the_order_of_registration(rest: Rest) -> None:
     assert rest.get("/subjects?subjectPrefix=order-").body == ["order-c", "order-a", "order-b"]
 
 
+def test_what_a_deleted_schema_refers_to_stays_until_that_is_gone_for_good(rest: Rest) -> None:
+    rest.register("kept", record(NOTE, name="Kept"))
+    user = record({"name": "kept", "type": "Kept"}, name="User")
+    reference = [{"name": "Kept", "subject": "kept", "version": 1}]
+    assert rest.register("user", user, references=reference).status == 200
+    assert rest.delete("/subjects/kept/versions/1").code == 42206
+    assert rest.delete("/subjects/user/versions/1").status == 200
+    assert rest.get("/subjects/kept/versions/1/referencedby").body == []
+    assert rest.delete("/subjects/kept").code == 42206
+    assert rest.delete("/subjects/user/versions/1?permanent=true").status == 200
+    assert rest.delete("/subjects/kept").body == [1]
+
+
 def test_a_schema_is_given_without_references_if_that_is_asked_for(rest: Rest) -> None:
     """`format=resolved`: each type where it is named first."""
     money = {"type": "enum", "name": "Currency", "namespace": "shop", "symbols": ["EUR"]}

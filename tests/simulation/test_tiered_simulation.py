@@ -8,7 +8,11 @@ import pytest
 
 from barnabas.testing.simulation.runner import run
 from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
-from barnabas.testing.simulation.tiers.mutants import MUTANTS, an_unclean_leader_does_not_wait
+from barnabas.testing.simulation.tiers.mutants import (
+    MUTANTS,
+    an_unclean_leader_does_not_wait,
+    only_the_first_controller_deletes,
+)
 from barnabas.tiering.writing.named_steps import Step
 
 SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "60"))
@@ -17,6 +21,7 @@ LONGEST_SECONDS = 90.0  # on a machine with much else to do, fewer
 MUTANT_SCENARIOS = 60
 STEP_SCENARIOS = 30
 UNCLEAN_SCENARIOS = 8
+DELETED_SCENARIOS = 6
 
 
 @pytest.mark.timeout(300)
@@ -65,6 +70,17 @@ def test_an_unclean_leader_that_does_not_wait_for_the_manifest_is_found() -> Non
             _fails(Scenario(seed, tiered=True, unclean=True)) for seed in range(1, UNCLEAN_SCENARIOS + 1)
         ]
     assert any(outcomes)
+
+
+def test_nothing_is_left_of_a_topic_that_is_deleted() -> None:
+    for seed in range(1, DELETED_SCENARIOS + 1):
+        Scenario(seed, tiered=True, deleted=True).run()
+
+
+def test_a_controller_that_forgets_what_another_began_to_delete_is_found() -> None:
+    with only_the_first_controller_deletes():
+        seeds = range(1, DELETED_SCENARIOS + 1)
+        assert any(_fails(Scenario(seed, tiered=True, deleted=True)) for seed in seeds)
 
 
 def _fails(scenario: Scenario) -> bool:

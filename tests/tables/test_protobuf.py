@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.json_format import MessageToDict
 
 import barnabas
-from barnabas.client.protobuf.messages import ProtoFiles, descriptors_of_id
+from barnabas.client.schema_formats.protobuf import ProtoFiles, descriptors_of_id
 from barnabas.client.schemas import Schema, SchemaClient, SchemaReference, encode, join_message_index
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source import make_reader, schema_of

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from barnabas.client.cluster import Client
-from barnabas.client.mirrors import (
+from barnabas.errors import ErrorCode
+from barnabas.mirror.configs import Settings, to_follow
+from barnabas.mirror.partition import State
+from barnabas.mirror.plan import PlannedTopic
+from barnabas.mirror.requests import (
     LinkName,
     act_on_mirrors,
     alter_mirrors,
@@ -15,10 +19,6 @@ from barnabas.client.mirrors import (
     fail_partitions,
     raise_leader_epochs,
 )
-from barnabas.errors import ErrorCode
-from barnabas.mirror.configs import Settings, to_follow
-from barnabas.mirror.partition import State
-from barnabas.mirror.plan import PlannedTopic
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
 from barnabas.types import TopicPartition
 

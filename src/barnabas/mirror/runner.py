@@ -16,7 +16,6 @@ from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
-from barnabas.client.mirrors import has_mirrors
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
 from barnabas.errors import ErrorCode, KafkaError
@@ -33,6 +32,7 @@ from barnabas.mirror.plain_topics import PlainTopics
 from barnabas.mirror.plan import Planner
 from barnabas.mirror.producing import ProducingTarget
 from barnabas.mirror.reporting import status_of
+from barnabas.mirror.requests import has_mirrors
 from barnabas.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.mirror.store import MirrorStore
 

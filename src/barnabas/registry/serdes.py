@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from barnabas.client.avro_schemas import ready_schema
 from barnabas.client.errors import ClientError
-from barnabas.client.protobuf.messages import ProtoFiles, descriptors_of_id, descriptors_of_latest
+from barnabas.client.schema_formats.avro import ready_schema
+from barnabas.client.schema_formats.protobuf import ProtoFiles, descriptors_of_id, descriptors_of_latest
 from barnabas.client.schemas import (
     NotFramedError,
     Schema,

@@ -90,11 +90,11 @@ class State:
     def with_guid(self, guid: str) -> list[Version]:
         return [self._subjects[subject][version] for subject, version in self._guids.get(guid, ())]
 
-    def referrers(self, subject: str, version: int) -> list[Version]:
-        """Versions, not deleted, that refer to this one."""
+    def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[Version]:
+        """Versions that refer to this one; `deleted`: also those that are deleted, and are found by their id still."""
         places = self._referrers.get((subject, version), {})
         found = [self._subjects[name][number] for name, number in places]
-        return [one for one in found if not one.deleted]
+        return [one for one in found if deleted or not one.deleted]
 
     def contexts(self) -> list[str]:
         return sorted({DEFAULT_CONTEXT, *self._named, *map(context_of, self._subjects)})

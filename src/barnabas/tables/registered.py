@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from barnabas.client.avro_schemas import ready_schema
+from barnabas.client.schema_formats.avro import ready_schema
 from barnabas.client.schemas import RegistryError, Schema, SchemaClient, decode
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat

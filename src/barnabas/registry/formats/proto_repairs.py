@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from barnabas.client.protobuf.well_known import well_known_files
+from barnabas.client.schema_formats.well_known import well_known_files
 from barnabas.registry.formats.protoc import ProtocError, compile_proto
 
 MOST_ROUNDS = 5  # protoc names one unknown option of each message, field or enum at a time

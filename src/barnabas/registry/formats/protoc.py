@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from barnabas.client.protobuf.well_known import well_known_files
+from barnabas.client.schema_formats.well_known import well_known_files
 from barnabas.registry.errors import store_error
 from barnabas.registry.formats.documents import SchemaSyntaxError
 

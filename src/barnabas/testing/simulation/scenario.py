@@ -16,6 +16,7 @@ from barnabas.testing.simulation.faults import REPLICAS, Faults
 from barnabas.testing.simulation.invariants import Invariants
 from barnabas.testing.simulation.loop import NothingLeftToDo
 from barnabas.testing.simulation.operator import SCRATCH
+from barnabas.testing.simulation.tiers.deletion import TopicDeletion
 from barnabas.testing.simulation.tiers.unclean import UncleanElection
 from barnabas.testing.simulation.watch import Watch
 from barnabas.testing.simulation.workload import PARTITIONS, Workload
@@ -69,14 +70,21 @@ class LoggedErrors(logging.Handler):
 
 
 class Scenario:
-    """`tiered`: segments are copied to an object store, which fails too. `unclean`: at the end of that, a leader is
-    elected uncleanly."""
+    """`tiered`: segments are copied to an object store, which fails too. At the end of that, `unclean`: a leader is
+    elected uncleanly; `deleted`: the topic is deleted."""
 
     def __init__(
-        self, seed: int, *, tiered: bool = False, unclean: bool = False, thorough: bool = False
+        self,
+        seed: int,
+        *,
+        tiered: bool = False,
+        unclean: bool = False,
+        deleted: bool = False,
+        thorough: bool = False,
     ) -> None:
         self.seed = seed
         self._is_unclean = unclean
+        self._is_deleted = deleted
         self.world = World(seed, tiered=tiered)
         self.workload = Workload(self.world)
         self.faults = Faults(self.world)
@@ -131,6 +139,8 @@ class Scenario:
         await Comparison(world, self.workload, watch).run()
         if self._is_unclean:
             await UncleanElection(world, self.workload, watch).run()
+        if self._is_deleted:
+            await TopicDeletion(world, self.workload, watch).run()
 
     async def _begin(self) -> None:
         """Start the brokers, make the topics, let the clients in."""

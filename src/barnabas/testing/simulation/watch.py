@@ -68,4 +68,6 @@ class Watch:
 
 
 def _is_in_sync(image: MetadataImage, number: int) -> bool:
-    return all(number in state.isr for state in image.topics[TOPIC].partitions if number in state.replicas)
+    topic = image.topics.get(TOPIC)  # it may have been deleted
+    states = topic.partitions if topic is not None else ()
+    return all(number in state.isr for state in states if number in state.replicas)

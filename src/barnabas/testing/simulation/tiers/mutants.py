@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from barnabas.broker.tiers.deletions import RemoteDeletions
 from barnabas.files import Slice
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects import manifest_file
@@ -81,6 +82,22 @@ def an_unclean_leader_does_not_wait() -> Iterator[None]:
         return False
 
     with patch.object(Partition, "_must_recover", never):
+        yield
+
+
+@contextmanager
+def only_the_first_controller_deletes() -> Iterator[None]:
+    """What is left of a deleted topic is not looked for again. Found where topics are deleted."""
+    look = RemoteDeletions._look
+    looked: list[RemoteDeletions] = []
+
+    async def once(self: RemoteDeletions) -> bool:
+        if looked and looked[0] is not self:
+            return False
+        looked.append(self)
+        return await look(self)
+
+    with patch.object(RemoteDeletions, "_look", once):
         yield
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from barnabas.client.errors import ClientError
-from barnabas.client.protobuf.well_known import well_known_files
+from barnabas.client.schema_formats.well_known import well_known_files
 from barnabas.client.schemas import NotFramedError, Schema, SchemaClient, quoted
 
 MAIN = "_.proto"

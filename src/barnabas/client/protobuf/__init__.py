@@ -1,1 +1,0 @@
-"""Protobuf without generated code: messages by the descriptors that a schema registry gives."""
