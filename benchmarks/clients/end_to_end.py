@@ -49,11 +49,17 @@ class Listener(threading.Thread):
 
 
 def measure(
-    bootstrap: str, topic: str, rate: int, seconds: float, size: int, read_from: str, start: int
+    bootstrap: str,
+    topic: str,
+    rate: int,
+    seconds: float,
+    size: int = 100,
+    read_from: str | None = None,
+    start: int = OFFSET_BEGINNING,
 ) -> dict[str, float]:
     records = int(rate * seconds) + _WARMUP_RECORDS
     padding = b"x" * (size - _TIME_BYTES)
-    listener = Listener(read_from, topic, records, start)
+    listener = Listener(read_from or bootstrap, topic, records, start)
     listener.start()
     producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
     at_rate(
@@ -78,10 +84,8 @@ def main() -> None:
     parser.add_argument("--from-now", action="store_true")
     options = parser.parse_args()
     start = OFFSET_END if options.from_now else OFFSET_BEGINNING
-    read_from = options.read_from or options.bootstrap
-    found = measure(
-        options.bootstrap, options.topic, options.rate, options.seconds, options.bytes, read_from, start
-    )
+    where = options.bootstrap, options.topic
+    found = measure(*where, options.rate, options.seconds, options.bytes, options.read_from, start)
     print(json.dumps(found))
 
 

@@ -17,6 +17,8 @@ WITHOUT_OUTPUT_OPTION = {
     "zookeeper start",
     "pipeline run",
     "mirror run",
+    "connect run",
+    "connect worker",
 }
 
 
@@ -45,6 +47,7 @@ def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
     local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
     local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "jars"), ("pipeline", "status")}
+    local |= {("connect", word) for word in ("pause", "resume", "restart", "offsets")}
     for path, command in ALL:
         names = {name for option in command.params for name in option.opts}
         assert ("--bootstrap-server" in names) == (path not in local), path

@@ -21,11 +21,11 @@ from barnabas.client.admin import (
 )
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets, committed_offsets
-from barnabas.client.mirrors import describe_mirrors
 from barnabas.mirror.configs import own_settings
 from barnabas.mirror.control import mirrors_of, pause, resume
 from barnabas.mirror.partition import Following, State
 from barnabas.mirror.plan import PlanError
+from barnabas.mirror.requests import describe_mirrors
 from barnabas.mirror.runner import open_link
 from barnabas.mirror.settings import MirrorSettings, parse_source
 from barnabas.protocol.messages.mirror import MirrorState
@@ -133,9 +133,25 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
             return ask(ours, lambda client: mirrors_of(client, "src", name))[0].state
 
         until(lambda: state() == "FAILED")
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        assert mirror.failed() == "a test says so"  # another process does not change that
         ask(ours, lambda client: do(client, resume))
         produce(theirs, name, ["three"])
         there(ours, name, [3])
+
+
+def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["one", "two"])
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [2])
+        before = ask(ours, lambda client: client.topics([name]))[name].id
+        ask(ours, lambda client: delete_topics(client, [name]))
+        until(lambda: ask(ours, lambda client: client.topics([name]))[name].id != before)
+        there(ours, name, [2])
 
 
 def test_two_mirrors_at_once_do_no_harm(
@@ -254,6 +270,7 @@ def test_a_source_that_goes_back_in_time_stops_the_mirror_and_cuts_nothing_unles
 
 
 @pytest.mark.java
+@pytest.mark.extended
 def test_apache_kafka_that_loses_records_stops_the_mirror(
     tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:

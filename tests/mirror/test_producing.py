@@ -198,3 +198,23 @@ def test_a_topic_that_no_mirror_has_made_is_not_written_into(
 
         until(alarms)
     assert ends(target, name) == [1]
+
+
+def test_two_mirrors_of_one_link_that_produce_end_with_a_sentence_and_every_record_is_there_once(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    first = MirrorProcess(theirs, ours, "--topics", name, "--merge")
+    with first, MirrorProcess(theirs, ours, "--topics", name, "--merge") as second:
+        sent: list[str] = []
+
+        def one_has_ended() -> bool:
+            produce(theirs, name, [str(len(sent))])
+            sent.append(str(len(sent)))
+            return any("another mirror of the link" in line for line in first.lines + second.lines)
+
+        until(one_has_ended)
+        reader = Reader(ours, name)
+        assert reader.read(len(sent)) == sent
+        reader.close()

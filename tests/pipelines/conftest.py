@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.spark_jars import connector_jars, iceberg_jars, s3a_jars
+from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
 
 
 @pytest.fixture(scope="session")
@@ -16,11 +16,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from barnabas.pipelines.session import session_builder
 
     os.environ["BARNABAS_REFERENCES"] = "env,file"  # as the runner of pipelines does before it starts Spark
+    jars = [*connector_jars(), *iceberg_jars(), *s3a_jars(), *connect_jars()]
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.jars": ",".join(map(str, [*connector_jars(), *iceberg_jars(), *s3a_jars()])),
+        "spark.jars": ",".join(map(str, jars)),
     }
     session = session_builder("barnabas tests", master="local[2]", settings=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

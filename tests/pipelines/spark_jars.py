@@ -32,6 +32,16 @@ def hdfs_jars() -> list[Path]:
 
 requires_s3a = pytest.mark.skipif(not s3a_jars() and not in_ci(), reason="no jars for s3a: run `make java`")
 requires_hdfs = pytest.mark.skipif(not hdfs_jars(), reason="no jar of HDFS: run `make hdfs`")
+
+
+def connect_jars() -> list[Path]:
+    """The driver of PostgreSQL, and Delta."""
+    return sorted((PROJECT_ROOT / ".cache" / "connect-1" / "libs").glob("*.jar"))
+
+
+requires_connect_jars = pytest.mark.skipif(
+    not connect_jars() and not in_ci(), reason="no jars of Delta and of PostgreSQL's driver: run `make java`"
+)
 requires_iceberg = pytest.mark.skipif(
     not iceberg_jars() and not in_ci(), reason="no jars of Iceberg: run `make java`"
 )

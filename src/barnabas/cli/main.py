@@ -9,6 +9,7 @@ from barnabas.cli.access import acls, quotas, tokens, users
 from barnabas.cli.cluster import commands as cluster
 from barnabas.cli.cluster import zookeeper
 from barnabas.cli.command_group import FriendlyGroup
+from barnabas.cli.connect import commands as connect
 from barnabas.cli.ingest import commands as ingest
 from barnabas.cli.log import commands as log
 from barnabas.cli.mirror import commands as mirror
@@ -60,6 +61,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ingest.app, name="ingest")
 app.add_typer(mirror.app, name="mirror")
+app.add_typer(connect.app, name="connect")
 app.add_typer(zookeeper.app, name="zookeeper")
 
 

@@ -60,20 +60,30 @@ class AppendingTarget:
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
         """To all leaders at once, in requests of about a MiB, which the broker receives into memory that it has."""
-        requests = await self._requests(payloads)
-        answers = await asyncio.gather(*(self._send(leader, part) for leader, part in requests))
-        found = {place: standing for answer in answers for place, standing in answer.items()}
+        found: dict[TopicPartition, Standing] = {}
+        requests = await self._requests(payloads, found)
+        for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):
+            found |= answer
         self._empty -= {place for place, standing in found.items() if not standing.is_empty}
         stale = {self._topics[place.topic].target for place, each in found.items() if each.error in STALE}
         if stale:
             await self._client.refresh_quietly(stale)
         return found
 
-    async def _requests(self, payloads: Iterable[Payload]) -> list[tuple[int, list[Payload]]]:
+    async def _requests(
+        self, payloads: Iterable[Payload], failed: dict[TopicPartition, Standing]
+    ) -> list[tuple[int, list[Payload]]]:
         parts: dict[int, list[list[Payload]]] = defaultdict(lambda: [[]])
         sizes: dict[int, int] = defaultdict(int)
         for payload in payloads:
-            leader, size = await self._client.leader(self._target_place(payload.place)), len(payload.records)
+            try:
+                leader, size = (
+                    await self._client.leader(self._target_place(payload.place)),
+                    len(payload.records),
+                )
+            except KafkaError as error:
+                failed[payload.place] = Standing(-1, -1, False, error.code, str(error))
+                continue
             if sizes[leader] + size > MOST_BYTES and parts[leader][-1]:
                 parts[leader].append([])
                 sizes[leader] = 0

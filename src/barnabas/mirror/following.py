@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import Commit
-from barnabas.client.offsets import EARLIEST, LATEST, list_offsets
+from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import create_if_missing
 from barnabas.errors import ErrorCode, KafkaError
@@ -68,8 +68,9 @@ class Followers:
         }
         if not places:
             return {}
-        starts = await list_offsets(self._target, dict.fromkeys(places, EARLIEST))
-        ends = await list_offsets(self._target, dict.fromkeys(places, LATEST))
+        await self._target.refresh({place.topic for place in places})
+        starts = await list_offsets_once(self._target, dict.fromkeys(places, EARLIEST))
+        ends = await list_offsets_once(self._target, dict.fromkeys(places, LATEST))
         return {source: Bounds(starts[ours].offset, ends[ours].offset) for ours, source in places.items()}
 
     async def _write_checkpoints(self, checkpoints: list[Checkpoint]) -> None:

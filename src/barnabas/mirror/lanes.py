@@ -22,7 +22,7 @@ from barnabas.mirror.targets import MirroredTopicIds, Target
 from barnabas.types import TopicPartition
 
 REST_SECONDS = 0.5
-"""Of a partition whose fetch was refused, before it is asked for again."""
+"""Of a partition whose fetch or append was refused, before it is asked for again."""
 IDLE_SECONDS = 0.1
 
 _logger = safe_logger(__name__)
@@ -165,6 +165,8 @@ class Lane:
             partition.settle(payload, standing)
             if standing.error == ErrorCode.NEW_LEADER_ELECTED:
                 behind[payload.place] = payload.last_epoch
+            elif standing.error:
+                self._resting[payload.place] = time.monotonic() + REST_SECONDS
         if behind:
             await self._raise_epochs(behind)
 
@@ -184,7 +186,9 @@ async def locate(source: Client, book: Book, target: Target) -> None:
     starts = await log_starts(source, empty) if empty else {}
     now = time.time()
     for place, standing in standings.items():
-        partition = book.partitions[place]
+        partition = book.partitions.get(place)
+        if partition is None:
+            continue
         if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
             partition.fail(standing.message or "the topic was deleted and created again at the source")
         elif standing.error in FORBIDDEN:

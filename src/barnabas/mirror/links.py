@@ -10,13 +10,13 @@ from typing import Protocol
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
-from barnabas.client.mirrors import describe_mirrors, has_mirrors
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
 from barnabas.mirror.lanes import Book
 from barnabas.mirror.partition import Following, MirrorPartition, State
 from barnabas.mirror.plan import Origin, Plan, PlannedTopic, Planner
+from barnabas.mirror.requests import describe_mirrors, has_mirrors
 from barnabas.mirror.store import MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.mirror.targets import MirroredTopicIds
 from barnabas.protocol.messages.mirror import MirrorState
@@ -33,6 +33,8 @@ class Administration(Protocol):
     ) -> dict[str, str]: ...
 
     async def orders(self) -> dict[str, State]: ...
+
+    async def known_failures(self, names: Sequence[str]) -> dict[TopicPartition, str]: ...
 
     async def failed(self, names: Sequence[str]) -> set[TopicPartition]: ...
 
@@ -75,7 +77,8 @@ class LinkTopics:
         self._administration = administration
         self._following = following
         self._reported: set[TopicPartition] = set()
-        self._told_unavailable = False
+        self._entered: set[str] = set()
+        """Topics of the target that are new here: an earlier process may have left them FAILED."""
 
     async def refresh(self) -> None:
         """Once every few seconds: new topics, partitions and settings; topics that are gone or others now."""
@@ -129,6 +132,8 @@ class LinkTopics:
 
     def _enter(self, planned: PlannedTopic, *, compacted: bool) -> None:
         name = planned.source.name
+        if name not in self.book.topics:
+            self._entered.add(planned.target)
         self.book.topics[name] = MirroredTopicIds(name, planned.source.id, planned.target)
         for index in planned.source.partitions:
             place = TopicPartition(name, index)
@@ -165,12 +170,29 @@ class LinkTopics:
     async def obey(self) -> None:
         """Every second: pause, resume, promote."""
         orders = await self._administration.orders()
+        self._forget({name for name, each in self.book.topics.items() if each.target not in orders})
+        await self._take_over_failures()
         for place, partition in self.book.partitions.items():
             state = orders.get(self.target_place(place).topic)
             if state is not None:
                 partition.ordered(state)
         await self._report_failures()
         await self._report_source(orders)
+
+    def _forget(self, names: set[str]) -> None:
+        """Topics that somebody has deleted in the target; they are mirrored anew."""
+        for name in names:
+            del self.book.topics[name]
+        for place in [place for place in self.book.partitions if place.topic in names]:
+            del self.book.partitions[place]
+
+    async def _take_over_failures(self) -> None:
+        known = await self._administration.known_failures(sorted(self._entered)) if self._entered else {}
+        self._entered.clear()
+        for place, partition in self.book.partitions.items():
+            if (reason := known.get(self.target_place(place))) is not None:
+                partition.fail(reason)
+                self._reported.add(self.target_place(place))
 
     async def _report_failures(self) -> None:
         failed = {self.target_place(each.place): each for each in self.book.of(State.FAILED)}
@@ -189,6 +211,8 @@ class LinkTopics:
         away = {each.place.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
         names = {self.book.topics[name].target for name in away}
         lost = sorted(name for name in names if orders.get(name) is State.ACTIVE)
+        # To activate a topic would activate its failed partitions too, which is a person's to do.
+        names |= {self.target_place(each.place).topic for each in self.book.of(State.FAILED)}
         back = sorted(
             name for name, state in orders.items() if state is State.SOURCE_UNAVAILABLE and name not in names
         )

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from barnabas.client.cluster import Client
-from barnabas.client.mirrors import (
+from barnabas.errors import ErrorCode
+from barnabas.mirror.configs import Settings, to_follow
+from barnabas.mirror.partition import State
+from barnabas.mirror.plan import PlannedTopic
+from barnabas.mirror.requests import (
     LinkName,
     act_on_mirrors,
     alter_mirrors,
@@ -15,10 +19,6 @@ from barnabas.client.mirrors import (
     fail_partitions,
     raise_leader_epochs,
 )
-from barnabas.errors import ErrorCode
-from barnabas.mirror.configs import Settings, to_follow
-from barnabas.mirror.partition import State
-from barnabas.mirror.plan import PlannedTopic
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
 from barnabas.types import TopicPartition
 
@@ -79,11 +79,15 @@ class MirrorTopics:
 
     async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
         """Partitions that the metadata call FAILED; a person who resumes takes them out."""
+        return set(await self.known_failures(names))
+
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """The same with the reasons."""
         wanted = sorted(set(names))
         if not wanted:
-            return set()
+            return {}
         return {
-            TopicPartition(topic.name, partition.index)
+            TopicPartition(topic.name, partition.index): partition.reason or topic.reason
             for topic in await describe_mirrors(self._client, wanted)
             for partition in topic.partitions
             if MirrorState.FAILED in (partition.state, topic.state)

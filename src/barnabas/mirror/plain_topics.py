@@ -87,6 +87,10 @@ class PlainTopics:
             for target in self._names
         }
 
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """Nobody remembers them."""
+        return {}
+
     async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
         """What failed stays so until the mirror is started again."""
         return {

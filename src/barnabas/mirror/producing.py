@@ -8,6 +8,7 @@ process had open is aborted before positions are read.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +17,7 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.batch_producer import Placed, TransactionalBatchProducer
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import FENCED, Transactions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
 from barnabas.mirror.partition import Payload, Standing
@@ -27,6 +28,7 @@ from barnabas.records.record import Record
 from barnabas.types import TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 60_000
+MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 NOTHING = Standing(0, -1, True)
 
 
@@ -56,6 +58,8 @@ class ProducingTarget:
         self._stored: dict[TopicPartition, deque[tuple[int, int]]] = defaultdict(deque)
         """Of each value of runs: the source offset in its key, and the target offset where it ends."""
         self.maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
+        self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
+        self._has_twin = False
         self.bytes = 0
 
     async def begin(self) -> None:
@@ -73,7 +77,19 @@ class ProducingTarget:
         for words, runs in sorted(found, key=lambda each: each[1][0]):
             self._remember(TopicPartition(words[2], int(words[3])), runs)
 
+    def _note_fencing(self, error: Exception) -> None:
+        """A mirror whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
+        if not isinstance(error, KafkaError) or error.code not in FENCED:
+            return
+        self._fencings.append(time.monotonic())
+        self._has_twin = (
+            len(self._fencings) == MOST_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
+        )
+
     async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+        if self._has_twin:
+            text = f"another mirror of the link {self._link} runs: stop it, or give this one another alias (--from)"
+            raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
         if self._producer is None:
             await self.begin()
         return {place: self._standing(place) for place in places}
@@ -99,6 +115,7 @@ class ProducingTarget:
                 await self._commit(self._producer, taken, batches)
             except (ClientError, KafkaError) as error:
                 self._producer = None
+                self._note_fencing(error)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
                 lost = Standing(-1, -1, False, code, str(error))
                 return {**{each.place: lost for each in taken}, **refused}

@@ -15,10 +15,10 @@ from typing import Any, Self
 from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.mirrors import has_mirrors
+from barnabas.client.metadata import Topic
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.acls import follow_acls
 from barnabas.mirror.appending import AppendingTarget
@@ -27,17 +27,22 @@ from barnabas.mirror.following import Followers
 from barnabas.mirror.lanes import Lane, Lanes, locate
 from barnabas.mirror.links import LinkTopics
 from barnabas.mirror.mirror_topics import MirrorTopics
-from barnabas.mirror.partition import FORBIDDEN
+from barnabas.mirror.partition import FORBIDDEN, State
 from barnabas.mirror.plain_topics import PlainTopics
 from barnabas.mirror.plan import Planner
 from barnabas.mirror.producing import ProducingTarget
 from barnabas.mirror.reporting import status_of
+from barnabas.mirror.requests import has_mirrors
 from barnabas.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.mirror.store import MirrorStore
 
 ORDERS_SECONDS = 1.0
-LOCATE_SECONDS = 0.05
+LOCATE_SECONDS = 0.1
+LEADERS_SECONDS = 0.5
 CLIENT_ID = "barnabas-mirror"
+FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
+"""A right is missing, or another mirror of the same link runs."""
+
 _logger = safe_logger(__name__)
 
 
@@ -131,10 +136,11 @@ class LinkRunner:
 
     async def _carry(self) -> None:
         """Lanes for the leaders of now; partitions whose place in the target is not known are looked up."""
-        book, fetching, entered = self.topics.book, self.clients.fetching, 0
+        book, fetching, due, entered = self.topics.book, self.clients.fetching, 0.0, 0
         while True:
             try:
-                if len(book.partitions) != entered:
+                if len(book.partitions) != entered or (self._is_leaderless() and time.monotonic() > due):
+                    due = time.monotonic() + LEADERS_SECONDS
                     await fetching.refresh(list(book.topics))
                     entered = len(book.partitions)
                 await locate(fetching, book, self.data)
@@ -145,6 +151,15 @@ class LinkRunner:
                 await fetching.refresh_quietly(list(book.topics))
             self._lanes.follow(self._leaders())
             await asyncio.sleep(LOCATE_SECONDS)
+
+    def _is_leaderless(self) -> bool:
+        """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
+        topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
+        return any(
+            each.state is State.SOURCE_UNAVAILABLE
+            or (each.is_fetching and not _has_leader(topics.get(name), index))
+            for (name, index), each in states.items()
+        )
 
     def _leaders(self) -> set[int]:
         topics = self.clients.fetching.metadata.topics
@@ -167,7 +182,7 @@ class LinkRunner:
 
     def _survive(self, name: str, error: Exception) -> None:
         """Raises what another attempt does not mend."""
-        if isinstance(error, KafkaError) and error.code in FORBIDDEN:
+        if isinstance(error, KafkaError) and error.code in FINAL:
             raise error
         if self._errors.get(name) != str(error):
             _logger.warning("link %s tries again: %s", self.name, error)
@@ -175,6 +190,10 @@ class LinkRunner:
 
     def give_up(self, error: Exception) -> None:
         self._errors = {"": str(error)}
+
+
+def _has_leader(topic: Topic | None, index: int) -> bool:
+    return topic is not None and index in topic.partitions and topic.partitions[index].leader >= 0
 
 
 async def open_link(

@@ -75,7 +75,8 @@ LIBRARIES = {
         ("software.amazon.awssdk:bundle",),
     ),
     "iceberg": Library("`format: iceberg` of a lake", (f"org.apache.iceberg:iceberg-parquet:{ICEBERG}",)),
-    "delta": Library("tables of Delta Lake", (f"io.delta:delta-spark_4.2_2.13:{DELTA}",)),
+    # Its kernel, which works with every Spark; its part for Spark is for one version of it each.
+    "delta": Library("tables of Delta Lake", (f"io.delta:delta-kernel-defaults:{DELTA}",)),
     "postgres": Library("JDBC to PostgreSQL", (f"org.postgresql:postgresql:{POSTGRES}",)),
 }
 

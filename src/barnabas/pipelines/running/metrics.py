@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from barnabas.metrics.declarations import Metric
@@ -65,31 +65,39 @@ _BROKEN = Metric(
 
 
 def pipeline_registry(pipeline: str, read: Read) -> Registry:
+    return pipelines_registry({pipeline: read})
+
+
+def pipelines_registry(pipelines: Mapping[str, Read]) -> Registry:
+    """Of several that run in one process."""
     registry = Registry()
     for metric, value in _FLOW_METRICS:
-        registry.computed(metric, _samples(pipeline, read, value))
-    registry.computed(_BROKEN, _broken_samples(pipeline, read))
+        registry.computed(metric, _samples(pipelines, value))
+    registry.computed(_BROKEN, _broken_samples(pipelines))
     return registry
 
 
 def _samples(
-    pipeline: str, read: Read, value: Callable[[FlowProgress], float | None]
+    pipelines: Mapping[str, Read], value: Callable[[FlowProgress], float | None]
 ) -> Callable[[], list[Sample]]:
     def samples() -> list[Sample]:
-        numbers = ((flow.name, value(flow)) for flow in read())
+        numbers = (
+            (pipeline, flow.name, value(flow)) for pipeline, read in pipelines.items() for flow in read()
+        )
         return [
             Sample("", (("pipeline", pipeline), ("flow", name)), number)
-            for name, number in numbers
+            for pipeline, name, number in numbers
             if number is not None
         ]
 
     return samples
 
 
-def _broken_samples(pipeline: str, read: Read) -> Callable[[], list[Sample]]:
+def _broken_samples(pipelines: Mapping[str, Read]) -> Callable[[], list[Sample]]:
     def samples() -> list[Sample]:
         return [
             Sample("", (("pipeline", pipeline), ("flow", flow.name), ("rule", rule)), number)
+            for pipeline, read in pipelines.items()
             for flow in read()
             for rule, number in sorted(flow.broken.items())
         ]

@@ -13,7 +13,7 @@ from barnabas.pipelines.definitions.settings import interval_of
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
-from barnabas.pipelines.running.planning import Planned, ToAlarms, ToLake, ToTable
+from barnabas.pipelines.running.planning import Planned, ToAlarms, ToBatches, ToLake, ToTable
 from barnabas.pipelines.running.upserts import Upserts
 
 
@@ -64,6 +64,8 @@ class Starter:
             return writer.foreachBatch(write)
         if isinstance(target, ToAlarms):
             return writer.foreachBatch(self.watch(query, target))
+        if isinstance(target, ToBatches):
+            return writer.foreachBatch(target.make(self.checkpoint_of(query)))
         if query.mode == "update" and target.format == "barnabas":
             return writer.foreachBatch(Upserts(query.name, target.options))
         return writer.format(target.format).options(**target.options)

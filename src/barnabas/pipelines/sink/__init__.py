@@ -34,8 +34,9 @@ def make_stream_writer(
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     from barnabas.pipelines.sink.settings import read_settings
-    from barnabas.pipelines.sink.writer import BatchWriter
+    from barnabas.pipelines.sink.writer import BatchWriter, NumberedWriter
 
     if overwrite:
         raise OptionError("a topic can only be appended to: use mode('append')")
-    return BatchWriter(read_settings(options, schema, is_streaming=False))
+    settings = read_settings(options, schema, is_streaming=False)
+    return NumberedWriter(settings) if settings.batch_of else BatchWriter(settings)

@@ -51,6 +51,9 @@ class SinkSettings:
     largest_request: int | None = None
     """None: batches of LARGEST_REQUEST at most, and a record that is larger by itself, if its topic takes it."""
     timeout_ms: int | None = None
+    batch_of: str = ""
+    """The query whose batch a job writes; empty for a job of its own."""
+    batch_number: int = 0
 
     @property
     def is_exactly_once(self) -> bool:
@@ -76,7 +79,22 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
         acks=_word(options, "acks", _ACKS, "all"),
         largest_request=_number(options, "max.request.size"),
         timeout_ms=_number(options, "transaction.timeout.ms"),
+        batch_of=_batch_of(options, delivery),
+        batch_number=options.number("batchNumber") or 0,
     )
+
+
+def _batch_of(options: Options, delivery: str) -> str:
+    """Who repeats a batch of a query by its number must be known again, and have the number noted."""
+    query, number = options.text("batchOf") or "", options.number("batchNumber")
+    if not query and number is None:
+        return ""
+    if not query or number is None or not options.text("sinkId") or delivery != EXACTLY_ONCE:
+        raise OptionError(
+            "a batch of a query has the options 'batchOf' (its id), 'batchNumber' and 'sinkId', and is written "
+            "exactly once"
+        )
+    return query
 
 
 def normal_location(location: str) -> str:

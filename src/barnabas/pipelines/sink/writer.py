@@ -88,11 +88,13 @@ class _PlannedWhenPickled:
         raise NotImplementedError
 
 
-class StreamWriter(_PlannedWhenPickled, DataSourceStreamArrowWriter):
+class _QueryWriter(_PlannedWhenPickled):
+    """One batch of a query, which is known by its number."""
+
     @property
     def _owner(self) -> str:
-        """Two queries of one Spark that share a sinkId have different checkpoints."""
-        return f"{owner_of_this_process()}/{digest(self._settings.checkpoint)}"
+        """Two queries of one Spark that share a sinkId have different checkpoints, or ids."""
+        return f"{owner_of_this_process()}/{digest(self._settings.checkpoint or self._settings.batch_of)}"
 
     def _plan(self) -> Task:
         if not self._settings.is_exactly_once:
@@ -102,13 +104,22 @@ class StreamWriter(_PlannedWhenPickled, DataSourceStreamArrowWriter):
         timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
         return Task(self._settings, self._settings.sink, ticket, timeout)
 
+    def _give_up(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once:
+            link, driver = driver_for(self._settings, self._settings.sink)
+            written = [message for message in messages if isinstance(message, Written)]
+            start = written[0].start if written else ""
+            parts = tuple(message.part for message in written if message.part is not None)
+            link.run(driver.run(protocol.abort(self._owner, start, parts)))
+
+
+class StreamWriter(_QueryWriter, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         assert self._task is not None
         context = _context()
         query = context.getLocalProperty("sql.streaming.queryId") or ""
-        start = context.getLocalProperty("spark.jobGroup.id") or ""  # the query's runId
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        return self._task.write(iterator, Written(query=query, start=start), batch)
+        return self._task.write(iterator, Written(query=query, start=_start_of(context)), batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         set_modules_aside()
@@ -116,12 +127,29 @@ class StreamWriter(_PlannedWhenPickled, DataSourceStreamArrowWriter):
             _commit(self._settings, self._settings.sink, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        if self._settings.is_exactly_once:
-            link, driver = driver_for(self._settings, self._settings.sink)
-            written = [message for message in messages if isinstance(message, Written)]
-            start = written[0].start if written else ""
-            parts = tuple(message.part for message in written if message.part is not None)
-            link.run(driver.run(protocol.abort(self._owner, start, parts)))
+        self._give_up(messages)
+
+
+class NumberedWriter(_QueryWriter, DataSourceArrowWriter):
+    """A micro-batch that `foreachBatch` writes: to Spark a job of its own, to the sink the batch of a query."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        settings = self._settings
+        written = Written(query=settings.batch_of, start=_start_of(_context()))
+        return self._task.write(iterator, written, settings.batch_number)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        set_modules_aside()
+        _commit(self._settings, self._settings.sink, messages, self._settings.batch_number)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._task is not None:
+            self._give_up(messages)
+
+
+def _start_of(context: TaskContext) -> str:
+    return context.getLocalProperty("spark.jobGroup.id") or ""  # the query's runId
 
 
 class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):

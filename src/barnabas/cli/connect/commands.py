@@ -1,0 +1,329 @@
+"""`barnabas connect`: connectors, which are pipelines written in one YAML file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from barnabas.cli.command_config import command_config
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Settings, parse_settings
+from barnabas.cli.output import say, show_done, show_rows
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.status import Status
+    from barnabas.pipelines.connectors.declaration import Connector
+
+app = typer.Typer(
+    help="Move rows between topics, databases and files: connectors are YAML files, run on Spark.",
+    no_args_is_help=True,
+)
+
+File = Annotated[Path, typer.Argument(metavar="NAME.yml", help="The connector's file.")]
+Files = Annotated[list[Path], typer.Argument(metavar="NAME.yml...", help="The connectors' files.")]
+Master = Annotated[
+    str, typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://...")
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="BARNABAS_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The brokers, instead of those that the file names.",
+    ),
+]
+BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
+STATUS_COLUMNS = ("connector", "state", "rows", "rejected", "lag", "restarts", "flow", "error")
+
+
+@app.command()
+def run(
+    files: Files,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that is there now has been moved.")
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while they run."),
+    ] = None,
+    master: Master = "local[*]",
+    brokers: Brokers = None,
+    settings: Settings = None,
+) -> None:
+    """Run connectors, all in one Spark, until Ctrl-C or SIGTERM. Each goes on where it was, however that ended.
+
+    One that fails is started again, after a pause that doubles; the others do not notice. They report to
+    __barnabas_status. Needs Read on the topics that are read and on the groups connect-NAME, Write on those that are
+    written, on __barnabas_sinks and __barnabas_status, and on transactional ids that begin with connect-NAME.
+
+    Examples:
+
+      barnabas connect run orders.yml
+
+      barnabas connect run orders.yml customers.yml --metrics 127.0.0.1:9464
+
+      barnabas connect run orders.yml --once
+    """
+    connectors = [_read(file, settings, brokers) for file in files]
+    from barnabas.cli.connect.run import run_connectors
+
+    run_connectors(connectors, master=master, once=once, metrics=metrics)
+
+
+@app.command()
+def validate(
+    files: Files,
+    spark: Annotated[
+        bool, typer.Option(help="Start Spark to see whether transforms and sink fit the fields.")
+    ] = True,
+    master: Master = "local[*]",
+    brokers: Brokers = None,
+    settings: Settings = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Check connectors and show what would run. Nothing is read and nothing is written.
+
+    Examples:
+
+      barnabas connect validate orders.yml
+
+      barnabas connect validate orders.yml --no-spark
+    """
+    connectors = [_read(file, settings, brokers) for file in files]
+    fields: dict[str, list[str]] = {}
+    if spark:
+        from barnabas.pipelines.connectors.sessions import fields_by_name
+
+        fields = fields_by_name(connectors, master)
+    rows = [
+        {
+            "connector": one.name,
+            "from": one.source.place(),
+            "transforms": [transform.kind for transform in one.transforms],
+            "to": one.sink.place(),
+            "fields": fields.get(one.name),
+        }
+        for one in connectors
+    ]
+    show_rows(output, rows, ("connector", "from", "transforms", "to", "fields"))
+    if output is OutputFormat.TABLE:
+        say(f"{', '.join(one.name for one in connectors)}: in order.")
+
+
+@app.command()
+def status(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or files of connectors [all].")
+    ] = None,
+    forget: Annotated[
+        str | None,
+        typer.Option("--forget", metavar="NAME", help="Remove the report of one that will not run again."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """How connectors stand: what they have moved, what waits, and what went wrong.
+
+    One that does not report any more is `lost`. Needs Read and Describe on __barnabas_status, and --forget Write.
+
+    Examples:
+
+      barnabas connect status
+
+      barnabas connect status orders.yml -o json
+    """
+    wanted = {_name_of(one) for one in names or []}
+
+    async def work(client: Client) -> list[Status]:
+        from barnabas.client.status import forget_status, read_statuses
+
+        if forget is not None:
+            await forget_status(client, "connector", forget)
+        return await read_statuses(client, "connector")
+
+    found = [one for one in with_client(bootstrap, work) if not wanted or one.name in wanted]
+    rows = [
+        {
+            "connector": one.name,
+            "state": one.state,
+            "rows": one.counts.get("rows", 0),
+            "rejected": one.counts.get("rejected", 0),
+            "lag": one.parts[0].lag if one.parts else None,
+            "restarts": one.counts.get("restarts", 0),
+            "flow": ", ".join(part.name for part in one.parts),
+            "error": one.error,
+        }
+        for one in found
+    ]
+    show_rows(output, rows, STATUS_COLUMNS, "No connector has reported yet. `barnabas connect run` runs one.")
+
+
+@app.command()
+def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
+    """Let a connector rest between two batches, also after a restart, until `resume`.
+
+    The order is a file in the connector's storage: whoever may write there may pause it.
+
+    Example:
+
+      barnabas connect pause orders.yml
+    """
+    connector = _read(file, None, None)
+    from barnabas.pipelines.connectors.orders import Orders, state_of
+
+    with state_of(connector) as state:
+        Orders(state).pause()
+    show_done(
+        output, f"{connector.name} rests after its batch.", {"connector": connector.name, "paused": True}
+    )
+
+
+@app.command()
+def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
+    """Let a connector that was paused go on.
+
+    Example:
+
+      barnabas connect resume orders.yml
+    """
+    connector = _read(file, None, None)
+    from barnabas.pipelines.connectors.orders import Orders, state_of
+
+    with state_of(connector) as state:
+        was = Orders(state).resume()
+    text = f"{connector.name} goes on." if was else f"{connector.name} was not paused."
+    show_done(output, text, {"connector": connector.name, "paused": False})
+
+
+@app.command()
+def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
+    """Start a running connector again, also one that has failed for good. It goes on where it was.
+
+    Example:
+
+      barnabas connect restart orders.yml
+    """
+    connector = _read(file, None, None)
+    from barnabas.pipelines.connectors.orders import Orders, state_of
+
+    with state_of(connector) as state:
+        Orders(state).restart()
+    show_done(output, f"{connector.name} is started again.", {"connector": connector.name, "restarted": True})
+
+
+@app.command()
+def offsets(
+    file: File,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="TOPIC:PARTITION=OFFSET", help="Go on there; the connector is stopped."
+        ),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show where a connector is in what it reads, or, while it is stopped, where it is to go on.
+
+    Spark's checkpoint is what counts. To go back is to write rows a second time; sinks with keys replace them.
+
+    Examples:
+
+      barnabas connect offsets orders.yml
+
+      barnabas connect offsets orders.yml --set orders:0=1200 --set orders:1=0
+    """
+    connector = _read(file, None, None)
+    from barnabas.pipelines.connectors.orders import require_stopped, state_of
+    from barnabas.pipelines.connectors.positions import Positions, place_and_offset, rows_of
+
+    try:
+        wanted = dict(place_and_offset(text) for text in sets or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--set") from None
+    if wanted:
+        require_stopped(connector)
+    with state_of(connector) as state:
+        positions = Positions(state, connector.name)
+        if wanted:
+            positions.set(wanted)
+        rows = rows_of(positions.read())
+        if (reached := positions.incoming()) is not None:
+            rows = [{"source": "rows up to", "partition": None, "offset": reached}]
+    show_rows(output, rows, ("source", "partition", "offset"), f"{connector.name} has not done a batch yet.")
+
+
+@app.command()
+def worker(
+    configs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Connectors, as JSON or properties of Kafka Connect."),
+    ] = None,
+    plugins: Annotated[
+        Path, typer.Option("--plugins", metavar="DIR", help="The folder of plugins, a folder or a jar each.")
+    ] = Path("plugins"),
+    kafka_libs: Annotated[
+        Path | None,
+        typer.Option("--kafka-libs", metavar="DIR", help="The folder `libs` of Apache Kafka. [KAFKA_LIBS]"),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Of its REST interface, on this machine.")] = 8083,
+    group: Annotated[
+        str, typer.Option("--group", help="The group of workers; its topics begin with this name.")
+    ] = "barnabas-connect",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    settings: Settings = None,
+) -> None:
+    """Run Apache's own Connect runtime with plugins of others, unmodified, until Ctrl-C or SIGTERM.
+
+    Exactly once is enabled for sources. Tasks that fail are started again, and all connectors are in `connect status`.
+    Needs what Kafka Connect needs: Read, Write, Describe and Create on the topics GROUP-configs, -offsets and -status,
+    Read on the group, Write and Describe on transactional ids that begin with GROUP, and Write on __barnabas_status.
+
+    Example:
+
+      barnabas connect worker jdbc.json --plugins /opt/plugins --kafka-libs /opt/kafka/libs
+    """
+    from barnabas.cli.connect.worker import run_worker
+    from barnabas.pipelines.connectors.worker import WorkerSettings, find_libs, read_configs
+
+    given = WorkerSettings(
+        bootstrap,
+        plugins,
+        find_libs(kafka_libs),
+        port,
+        group,
+        security=_security(),
+        more=parse_settings(settings),
+    )
+    run_worker(given, read_configs(configs or []))
+
+
+def _security() -> dict[str, str]:
+    """As `--command-config` has it, for the runtime's own clients."""
+    from barnabas.client.security.parsing import is_security_setting
+    from barnabas.client.security.references import read_properties
+
+    file = command_config()
+    found = {} if file is None else read_properties("--command-config", file)
+    return {name: value for name, value in found.items() if is_security_setting(name)}
+
+
+def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connector:
+    from barnabas.pipelines.connection import settings_from
+    from barnabas.pipelines.connectors.declaration import read_connector
+
+    given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    if config := command_config():
+        given |= settings_from(config)
+    return read_connector(file, {**given, **parse_settings(settings)})
+
+
+def _name_of(text: str) -> str:
+    """A name, or the file of a connector."""
+    if not text.endswith((".yml", ".yaml")):
+        return text
+    return _read(Path(text), None, None).name

@@ -1,0 +1,131 @@
+"""Runs connectors for `barnabas connect run`: what is shown meanwhile, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+from barnabas.cli.output import count, say
+from barnabas.client.addresses import parse_address
+from barnabas.pipelines.connectors.control import Host, RunningConnector
+from barnabas.pipelines.connectors.declaration import Connector
+from barnabas.pipelines.connectors.reports import Reports
+from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, secrets_in
+from barnabas.pipelines.connectors.sessions import check_together, connectors_session
+from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.running.metrics import MetricsServer, pipelines_registry
+from barnabas.pipelines.running.progress import FlowProgress
+
+TELL_SECONDS = 10.0
+
+
+def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, metrics: str | None) -> None:
+    _log_without_secrets(connectors)
+    check_together(connectors)
+    names = ", ".join(one.name for one in connectors)
+    say(f"Starting Spark for {names}.")
+    with connectors_session(connectors, master) as session:
+        host = Host(connectors, session)
+        reports = Reports([(one.connector, one.status) for one in host.running])
+        reports.start()
+        try:
+            with _stopped_by_signals(host.stop), _served(host, metrics):
+                if once:
+                    _run_once(host)
+                else:
+                    say(f"{names}: running. Ctrl-C stops.")
+                    host.run(_Teller().tell)
+        finally:
+            reports.stop()
+    for one in host.running:
+        say(_last_words(one))
+
+
+def _run_once(host: Host) -> None:
+    failed: list[PipelineError] = []
+    for one in host.running:
+        try:
+            one.run_once()
+        except PipelineError as error:
+            say(f"{one.connector.name}: {error}")
+            failed.append(error)
+    if failed:
+        raise PipelineError(f"{count(len(failed), 'connector')} failed; the next run goes on where they are.")
+
+
+def _log_without_secrets(connectors: Sequence[Connector]) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    secrets = [secret for one in connectors for secret in (*secrets_in(one.source), *secrets_in(one.sink))]
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RedactingFilter(Redaction(secrets)))
+
+
+class _Teller:
+    """A line for each connector, now and then."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+
+    def tell(self, running: Sequence[RunningConnector]) -> None:
+        if time.monotonic() - self._told < TELL_SECONDS:
+            return
+        self._told = time.monotonic()
+        for one in running:
+            seen = one.status()
+            lag = "" if one.flow.lag is None else f", {one.flow.lag:,} behind"
+            say(f"{seen.name} is {seen.state}: {count(int(seen.counts['rows']), 'row')}{lag}.")
+
+
+def _last_words(one: RunningConnector) -> str:
+    seen = one.status()
+    rejected = int(seen.counts["rejected"])
+    letters = f", {count(rejected, 'dead letter')}" if rejected else ""
+    return f"{seen.name} is {seen.state}: {count(int(seen.counts['rows']), 'row')} read{letters}."
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run after its micro-batches."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        stop()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _served(host: Host, where: str | None) -> Iterator[None]:
+    if where is None:
+        yield
+        return
+    try:
+        address = parse_address(where)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics") from None
+    registry = pipelines_registry({one.connector.name: _flows_of(one) for one in host.running})
+    server = MetricsServer(registry, address.host, address.port)
+    say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _flows_of(one: RunningConnector) -> Callable[[], list[FlowProgress]]:
+    return lambda: [one.flow]

@@ -1,0 +1,1 @@
+"""Databases through JDBC: connections of the driver (`connection`), and the SQL that they are sent (`statements`)."""

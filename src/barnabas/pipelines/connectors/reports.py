@@ -1,0 +1,63 @@
+"""How connectors stand, reported to `__barnabas_status` of their brokers from a thread of its own: a broker that is
+away holds nothing up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from barnabas.client.status import REPORT_SECONDS, State, Status, StatusReporter
+from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.pipelines.connection import security_of
+from barnabas.pipelines.connectors.declaration import Connector
+from barnabas.pipelines.definitions.files import BOOTSTRAP
+
+LOOK_SECONDS = 0.5
+
+
+class Reports(threading.Thread):
+    def __init__(self, connectors: Sequence[tuple[Connector, Callable[[], Status]]]) -> None:
+        super().__init__(name="status", daemon=True)
+        self._each = [_Report(*one) for one in connectors]
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Every few seconds, and at once when a state changes; a last time at the end."""
+        while not self._stopping.wait(LOOK_SECONDS):
+            for one in self._each:
+                one.report_if_due()
+        for one in self._each:
+            one.report()
+            one.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(2 * REPORT_SECONDS * (1 + len(self._each)))
+
+
+class _Report:
+    def __init__(self, connector: Connector, look: Callable[[], Status]) -> None:
+        self._look = look
+        settings = connector.configuration
+        self._link = BrokerLink(
+            settings[BOOTSTRAP],
+            client_id=f"connect-{connector.name}",
+            total_timeout=REPORT_SECONDS,
+            security=security_of(settings),
+        )
+        self._reporter = StatusReporter(self._link.client, look)
+        self._state: State | None = None
+        self._due = 0.0
+
+    def report_if_due(self) -> None:
+        if time.monotonic() >= self._due or self._look().state != self._state:
+            self.report()
+
+    def report(self) -> None:
+        self._state = self._look().state
+        self._link.run(self._reporter.report())
+        self._due = time.monotonic() + REPORT_SECONDS
+
+    def close(self) -> None:
+        self._link.close()
