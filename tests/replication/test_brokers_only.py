@@ -15,7 +15,7 @@ from barnabas.errors import ErrorCode
 from barnabas.handlers.envelope import sealed
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.framing import PEER_CLIENT_ID
-from barnabas.protocol.messages import replication, share_state
+from barnabas.protocol.messages import mirror, replication, share_state
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -56,6 +56,11 @@ QUESTIONS: dict[type[Message], Callable[[Broker], Message]] = {
                 partitions=[replication.AlterPartitionRequestPartitionData(partition_index=0)],
             )
         ],
+    ),
+    mirror.SettleMirrorsRequest: lambda broker: mirror.SettleMirrorsRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker.broker_epoch,
+        topics=[mirror.SettledTopic(topic_id(broker), [mirror.SettledPartition(promoted_at=7)])],
     ),
     replication.BrokerHeartbeatRequest: lambda broker: replication.BrokerHeartbeatRequest(
         broker_id=broker.node_id, broker_epoch=broker.broker_epoch - 1, want_shut_down=True
