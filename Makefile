@@ -55,6 +55,10 @@ VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
+# A search engine, for `make connect-counterparts`.
+OPENSEARCH_VERSION := 3.6.0
+OPENSEARCH         ?= .cache/opensearch
+
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
 # the library of the extra `kerberos` is built with; what runs an OpenID provider.
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
@@ -78,7 +82,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install connect-counterparts opensearch-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,7 +166,7 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs connect-worker  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs connect-worker connect-counterparts  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
 
 connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
@@ -171,6 +175,15 @@ connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugi
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
+
+connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside a real OpenSearch (make opensearch-install)
+	OPENSEARCH_HOME="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors
+
+opensearch-install:  ## fetch OpenSearch from Maven, 160 MB
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OPENSEARCH))-zip" \
+	    -Dartifact=org.opensearch.distribution.integ-test-zip:opensearch:$(OPENSEARCH_VERSION):zip
+	rm -rf $(OPENSEARCH) && unzip -q $(OPENSEARCH)-zip/opensearch-$(OPENSEARCH_VERSION).zip -d $(OPENSEARCH)-zip
+	mv $(OPENSEARCH)-zip/opensearch-$(OPENSEARCH_VERSION) $(OPENSEARCH) && rm -rf $(OPENSEARCH)-zip
 
 registry-clients: $(STAMP)  ## npm's and franz-go's clients of a schema registry against ours (needs npm and go)
 	$(BIN)/python -m tests.registry.counterparts

@@ -18,7 +18,8 @@ ONLY_IMPORTED_BY = {
     "obstore": ("barnabas.tiering.stores.obstore_store",),
     "typer": ("barnabas.cli",),
     "rich": ("barnabas.cli", "barnabas.demo", "barnabas.pipelines.terminal"),
-    "pyspark": ("barnabas.pipelines", "pyspark_barnabas"),
+    "pyspark": ("barnabas.pipelines", "pyspark_barnabas", "pyspark_barnabas_postgres"),
+    "psycopg": ("barnabas.pipelines.connectors.sources.postgres",),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": (
@@ -58,7 +59,7 @@ SERVING = (
     "broker", "handlers", "network", "groups", "transactions", "queues", "controller", "coordination",
     "replication", "worker", "cluster", "log", "telemetry",
 )  # fmt: skip
-OURS = ("barnabas", "pyspark_barnabas")
+OURS = ("barnabas", "pyspark_barnabas", "pyspark_barnabas_postgres")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
 # Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.patterns). These have patterns
 # of their own, which take time linear in the text.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from barnabas.pipelines.connectors.ends import Sink, Source
 from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
+from barnabas.pipelines.connectors.sinks.opensearch.sink import OpenSearchSink
 from barnabas.pipelines.connectors.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.pipelines.connectors.sinks.topic import TopicSink
 from barnabas.pipelines.connectors.sources.files import FilesSource
 from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
+from barnabas.pipelines.connectors.sources.postgres.source import PostgresSource
 from barnabas.pipelines.connectors.sources.topic import TopicSource
 
 SOURCES: dict[str, type[Source]] = {
     "topic": TopicSource,
     "files": FilesSource,
+    "postgres": PostgresSource,
     "jdbc": JdbcSource,
 }
 SINKS: dict[str, type[Sink]] = {
@@ -21,4 +24,5 @@ SINKS: dict[str, type[Sink]] = {
     "delta": DeltaSink,
     "iceberg": IcebergSink,
     "parquet": ParquetSink,
+    "opensearch": OpenSearchSink,
 }

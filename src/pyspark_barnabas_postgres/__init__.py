@@ -1,0 +1,35 @@
+"""How Spark finds the changes of PostgreSQL's tables by itself, in every session: see `pyspark_barnabas`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from barnabas.pipelines.worker_process import leave_quietly
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+leave_quietly()
+
+
+class DefaultSource(DataSource):
+    """What the source `postgres` of connectors reads."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas-postgres"
+
+    def schema(self) -> str:
+        from barnabas.pipelines.connectors.sources.postgres.reader import SCHEMA
+
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from barnabas.pipelines.connectors.sources.postgres.reader import Settings, StreamReader
+
+        return StreamReader(Settings.parse({name.lower(): value for name, value in self.options.items()}))

@@ -1,0 +1,17 @@
+"""A database for each test."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres import PostgresServer
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """Its name; a slot belongs to a database and goes with it."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    postgres.new_database(name)
+    yield name
+    postgres.drop(name)
