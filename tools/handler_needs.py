@@ -23,6 +23,8 @@ from barnabas.handlers.groups.share import ShareGroupNeeds
 from barnabas.handlers.groups.streams import StreamsGroupNeeds
 from barnabas.handlers.log_dirs import LogDirsNeeds
 from barnabas.handlers.metadata import MetadataNeeds
+from barnabas.handlers.mirror.appends import MirrorNeeds
+from barnabas.handlers.mirror.topics import AlterMirrorsNeeds, DescribeMirrorsNeeds
 from barnabas.handlers.needs import HasGroups, LedPartitionNeeds
 from barnabas.handlers.offsets import OffsetsNeeds
 from barnabas.handlers.produce.admission import AdmissionNeeds
@@ -88,3 +90,6 @@ def check(broker: Broker) -> None:
     _37: TokensNeeds = broker
     _38: TlsNeeds = broker
     _39: DescribeConfigsNeeds = broker
+    _40: MirrorNeeds = broker
+    _41: AlterMirrorsNeeds = broker
+    _42: DescribeMirrorsNeeds = broker

@@ -90,11 +90,11 @@ class State:
     def with_guid(self, guid: str) -> list[Version]:
         return [self._subjects[subject][version] for subject, version in self._guids.get(guid, ())]
 
-    def referrers(self, subject: str, version: int) -> list[Version]:
-        """Versions, not deleted, that refer to this one."""
+    def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[Version]:
+        """Versions that refer to this one; `deleted`: also those that are deleted, and are found by their id still."""
         places = self._referrers.get((subject, version), {})
         found = [self._subjects[name][number] for name, number in places]
-        return [one for one in found if not one.deleted]
+        return [one for one in found if deleted or not one.deleted]
 
     def contexts(self) -> list[str]:
         return sorted({DEFAULT_CONTEXT, *self._named, *map(context_of, self._subjects)})
@@ -115,6 +115,14 @@ class State:
 
     def level(self, subject: str) -> Level:
         found = self.setting(subject, "compatibilityLevel")
+        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+
+    def level_around(self, scope: str) -> Level:
+        """The level that holds for a subject or a context which has none itself."""
+        context = context_scope(context_of(scope))
+        around = self._configs.get(context, {}) if context != scope else {}
+        everybody = self._configs.get(None, {})
+        found: Any = around.get("compatibilityLevel") or everybody.get("compatibilityLevel")
         return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
 
     def effective_mode(self, subject: str) -> Mode:

@@ -43,7 +43,7 @@ LIVE = Shown()
 
 
 def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
-    """`:*:` as a prefix means every context; a name without a context means the default one."""
+    """In the order of registration. `:*:` as a prefix means every context; without one it is the default context."""
     everywhere = prefix.startswith(":*:")
     start = prefix.removeprefix(":*:")
     found = []
@@ -53,7 +53,7 @@ def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
             continue
         if compared.startswith(start) and any(map(shown, state.versions(subject).values())):
             found.append(subject)
-    return sorted(found)
+    return found
 
 
 def versions_of(state: State, subject: str, shown: Shown) -> list[Version]:
@@ -150,7 +150,7 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Change:
         raise errors.subject_soft_deleted(subject)
     doomed = versions if permanent else live
     for one in doomed:
-        _check_unused(state, one)
+        _check_unused(state, one, versions)
     numbers = [one.version for one in doomed]
     if permanent:
         return Change([_tombstone(one) for one in doomed], numbers)
@@ -175,7 +175,7 @@ def delete_version(state: State, subject: str, text: str, *, permanent: bool) ->
         raise errors.version_not_soft_deleted(subject, number)
     if not permanent and version.deleted:
         raise errors.version_soft_deleted(subject, number)
-    _check_unused(state, version)
+    _check_unused(state, version, [])
     if permanent:
         return Change([_tombstone(version)], number)
     entries = [schema_entry(version, deleted=True)]
@@ -188,8 +188,10 @@ def _next_version(state: State, subject: str) -> int:
     return max(state.versions(subject), default=0) + 1
 
 
-def _check_unused(state: State, version: Version) -> None:
-    if state.referrers(version.subject, version.version):
+def _check_unused(state: State, version: Version, among: list[Version]) -> None:
+    """A version that others refer to stays, unless they go with it."""
+    users = state.referrers(version.subject, version.version, deleted=True)
+    if any(one not in among for one in users):
         raise errors.reference_exists(version.subject, version.version)
 
 
