@@ -76,7 +76,11 @@ LIBRARIES = {
     ),
     "iceberg": Library("`format: iceberg` of a lake", (f"org.apache.iceberg:iceberg-parquet:{ICEBERG}",)),
     # Its kernel, which works with every Spark; its part for Spark is for one version of it each.
-    "delta": Library("tables of Delta Lake", (f"io.delta:delta-kernel-defaults:{DELTA}",)),
+    "delta": Library(
+        "tables of Delta Lake",
+        (f"io.delta:delta-kernel-api:{DELTA}", f"io.delta:delta-kernel-defaults:{DELTA}"),
+        ("io.unitycatalog:*",),
+    ),
     "postgres": Library("JDBC to PostgreSQL", (f"org.postgresql:postgresql:{POSTGRES}",)),
 }
 

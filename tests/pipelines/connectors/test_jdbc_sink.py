@@ -12,6 +12,7 @@ from barnabas.pipelines.connectors.jdbc.connection import Database, DatabaseErro
 from barnabas.pipelines.connectors.jdbc.writing import JdbcWriter
 from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
 from barnabas.pipelines.errors import PipelineError
+from barnabas.pipelines.jvm import jvm_of
 from barnabas.security.secret import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.connectors.support import connector, consume, headers_of, produce, run_once
@@ -34,6 +35,9 @@ STEPS = ["looked", "staged", "counted", "changed", "swept", "merged"]
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """A new one."""
     if request.param == "derby":
+        spark: SparkSession = request.getfixturevalue("spark")
+        log = str(tmp_path / "derby.log")  # or it is in the working directory
+        jvm_of(spark).java.lang.System.setProperty("derby.stream.error.file", log)
         return Database(Secret(f"jdbc:derby:memory:{tmp_path.name};create=true"))
     return request.getfixturevalue("shop")  # type: ignore[no-any-return]
 
