@@ -82,7 +82,7 @@ FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs kerberos object-stores object-stores-install connect-counterparts opensearch-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install connect-counterparts opensearch-install identity-provider programs programs-in-ci java java-if-possible pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -166,13 +166,18 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs connect-counterparts  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs connect-worker connect-counterparts  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+
+connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
+	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
+	$(BIN)/pytest -m extended tests/pipelines/connectors/test_worker.py
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
 connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside a real OpenSearch (make opensearch-install)
-	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors
+	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors/sinks tests/pipelines/connectors/sources
 
 opensearch-install:  ## fetch OpenSearch from Maven, 160 MB
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OPENSEARCH))-zip" \

@@ -17,6 +17,7 @@ WITHOUT_OUTPUT_OPTION = {
     "zookeeper start",
     "pipeline run",
     "connect run",
+    "connect worker",
 }
 
 

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.connectors.ends import Context
 from barnabas.pipelines.connectors.jdbc.connection import Database
 from barnabas.pipelines.connectors.jdbc.reading import TableFeeder
+from barnabas.pipelines.connectors.orders import LocalFolder
+from barnabas.pipelines.connectors.positions import Positions
 from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import Secret
@@ -22,7 +24,8 @@ pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
 @pytest.fixture
 def database(postgres: PostgresServer, tmp_path: Path) -> str:
-    return postgres.new_database(tmp_path.name)
+    postgres.new_database(tmp_path.name)
+    return f"jdbc:postgresql://127.0.0.1:{postgres.port}/{tmp_path.name}"
 
 
 def execute(postgres: PostgresServer, tmp_path: Path, *statements: str) -> None:
@@ -43,12 +46,11 @@ def test_new_rows_come_once_by_a_number_that_grows(
         tmp_path,
         f"""
 name: orders
-from: {{jdbc: {{url: "jdbc:{database}", table: orders, incrementing: id, user: postgres, max_rows: 10, settle: 0s}}}}
+from: {{jdbc: {{url: "{database}", table: orders, incrementing: id, user: postgres, max_rows: 10, settle: 0s}}}}
 to: {{topic: {{topic: {target}, key: id}}}}
 """,
         servers,
     )
-    run_once(declared, spark)
     run_once(declared, spark)
     execute(postgres, tmp_path, "INSERT INTO orders (name) VALUES ('last')")
     run_once(declared, spark)
@@ -58,7 +60,7 @@ to: {{topic: {{topic: {target}, key: id}}}}
 
 
 def feeder(spark: SparkSession, tmp_path: Path, url: str, **settings: object) -> TableFeeder:
-    source = JdbcSource(url=Secret(f"jdbc:{url}"), user="postgres", settle="0s", **settings)  # type: ignore[arg-type]
+    source = JdbcSource(url=Secret(url), user="postgres", settle="0s", **settings)  # type: ignore[arg-type]
     context = Context("c", tmp_path, tmp_path.as_uri())
     source.read(spark, context)
     [found] = context.feeders
@@ -86,6 +88,8 @@ def test_a_look_that_ends_at_any_step_brings_each_row_once(
             pass
     rows = spark.read.parquet(again.data).collect()
     assert sorted(row.n for row in rows) == [0, 1, 10, 11]
+    newest = max(row["at"] for row in rows).isoformat()[:19]
+    assert (Positions(LocalFolder(tmp_path / "barnabas"), "c").incoming() or "").startswith(newest)
 
 
 def test_a_table_that_cannot_be_followed_is_told(

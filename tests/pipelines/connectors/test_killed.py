@@ -30,7 +30,7 @@ def declaration(step: str, folder: Path, url: str) -> str:
     return f"""
 name: {step}
 from: {{files: {{path: {folder}/inbox, schema: "id BIGINT", max_files: 1}}}}
-to: {{jdbc: {{url: "jdbc:{url}", user: postgres, table: t_{step}}}}}
+to: {{jdbc: {{url: "{url}", user: postgres, table: t_{step}}}}}
 configuration: {{spark.jars: "{",".join(map(str, connect_jars()))}", spark.driver.memory: 1g}}
 """
 
@@ -60,7 +60,8 @@ def test_a_run_that_is_killed_between_any_two_steps_goes_on(
     spark: SparkSession, broker: EmbeddedBroker, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     cli = Cli(broker.bootstrap_servers)
-    url, servers = postgres.new_database(tmp_path.name), broker.bootstrap_servers
+    postgres.new_database(tmp_path.name)
+    url, servers = f"jdbc:postgresql://127.0.0.1:{postgres.port}/{tmp_path.name}", broker.bootstrap_servers
     (tmp_path / "inbox").mkdir()
     for number in range(3):
         lines = [json.dumps({"id": 3 * number + place}) for place in range(3)]

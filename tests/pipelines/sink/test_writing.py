@@ -80,6 +80,28 @@ def test_a_job_writes_all_the_columns_that_sparks_own_sink_takes(
     assert (second.key(), second.value(), second.headers()) == (None, None, None)
 
 
+def test_a_batch_that_foreach_batch_writes_again_is_there_once(spark: SparkSession, target: Options) -> None:
+    """Small enough to be handed to the driver, and in transactions of the tasks."""
+    for number, handed_over in enumerate(("65536", "0", "65536")):
+        rows = spark.range(10).selectExpr(f"cast({10 * number} + id as string) value")
+        for _ in range(2):
+            write(
+                rows,
+                target,
+                sinkId="foreach",
+                batchOf="query",
+                batchNumber=str(number),
+                handedOverBytes=handed_over,
+            )
+    assert sorted(map(int, values(target))) == list(range(30))
+    write(
+        spark.range(1).selectExpr("'new' value"), target, sinkId="foreach", batchOf="other", batchNumber="0"
+    )
+    assert len(values(target)) == 31
+    with pytest.raises(PySparkException, match=r"'batchOf' \(its id\), 'batchNumber' and 'sinkId'"):
+        write(spark.range(1).selectExpr("'x' value"), target, batchOf="query", batchNumber="3")
+
+
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, target: Options) -> None:
     frame = numbers(spark, 30_000).selectExpr(
         "key", "if(value = '29999', raise_error('poison'), value) value"

@@ -97,9 +97,9 @@ def validate(
     connectors = [_read(file, settings, brokers) for file in files]
     fields: dict[str, list[str]] = {}
     if spark:
-        from barnabas.cli.connect.run import fields_of_connectors
+        from barnabas.pipelines.connectors.sessions import fields_by_name
 
-        fields = fields_of_connectors(connectors, master)
+        fields = fields_by_name(connectors, master)
     rows = [
         {
             "connector": one.name,
@@ -252,7 +252,64 @@ def offsets(
         if wanted:
             positions.set(wanted)
         rows = rows_of(positions.read())
+        if (reached := positions.incoming()) is not None:
+            rows = [{"source": "rows up to", "partition": None, "offset": reached}]
     show_rows(output, rows, ("source", "partition", "offset"), f"{connector.name} has not done a batch yet.")
+
+
+@app.command()
+def worker(
+    configs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Connectors, as JSON or properties of Kafka Connect."),
+    ] = None,
+    plugins: Annotated[
+        Path, typer.Option("--plugins", metavar="DIR", help="The folder of plugins, a folder or a jar each.")
+    ] = Path("plugins"),
+    kafka_libs: Annotated[
+        Path | None,
+        typer.Option("--kafka-libs", metavar="DIR", help="The folder `libs` of Apache Kafka. [KAFKA_LIBS]"),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Of its REST interface, on this machine.")] = 8083,
+    group: Annotated[
+        str, typer.Option("--group", help="The group of workers; its topics begin with this name.")
+    ] = "barnabas-connect",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    settings: Settings = None,
+) -> None:
+    """Run Apache's own Connect runtime with plugins of others, unmodified, until Ctrl-C or SIGTERM.
+
+    Exactly once is enabled for sources. Tasks that fail are started again, and all connectors are in `connect status`.
+    Needs what Kafka Connect needs: Read, Write, Describe and Create on the topics GROUP-configs, -offsets and -status,
+    Read on the group, Write and Describe on transactional ids that begin with GROUP, and Write on __barnabas_status.
+
+    Example:
+
+      barnabas connect worker jdbc.json --plugins /opt/plugins --kafka-libs /opt/kafka/libs
+    """
+    from barnabas.cli.connect.worker import run_worker
+    from barnabas.pipelines.connectors.worker import WorkerSettings, find_libs, read_configs
+
+    given = WorkerSettings(
+        bootstrap,
+        plugins,
+        find_libs(kafka_libs),
+        port,
+        group,
+        security=_security(),
+        more=parse_settings(settings),
+    )
+    run_worker(given, read_configs(configs or []))
+
+
+def _security() -> dict[str, str]:
+    """As `--command-config` has it, for the runtime's own clients."""
+    from barnabas.client.security.parsing import is_security_setting
+    from barnabas.client.security.references import read_properties
+
+    file = command_config()
+    found = {} if file is None else read_properties("--command-config", file)
+    return {name: value for name, value in found.items() if is_security_setting(name)}
 
 
 def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connector:

@@ -6,40 +6,32 @@ import logging
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 import typer
-from pyspark.sql import SparkSession
 
 from barnabas.cli.output import count, say
 from barnabas.client.addresses import parse_address
-from barnabas.pipelines.connectors.compiling import ConnectorPlan
 from barnabas.pipelines.connectors.control import Host, RunningConnector
 from barnabas.pipelines.connectors.declaration import Connector
-from barnabas.pipelines.connectors.ends import fields_of
-from barnabas.pipelines.connectors.orders import state_url
 from barnabas.pipelines.connectors.reports import Reports
 from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, secrets_in
+from barnabas.pipelines.connectors.sessions import check_together, connectors_session
 from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.running.flow_sessions import FlowSession
 from barnabas.pipelines.running.metrics import MetricsServer, pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.sessions import pipeline_session
-from barnabas.pipelines.running.state_lock import StateLock
 
 TELL_SECONDS = 10.0
-UTC = "-Duser.timezone=UTC"  # databases without time zones, and Spark, mean the same times then
 
 
 def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, metrics: str | None) -> None:
     _log_without_secrets(connectors)
-    _check_together(connectors)
+    check_together(connectors)
     names = ", ".join(one.name for one in connectors)
     say(f"Starting Spark for {names}.")
-    with _session(connectors, master) as session:
+    with connectors_session(connectors, master) as session:
         host = Host(connectors, session)
         reports = Reports([(one.connector, one.status) for one in host.running])
         reports.start()
@@ -56,16 +48,6 @@ def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, 
         say(_last_words(one))
 
 
-def fields_of_connectors(connectors: Sequence[Connector], master: str) -> dict[str, list[str]]:
-    """Of each, the fields that its sink would get; PipelineError for what does not fit."""
-    with _session(connectors, master) as session:
-        found = {}
-        for one in connectors:
-            plan = ConnectorPlan(one, FlowSession.beside(session)).plan()
-            found[one.name] = fields_of(plan.queries[0].frame.columns)
-        return found
-
-
 def _run_once(host: Host) -> None:
     failed: list[PipelineError] = []
     for one in host.running:
@@ -76,34 +58,6 @@ def _run_once(host: Host) -> None:
             failed.append(error)
     if failed:
         raise PipelineError(f"{count(len(failed), 'connector')} failed; the next run goes on where they are.")
-
-
-@contextmanager
-def _session(connectors: Sequence[Connector], master: str) -> Iterator[SparkSession]:
-    configuration: dict[str, str] = {}
-    for one in connectors:
-        for name, value in one.configuration.items():
-            if (
-                name.startswith(("spark.", "barnabas.jars"))
-                and configuration.setdefault(name, value) != value
-            ):
-                raise PipelineError(
-                    f"The connectors say different things about {name}: run them apart, or let them say the same."
-                )
-    name = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
-    with pipeline_session(name, configuration, master=master, java_options=[UTC]) as session:
-        yield session
-
-
-def _check_together(connectors: Sequence[Connector]) -> None:
-    for what, many in (("name", "names"), ("storage", "storages")):
-        twice = [
-            value for value, number in Counter(getattr(one, what) for one in connectors).items() if number > 1
-        ]
-        if twice:
-            raise PipelineError(f"Two connectors have the {what} {twice[0]}; their {many} must differ.")
-    for one in connectors:
-        StateLock(one.name, state_url(one)).check()
 
 
 def _log_without_secrets(connectors: Sequence[Connector]) -> None:

@@ -56,7 +56,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")],
     template: Annotated[
         str,
-        typer.Option("--template", "-t", help="activity, enrich, logs, operations or warehouse."),
+        typer.Option("--template", "-t", help="activity, enrich, logs, operations, recommend or warehouse."),
     ] = "activity",
     output: Output = OutputFormat.TABLE,
 ) -> None:

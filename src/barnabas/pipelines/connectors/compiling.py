@@ -26,6 +26,9 @@ from barnabas.pipelines.running.planning import Plan, Planned, ToBatches
 from barnabas.pipelines.running.progress import OBSERVATION
 
 FLOW = "rows"
+STOP_TIMEOUT = (
+    "spark.sql.streaming.stopTimeout"  # a query that is stuck must not hold the other connectors up
+)
 REJECTED = "rejected"
 """How many rows had an error, among what a flow has observed."""
 
@@ -40,8 +43,9 @@ def files_of(connector: Connector) -> PipelineFiles:
         flows={FLOW: FlowSettings(group=f"connect-{connector.name}")},
         topics=topics,
     )
+    configuration = {STOP_TIMEOUT: "30s", **connector.configuration}
     return PipelineFiles(
-        connector.path.parent, connector.name, connector.storage, connector.configuration, (), settings
+        connector.path.parent, connector.name, connector.storage, configuration, (), settings
     )
 
 
@@ -54,6 +58,7 @@ class ConnectorPlan:
     context: Context = field(init=False)
     _opened: list[SinkWriter] = field(default_factory=list)
     _columns: dict[str, str] = field(default_factory=dict)
+    _written: ConnectorWriter | None = None
 
     def __post_init__(self) -> None:
         connector = self.connector
@@ -99,7 +104,12 @@ class ConnectorPlan:
         kept = {name: kind for name, kind in self._columns.items() if name != ERROR}
         sink = self.connector.sink.open(self.session, self.context, kept)
         self._opened.append(sink)
-        return ConnectorWriter(self.connector, self.session, self.context, sink, kept, checkpoint)
+        self._written = ConnectorWriter(self.connector, self.session, self.context, sink, kept, checkpoint)
+        return self._written
+
+    @property
+    def refused(self) -> int:
+        return 0 if self._written is None else self._written.refused
 
 
 class ConnectorWriter:
@@ -120,10 +130,22 @@ class ConnectorWriter:
         self._columns = columns
         self._checkpoint = checkpoint
         self._query = ""
+        self.refused = 0
+        """Rows that the sink did not take, since the start."""
         self._letters = RecordWriter(context, f"connect-{connector.name}-errors")
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         self._query = self._query or query_id(self._session, self._checkpoint)
+        if self._connector.errors is None and isinstance(self._sink, TopicWriter):
+            self._sink.write(rows.drop(ERROR), self._query, batch)
+            return
+        rows.persist()  # or the source is read once for the rows, and once more for what is wrong with some
+        try:
+            self._write(rows, batch)
+        finally:
+            rows.unpersist()
+
+    def _write(self, rows: DataFrame, batch: int) -> None:
         if self._connector.errors is None:
             self._refuse_to_lose(self._sink.write(rows.drop(ERROR), self._query, batch))
         elif isinstance(self._sink, TopicWriter):
@@ -132,25 +154,19 @@ class ConnectorWriter:
             self._write_apart(rows, batch)
 
     def _write_together(self, sink: TopicWriter, rows: DataFrame, batch: int) -> None:
-        rows.persist()
-        try:
-            good = sink.records(rows.filter(F.col(ERROR).isNull()))
-            letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
-            sink.write_records(good.unionByName(letters, allowMissingColumns=True), self._query, batch)
-        finally:
-            rows.unpersist()
+        good = sink.records(rows.filter(F.col(ERROR).isNull()))
+        letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
+        sink.write_records(good.unionByName(letters, allowMissingColumns=True), self._query, batch)
 
     def _write_apart(self, rows: DataFrame, batch: int) -> None:
-        rows.persist()
-        try:
-            refused = self._sink.write(rows.filter(F.col(ERROR).isNull()).drop(ERROR), self._query, batch)
-            letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
-            if refused is not None:
-                letters = letters.unionByName(self._letters_of(refused), allowMissingColumns=True)
-            if not letters.isEmpty():
-                self._letters.write_records(letters, self._query, batch)
-        finally:
-            rows.unpersist()
+        refused = self._sink.write(rows.filter(F.col(ERROR).isNull()).drop(ERROR), self._query, batch)
+        letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
+        if refused is not None:
+            letters = letters.unionByName(self._letters_of(refused), allowMissingColumns=True)
+        if letters.isEmpty():
+            return
+        self._letters.write_records(letters, self._query, batch)
+        self.refused += 0 if refused is None else refused.count()
 
     def _letters_of(self, rows: DataFrame) -> DataFrame:
         assert self._connector.errors is not None

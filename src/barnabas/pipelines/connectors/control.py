@@ -90,7 +90,7 @@ class RunningConnector:
         life, flow = self.life, self.flow
         counts: dict[str, int | float] = {
             "rows": self._rows_before + flow.rows,
-            "rejected": self._rejected_before + _rejected(flow),
+            "rejected": self._rejected_before + self._rejected(),
             "restarts": life.restarts,
         }
         name = f"{self.connector.source.place()} to {self.connector.sink.place()}"
@@ -161,13 +161,18 @@ class RunningConnector:
 
     def _check_tolerance(self) -> None:
         errors = self.connector.errors
-        if errors is None or self._tolerance.take(self._clock(), _rejected(self.flow)):
+        if errors is None or self._tolerance.take(self._clock(), self._rejected()):
             return
         self.life.gave_up(
             f"More rows with errors than {errors.tolerate}; they are in {errors.topic}, with the reasons. When it is "
             f"put right, `barnabas connect restart {self.connector.path.name}` goes on."
         )
         raise PipelineError(self.life.error)
+
+    def _rejected(self) -> int:
+        """Rows with an error, and rows that the sink did not take, since the last start."""
+        found = self.flow.broken.get(f"{FLOW}: {REJECTED}", 0)
+        return found if self._plan is None else found + self._plan.refused
 
     def _feeders(self) -> Sequence[Feeder]:
         return () if self._plan is None else self._plan.context.feeders
@@ -178,7 +183,7 @@ class RunningConnector:
             self._feeding = None
         if self._runner is not None:
             self._rows_before += self.flow.rows
-            self._rejected_before += _rejected(self.flow)
+            self._rejected_before += self._rejected()
             runner, self._runner = self._runner, None
             _quietly(runner.close, self.connector.name)
         if self._plan is not None:
@@ -236,10 +241,6 @@ class Host:
     def stop(self) -> None:
         """May be called from any thread."""
         self._stopping.set()
-
-
-def _rejected(flow: FlowProgress) -> int:
-    return flow.broken.get(f"{FLOW}: {REJECTED}", 0)
 
 
 def _quietly(work: Callable[[], Any], name: str) -> None:

@@ -21,6 +21,7 @@ HEADER = 2  # lines before those of the sources: the version, and what holds for
 class Positions:
     def __init__(self, state: Folder, connector: str) -> None:
         self._checkpoint = state.below("checkpoints").below(FLOW)
+        self._incoming = state.below("incoming")
         self._connector = connector
 
     def last_batch(self) -> int | None:
@@ -31,6 +32,13 @@ class Positions:
         """Of each source, what its last batch ended with: offsets by topic and partition, or what the source has."""
         last = self.last_batch()
         return [] if last is None else [json.loads(line) for line in self._entry(last)[HEADER:]]
+
+    def incoming(self) -> str | None:
+        """Of a table of a database, the value up to which rows were brought."""
+        decided = self._incoming.below("rows").below("_barnabas").below("batches").below("incoming")
+        numbers = [name for name in decided.names() if name.endswith(".json")]
+        text = self._incoming.below("ends").read_text(max(numbers)) if numbers else None
+        return None if text is None else str(json.loads(text))
 
     def set(self, wanted: Mapping[TopicPartition, int]) -> None:
         last, begun = self.last_batch(), _last(self._checkpoint.below("offsets"))

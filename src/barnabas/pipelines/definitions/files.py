@@ -107,6 +107,8 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
         _check_lake(name, lake, path)
     _check_duration(settings.trigger, "trigger", path)
     _check_duration(settings.refresh, "refresh", path)
+    for name, flow in settings.flows.items():
+        _check_duration(flow.refresh or settings.refresh, f"flows: {name}: refresh", path)
     return settings
 
 

@@ -56,12 +56,14 @@ class DeadLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`update` writes each row that has changed at once; `append` a row of a window when the window is closed.
 
-    `group` is the consumer group that the flow's progress is committed to, if not `<pipeline>.<flow>`.
+    `group` is the consumer group that the flow's progress is committed to, if not `<pipeline>.<flow>`. `refresh` is for
+    a materialized view: how often it is computed while the pipeline runs continuously, if not as often as the others.
     """
 
     mode: Mode = "append"
     trigger: str | None = None
     group: str | None = None
+    refresh: str | None = None
 
 
 class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -105,6 +107,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     alarm_targets: AlarmTargets = AlarmTargets()
     lake: dict[str, Lake] = {}
     topics: list[TopicWanted] = []
+    publish: dict[str, str] = {}
+    """Materialized views whose rows go to a topic, by `key`, when they have changed."""
 
 
 def interval_of(text: str) -> str:

@@ -21,6 +21,7 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
+from barnabas.pipelines.training import PLANNING
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"
@@ -140,6 +141,13 @@ class Planner:
             folder.delete()
 
     def plan(self) -> Plan:
+        self._session.conf.set(PLANNING, "true")
+        try:
+            return self._planned()
+        finally:
+            self._session.conf.set(PLANNING, "false")
+
+    def _planned(self) -> Plan:
         check_names(self._files.settings, self._graph)
         self._prepare_database()
         for name in self._graph.outputs:
@@ -149,6 +157,8 @@ class Planner:
         return self._plan
 
     def _prepare_database(self) -> None:
+        # Partitions are found in the folders: nobody tells the catalog of those that streams write.
+        self._session.conf.set("spark.sql.hive.manageFilesourcePartitions", "false")
         self._session.sql(f"CREATE DATABASE IF NOT EXISTS {self._database}")
         self._session.sql(f"USE {self._database}")
         for name, output in self._graph.outputs.items():
@@ -325,6 +335,7 @@ def check_names(settings: Settings, graph: Graph) -> None:
     named = [("quality rule", rule.dataset) for rule in settings.quality]
     named += [("alarm", rule.dataset) for rule in settings.alarms]
     named += [("lake", name) for name in settings.lake]
+    named += [("topic of `publish`", name) for name in settings.publish]
     for what, name in named:
         if name not in graph.outputs:
             known = ", ".join(sorted(graph.outputs))
@@ -335,6 +346,11 @@ def check_names(settings: Settings, graph: Graph) -> None:
             raise PipelineError(f"`flows` names {name}, which is none; there are {known}.")
     for name in settings.lake:
         _check_lake(graph.outputs[name])
+    for name in settings.publish:
+        if not isinstance(graph.outputs[name], MaterializedView):
+            raise PipelineError(
+                f"`publish` names {name}, which is no materialized view: a stream writes to a topic by a sink."
+            )
 
 
 def _check_lake(output: Output) -> None:

@@ -20,9 +20,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from barnabas.durations import seconds_of
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.alarms.targets import Targets
-from barnabas.pipelines.connection import security_of
+from barnabas.pipelines.connection import connection_options, security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
+from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.broker_checks import BrokerChecks
@@ -36,6 +37,7 @@ from barnabas.pipelines.running.planning import (
     storage_of,
 )
 from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
+from barnabas.pipelines.running.publishing import ViewPublisher
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
@@ -166,14 +168,18 @@ class Runner:
 
     def run_continuously(self) -> None:
         self.start()
-        refresh = seconds_of(self.files.settings.refresh)
-        refreshed = time.monotonic()
+        refreshed = dict.fromkeys((view.name for view in self.plan.views), time.monotonic())
         while not self._stopping.wait(LOOK_SECONDS):
             self.look()
-            if self.plan.views and time.monotonic() - refreshed >= refresh:
-                self.refresh_views()
-                refreshed = time.monotonic()
+            for view in self.plan.views:
+                if time.monotonic() - refreshed[view.name] >= self._refresh_seconds(view):
+                    self._refresh(view)
+                    refreshed[view.name] = time.monotonic()
         self.close()
+
+    def _refresh_seconds(self, view: Planned) -> float:
+        chosen = self.files.settings.flows.get(view.name, FlowSettings()).refresh
+        return seconds_of(chosen or self.files.settings.refresh)
 
     def refresh_views(self) -> None:
         for query in self.plan.views:
@@ -301,9 +307,16 @@ class Runner:
                 self.session.catalog.refreshTable(table)
             refresh_view(query)
             self.session.catalog.refreshTable(query.name)
+            if topic := self.files.settings.publish.get(query.name):
+                self._publisher_of(query.name, topic).publish(self.session.read.table(query.name))
         except PySparkException as error:
             self.close()
             raise PipelineError(f"The view {query.name} could not be computed.", error) from error
+
+    def _publisher_of(self, view: str, topic: str) -> ViewPublisher:
+        broker = {"kafka.bootstrap.servers": self.files.bootstrap}
+        options = {**broker, **connection_options(self.files.configuration), "topic": topic}
+        return ViewPublisher(self.session, view, options, storage_of(self.files))
 
 
 def _leave_errors_to_us() -> None:

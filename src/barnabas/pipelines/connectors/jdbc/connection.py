@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.connectors.secrets import without_password
@@ -15,7 +16,16 @@ from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.jvm import jvm_of
 from barnabas.security.secret import Secret
 
-LOGIN_SECONDS = "30"
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+"""What a job of Spark ends with: PySpark has classes of its own for some of them."""
+
+POSTGRES_OPTIONS = {
+    # It makes of an unspecified text whatever the column is: jsonb, uuid, a date.
+    "stringtype": "unspecified",
+    # Seconds. Without limits, a connection whose other side is gone holds a connector up for ever.
+    "connectTimeout": "10",
+    "socketTimeout": "600",
+}
 
 
 class DatabaseError(PipelineError):
@@ -34,6 +44,14 @@ class Database:
     user: str | None = None
     password: Secret | None = None
     options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls, url: Secret, user: str | None, password: Secret | None, options: Mapping[str, str]
+    ) -> Database:
+        """With `options` over those that its driver had better have."""
+        known = POSTGRES_OPTIONS if url.text.startswith("jdbc:postgresql:") else {}
+        return cls(url, user, password, tuple({**known, **options}.items()))
 
     @property
     def place(self) -> str:

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from barnabas.pipelines.batch_log import BatchLog
 from barnabas.pipelines.connectors.jdbc import statements as sql
-from barnabas.pipelines.connectors.jdbc.connection import Database, DatabaseError
+from barnabas.pipelines.connectors.jdbc.connection import SPARK_FAILURES, Database, DatabaseError
 from barnabas.pipelines.connectors.secrets import without_password
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.errors import PipelineError, words_of
@@ -61,6 +60,8 @@ class TableFeeder:
     def schema(self) -> StructType:
         """The table's columns; PipelineError if the one that grows is not among them."""
         if self._schema is None:
+            with self._database.connected(self._session) as connection:
+                connection.columns_of(self._table)  # says what is wrong, which Spark does not
             self._schema = self._rows().schema
             there = {name.lower(): name for name in self._schema.names}
             if self.column.lower() not in there:
@@ -83,7 +84,7 @@ class TableFeeder:
         rows = self._rows().filter(self._after(start) & (F.col(self._quoted) <= self._literal(end)))
         try:
             writer(rows, last + 1)
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             raise self._away(error) from None
         self.passed("decided")
         return True
@@ -105,7 +106,7 @@ class TableFeeder:
         options = {**self._database.spark_options(self._session), "dbtable": self._table}
         try:
             return self._session.read.format("jdbc").options(**options).load()
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             raise self._away(error) from None
 
     def _new_end(self, start: str | None) -> str | None:
@@ -147,7 +148,7 @@ class TableFeeder:
             return str(value.toPlainString() if isinstance(value, JavaObject) else value)
         return str(value.toInstant().toString())
 
-    def _away(self, error: PySparkException) -> DatabaseError:
+    def _away(self, error: Exception) -> DatabaseError:
         return DatabaseError(
             f"The table {self._table} at {self._database.place} could not be read; it is tried again.",
             without_password(words_of(error)),

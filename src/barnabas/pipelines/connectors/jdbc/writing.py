@@ -11,14 +11,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.batch_log import compute_only
 from barnabas.pipelines.connectors.ends import DELETED, fields_of
 from barnabas.pipelines.connectors.jdbc import statements as sql
-from barnabas.pipelines.connectors.jdbc.connection import Connection, Database, DatabaseError
+from barnabas.pipelines.connectors.jdbc.connection import SPARK_FAILURES, Connection, Database, DatabaseError
 from barnabas.pipelines.connectors.jdbc.rows import divided_by_key, newest, without_deleted
 from barnabas.pipelines.connectors.jdbc.tables import Tables, types_of
 from barnabas.pipelines.connectors.secrets import without_password
@@ -26,8 +25,6 @@ from barnabas.pipelines.errors import PipelineError, words_of
 
 if TYPE_CHECKING:
     from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
-
-POSTGRES = "jdbc:postgresql:"
 
 
 class JdbcWriter:
@@ -45,11 +42,7 @@ class JdbcWriter:
         self._names = {name: name for name in fields_of(columns)}
         self._dialect = sql.dialect_of(sink.url.text)
         self._tables = Tables.of(sink.table, connector)
-        # PostgreSQL makes of an unspecified text whatever the column is: jsonb, uuid, a date.
-        extra = {"stringtype": "unspecified"} if sink.url.text.startswith(POSTGRES) else {}
-        self._database = Database(
-            sink.url, sink.user, sink.password, tuple({**extra, **sink.options}.items())
-        )
+        self._database = Database.of(sink.url, sink.user, sink.password, sink.options)
         self._run = 0
 
     def prepare(self) -> None:
@@ -147,7 +140,7 @@ class JdbcWriter:
         options = {**self._database.spark_options(self._session), "dbtable": self._tables.staging}
         try:
             staged.write.format("jdbc").options(**options).mode("append").save()
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             raise DatabaseError(
                 f"Batch {batch} could not be staged at {self._database.place}; nothing of it is in "
                 f"{self._sink.table}, and it is tried again.",

@@ -49,7 +49,7 @@ class JdbcSource(End, frozen=True):
             raise PipelineError(
                 "A source `jdbc` has either `incrementing` or `timestamp`, the column that only grows."
             )
-        database = Database(self.url, self.user, self.password, tuple(self.options.items()))
+        database = Database.of(self.url, self.user, self.password, self.options)
         by = self.incrementing or self.timestamp or ""
         folder = f"{context.storage}/barnabas/incoming"
         feeder = TableFeeder(session, database, self.table, by, folder, self.max_rows, _seconds(self.settle))

@@ -1,0 +1,1 @@
+"""What visitors may like: items seen together, and preferences learnt from the warehouse."""
