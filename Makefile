@@ -17,6 +17,9 @@ NEWEST_VERSION := 4.4.0
 NEWEST_JARS    := .cache/kafka-clients-$(NEWEST_VERSION)/libs
 NEWEST_STAMP   := $(NEWEST_JARS)/.stamp
 
+MIRROR_MAKER_JARS  := .cache/mirror-maker-$(KAFKA_VERSION)/libs
+MIRROR_MAKER_STAMP := $(MIRROR_MAKER_JARS)/.stamp
+
 ZOOKEEPER_VERSION := 3.9.5
 ZOOKEEPER_JARS    := .cache/zookeeper-$(ZOOKEEPER_VERSION)/libs
 ZOOKEEPER_STAMP   := $(ZOOKEEPER_JARS)/.stamp
@@ -55,14 +58,21 @@ VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
 
+FLUME_VERSION := 1.11.0
+FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
+
 # A search engine, for `make connect-counterparts`.
 OPENSEARCH_VERSION := 3.6.0
 OPENSEARCH         ?= .cache/opensearch
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
-# the library of the extra `kerberos` is built with; what runs an OpenID provider.
+# the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
+# are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
-    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm postgresql:pg_ctlcluster
+    libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
+    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
+# Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
+SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -78,11 +88,12 @@ GATE  ?=
 HOSTILE ?=
 SEEDS ?= 1-1000
 CHAOS ?=
+INGEST ?=
 FUZZ  ?= --frames 1000000
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install connect-counterparts opensearch-install identity-provider programs programs-in-ci java java-if-possible pins clean
+.PHONY: help setup bytecode kernels classes demo tour serve test simulate fuzz check format docs chaos bench gate hostile spark-oldest counterparts registry-clients registry-chaos hdfs connect-worker kerberos object-stores object-stores-install connect-counterparts opensearch-install identity-provider programs programs-in-ci java java-if-possible mirrormaker mirrors pins clean
 
 help:  ## what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,7 +167,7 @@ docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 chaos: $(STAMP) java-if-possible  ## kill, pause and cut off brokers of real clusters (CHAOS="--minutes 10 --security SASL_SSL --tiered")
 	$(BIN)/python -m tests.chaos.matrix $(CHAOS)
 
-bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
+bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  ## side by side with Apache Kafka (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
 
 gate: bytecode  ## what produce and fetch requests cost, beside the commit that limits refer to (GATE="--rounds 15")
@@ -166,7 +177,7 @@ hostile: bytecode  ## what one hostile connection can do to a default node (HOST
 	$(BIN)/python -m benchmarks.hostile $(HOSTILE)
 
 # What takes too long for CI. Run before an issue is called done; results are kept in docs/proof.
-counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs connect-worker connect-counterparts  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
+counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-chaos hdfs mirrors connect-worker connect-counterparts  ## what is too heavy for CI: hostile connections, fuzzed frames, the oldest Spark, object stores, clients of the schema registry
 
 connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
@@ -201,6 +212,17 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+.PHONY: ingest-rotations flume
+counterparts: ingest-rotations
+ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
+	$(BIN)/python -m tests.ingest.rotation_proof $(INGEST)
+
+# For rows of the benchmark that stand beside them; without them the rows are left out.
+flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
+	mvn --quiet --batch-mode --file tests/java/flume/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(FLUME_JARS)"
+	ls /usr/lib/*/rsyslog/omkafka.so >/dev/null 2>&1 || apt-get install --quiet=2 --yes --no-install-recommends rsyslog-kafka
+
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.
 spark-oldest: bytecode kernels $(OLDEST_SPARK_STAMP) java-if-possible  ## tests of pipelines with the oldest Spark that is supported
 	PYTHONPATH="$(CURDIR)/$(OLDEST_SPARK)" $(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(OLDEST_SPARK_TESTS)
@@ -212,6 +234,7 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 
 programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
+	@tools/unpack-packages $(SYSLOG_NG)
 	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.
@@ -256,6 +279,17 @@ $(CONNECTOR_STAMP): tests/java/spark/pom.xml
 $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 	mvn --quiet --batch-mode --file tests/java/iceberg/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(ICEBERG_JARS)"
+	@touch $@
+
+# Only the benchmark's rows of the mirror and one test need it.
+mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  ## the mirror beside Apache Kafka and MirrorMaker's own client
+	$(BIN)/pytest tests/mirror -m "java or extended"
+
+mirrormaker: $(MIRROR_MAKER_STAMP)  ## fetch MirrorMaker 2, which the mirror is measured beside
+
+$(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
+	mvn --quiet --batch-mode --file tests/java/mirror/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(MIRROR_MAKER_JARS)"
 	@touch $@
 
 # With the command that users have.

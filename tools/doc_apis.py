@@ -2,7 +2,7 @@
 
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.routes import Handler
-from barnabas.protocol.api import APIS, ApiKey
+from barnabas.protocol.api import APIS, OWN_API, ApiKey
 from tools.doc_marks import GENERATED
 
 NEWEST = "4.4"
@@ -42,7 +42,10 @@ NOTES: dict[ApiKey, str] = {
 
 def compatibility_page() -> str:
     served = {handler.request_class.api_key: handler for handler in HANDLERS}
-    rows = [_served(key, served[key]) if key in served else _not_served(key) for key in ApiKey]
+    rows = [
+        _served(key, served[key]) if key in served else _not_served(key) for key in ApiKey if key < OWN_API
+    ]
+    own = [_served(key, served[key]) for key in ApiKey if key >= OWN_API and key in served]
     return "\n".join(
         [
             GENERATED,
@@ -57,6 +60,12 @@ def compatibility_page() -> str:
             "| key | API | versions | | |",
             "|---|---|---|---|---|",
             *rows,
+            "",
+            "APIs of our own, which clients pass over in the answer to ApiVersions; what they are for says",
+            "[the page about mirrors](docs/mirror.md).\n",
+            "| key | API | versions | | |",
+            "|---|---|---|---|---|",
+            *own,
             "",
         ]
     )

@@ -2,7 +2,8 @@
 
     python -m benchmarks.clients.end_to_end --bootstrap H:P --topic T --rate 1000 --seconds 6
 
-Each record carries the time it was produced. The consumer assigns its partition itself: no group is involved.
+Each record carries the time it was produced. The consumer assigns its partition itself: no group is involved. It may
+read from another broker than is produced to, which mirrors that (`--read-from`), and leave alone what is there already.
 """
 
 import argparse
@@ -11,27 +12,29 @@ import struct
 import threading
 import time
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
 
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
 _WARMUP_RECORDS = 1000  # connecting, metadata and the first fetch are not latency
-_PADDING = b"x" * 92  # with the time: 100 bytes
+_TIME_BYTES = 8
 _GIVE_UP_AFTER_SECONDS = 10.0
 
 
 class Listener(threading.Thread):
     """Consumes until it has seen `expected` records and keeps how old each was on arrival."""
 
-    def __init__(self, bootstrap: str, topic: str, expected: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, expected: int, start: int) -> None:
         super().__init__(daemon=True)
         self.latencies: list[float] = []
         self._expected = expected
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
         )
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        if start == OFFSET_END:
+            start = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+        self._consumer.assign([TopicPartition(topic, 0, start)])
 
     def run(self) -> None:
         while len(self.latencies) < self._expected:
@@ -45,15 +48,18 @@ class Listener(threading.Thread):
         self._consumer.close()
 
 
-def measure(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
+def measure(
+    bootstrap: str, topic: str, rate: int, seconds: float, size: int, read_from: str, start: int
+) -> dict[str, float]:
     records = int(rate * seconds) + _WARMUP_RECORDS
-    listener = Listener(bootstrap, topic, records)
+    padding = b"x" * (size - _TIME_BYTES)
+    listener = Listener(read_from, topic, records, start)
     listener.start()
     producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
     at_rate(
         rate,
         records / rate,
-        call=lambda: producer.produce(topic, struct.pack(">q", time.monotonic_ns()) + _PADDING, partition=0),
+        call=lambda: producer.produce(topic, struct.pack(">q", time.monotonic_ns()) + padding, partition=0),
         between=lambda: producer.poll(0),
     )
     producer.flush(30)
@@ -67,8 +73,16 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--bytes", type=int, default=100)
+    parser.add_argument("--read-from", help="[where it is produced to]")
+    parser.add_argument("--from-now", action="store_true")
     options = parser.parse_args()
-    print(json.dumps(measure(options.bootstrap, options.topic, options.rate, options.seconds)))
+    start = OFFSET_END if options.from_now else OFFSET_BEGINNING
+    read_from = options.read_from or options.bootstrap
+    found = measure(
+        options.bootstrap, options.topic, options.rate, options.seconds, options.bytes, read_from, start
+    )
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Reads a partition once from an offset to another, as fast as one connection can, without looking into its batches.
 
 python -m benchmarks.clients.log_reader --port P --topic T --end-offset N
+python -m benchmarks.clients.log_reader --port P --frames N    # of somebody who sends without being asked
 """
 
 import argparse
@@ -34,6 +35,12 @@ def read(port: int, topic: str, end_offset: int) -> int:
             size += len(records)
             offset = next_offset(records, offset)
     return size
+
+
+def read_frames(port: int, count: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        for _ in range(count):
+            receive(connection)
 
 
 def receive(connection: socket.socket) -> bytearray:
@@ -79,9 +86,13 @@ def next_offset(records: memoryview, offset: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--end-offset", type=int, required=True)
+    parser.add_argument("--topic")
+    parser.add_argument("--end-offset", type=int)
+    parser.add_argument("--frames", type=int)
     options = parser.parse_args()
+    if options.frames:
+        read_frames(options.port, options.frames)
+        return
     begin = time.perf_counter()
     size = read(options.port, options.topic, options.end_offset)
     seconds = time.perf_counter() - begin

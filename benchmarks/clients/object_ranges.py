@@ -1,18 +1,24 @@
 """What obstore alone does with an object store: no broker, no checksum, no cache.
 
     echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges get --bucket B --key K --bytes N
-    echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges put --bucket B --key K --bytes N
+    echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges relay --bucket B --key K --bytes N
+    echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges put --bucket B --key K --bytes N [--rate R]
 
 Options of the store come on standard input, because one of them is a secret. Ranges of 4 MiB, four at a time; parts of
-16 MiB, two at a time: what a broker asks for.
+16 MiB, two at a time: what a broker asks for. `relay` sends the ranges, in order, over a connection to another process,
+which reads them as the client of a broker does: the least that anything between a store and a client must do. With a
+rate (bytes a second), `put` goes on with object after object until its input ends.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import socket
+import subprocess
 import sys
 import time
+from collections import deque
 from typing import Any
 
 import obstore
@@ -37,25 +43,69 @@ async def get(store: Any, key: str, size: int) -> int:
     return sum(await asyncio.gather(*(take_turns() for _ in range(AT_ONCE))))
 
 
-async def put(store: Any, key: str, size: int) -> int:
+async def relay(store: Any, key: str, size: int) -> int:
+    """The same, and each range goes to another process."""
+    ranges = [(start, min(start + RANGE, size)) for start in range(0, size, RANGE)]
+    under_way: deque[Any] = deque()
+    loop = asyncio.get_running_loop()
+    with _receiver(len(ranges)) as connection:
+        connection.setblocking(False)
+        for number, (start, end) in enumerate(ranges):
+            for wanted in ranges[number + len(under_way) : number + AT_ONCE]:
+                under_way.append(obstore.get_range_async(store, key, start=wanted[0], end=wanted[1]))
+            data = await under_way.popleft()
+            await loop.sock_sendall(connection, (end - start).to_bytes(4, "big"))
+            await loop.sock_sendall(connection, memoryview(data))
+        await loop.sock_recv(connection, 1)  # it has all
+    return size
+
+
+def _receiver(frames: int) -> socket.socket:
+    """A connection to a process that reads so many frames, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-m", "benchmarks.clients.log_reader", "--port", server.getsockname()[1]]
+        subprocess.Popen([*map(str, command), "--frames", str(frames)])
+        return server.accept()[0]
+
+
+async def put(store: Any, key: str, size: int, rate: float = 0.0) -> int:
     piece = os.urandom(PIECE)
+    begin, sent = time.perf_counter(), 0
     writer = obstore.open_writer_async(store, key, buffer_size=PART, max_concurrency=PARTS_AT_ONCE)
     async with writer:
         for _ in range(size // PIECE):
             await writer.write(piece)
-    return size // PIECE * PIECE
+            sent += PIECE
+            if rate:
+                await asyncio.sleep(max(begin + sent / rate - time.perf_counter(), 0))
+    return sent
+
+
+async def put_until_told(store: Any, key: str, size: int, rate: float) -> int:
+    told = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    sent = 0
+    print("begun", flush=True)
+    while not told.done():
+        sent += await put(store, f"{key}-{sent}", size, rate)
+    return sent
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["get", "put"])
+    parser.add_argument("what", choices=["get", "relay", "put"])
     parser.add_argument("--bucket", required=True)
     parser.add_argument("--key", required=True)
     parser.add_argument("--bytes", type=int, required=True)
+    parser.add_argument("--rate", type=float, default=0.0)
     options = parser.parse_args()
-    store = S3Store(options.bucket, config=json.load(sys.stdin), client_options={"allow_http": True})
+    config = json.loads(sys.stdin.readline())
+    store = S3Store(options.bucket, config=config, client_options={"allow_http": True})
     begin, cpu = time.perf_counter(), time.process_time()
-    done = asyncio.run({"get": get, "put": put}[options.what](store, options.key, options.bytes))
+    if options.rate:
+        work = put_until_told(store, options.key, options.bytes, options.rate)
+    else:
+        work = {"get": get, "relay": relay, "put": put}[options.what](store, options.key, options.bytes)
+    done = asyncio.run(work)
     seconds = time.perf_counter() - begin
     figures = {
         "mb_per_second": done / seconds / 1e6,

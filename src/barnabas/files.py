@@ -20,20 +20,24 @@ FOLDER_MODE = 0o700
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class File(Protocol):
-    """An open file. Its size is known without asking the disk, because only we write to it."""
+class ReadableFile(Protocol):
+    """Its size is known without asking the disk, because only we write to it."""
 
     path: str
     size: int
 
     def fileno(self) -> int: ...
 
-    def append(self, data: Bytes) -> None:
-        """Write all of `data` at the end; after an error the file ends where it ended before."""
-        ...
-
     def read(self, count: int, position: int) -> bytes:
         """Up to `count` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+
+class File(ReadableFile, Protocol):
+    """An open file."""
+
+    def append(self, data: Bytes) -> None:
+        """Write all of `data` at the end; after an error the file ends where it ended before."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -53,7 +57,7 @@ class FileSlice:
 
     __slots__ = ("file", "length", "position")
 
-    def __init__(self, file: File, position: int, length: int) -> None:
+    def __init__(self, file: ReadableFile, position: int, length: int) -> None:
         self.file = file
         self.position = position
         self.length = length
@@ -110,6 +114,29 @@ class FileSystem(Protocol):
     def capacity(self, path: str) -> tuple[int, int]:
         """Bytes of the volume in all, and those that may still be used."""
         ...
+
+
+NO_DESCRIPTOR: Final = -1
+
+
+class MemoryFile:
+    """Bytes that are read, and sent, like a file. Nothing is copied."""
+
+    __slots__ = ("__weakref__", "_data", "path", "size")
+
+    def __init__(self, path: str, data: Bytes) -> None:
+        self.path = path
+        self._data = memoryview(data)
+        self.size = len(data)
+
+    def fileno(self) -> int:
+        return NO_DESCRIPTOR
+
+    def read(self, count: int, position: int) -> bytes:
+        return bytes(self.view(count, position))
+
+    def view(self, count: int, position: int) -> memoryview:
+        return self._data[position : position + count]
 
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync

@@ -16,6 +16,7 @@ WITHOUT_OUTPUT_OPTION = {
     "cluster start",
     "zookeeper start",
     "pipeline run",
+    "mirror run",
     "connect run",
     "connect worker",
 }

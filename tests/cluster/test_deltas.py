@@ -9,10 +9,9 @@ from barnabas.cluster.deltas import (
     TopicCreated,
     TopicDeleted,
     apply,
-    image_from_snapshot,
-    snapshot_of,
 )
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, Resource, ResourceType, TopicState
+from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.types import new_uuid
 from tests.cluster.histories import histories, replay
 

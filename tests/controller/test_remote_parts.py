@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from barnabas.cluster.deltas import ConfigsChanged, FeatureFinalized, RemoteDeletionBegun, apply, snapshot_of
-from barnabas.cluster.deltas import image_from_snapshot as image_from
+from barnabas.cluster.deltas import ConfigsChanged, FeatureFinalized, RemoteDeletionBegun, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, TIERING_LEVEL
 from barnabas.cluster.image import MetadataImage, PartitionState, RemoteDeletion, Resource, ResourceType
+from barnabas.cluster.snapshots import image_from_snapshot as image_from
+from barnabas.cluster.snapshots import snapshot_of
 from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.remote_parts import end_deletion

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from barnabas.cluster.deltas import ConfigsChanged, apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.deltas import ConfigsChanged, apply
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, ResourceType
+from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.config.remote_origin import REMOTE_ORIGIN, origin_of
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.restoring import StoredTopic, restored_image, sort_topics

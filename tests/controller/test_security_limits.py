@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.deltas import apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE
+from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.controller.acls import create_acls
 from barnabas.controller.client_quotas import Alteration, alter_client_quotas
 from barnabas.controller.scram_credentials import DECOY_KEY_BYTES, Deletion, Upsertion, alter_credentials

@@ -16,6 +16,7 @@ from barnabas.protocol.messages import (
     fetch,
     groups,
     metadata,
+    mirror,
     offsets,
     produce,
     quotas,
@@ -144,6 +145,11 @@ def of_share_state(name: str) -> Callable[[Broker, int], Message]:
         )
 
     return make
+
+
+def mirrored(broker: Broker) -> mirror.AppendMirroredRequest:
+    data = mirror.MirroredPartition(index=0, records=batch())
+    return mirror.AppendMirroredRequest(topics=[mirror.MirroredTopic(topic_id(broker), partitions=[data])])
 
 
 Question = tuple[Callable[[Broker, int], Message], Collection[ErrorCode] | None]
@@ -462,5 +468,26 @@ QUESTIONS: dict[ApiKey, Question] = {
             GROUP, [share.DeleteShareGroupOffsetsRequestTopic(TOPIC)]
         ),
         {NO_GROUP},
+    ),
+    ApiKey.APPEND_MIRRORED: (lambda broker, version: mirrored(broker), {NO_CLUSTER}),
+    ApiKey.ALTER_MIRRORS: (
+        lambda broker, version: mirror.AlterMirrorsRequest(
+            link="a",
+            source_cluster_id="other",
+            topics=[
+                mirror.AlteredMirrorTopic(name=TOPIC, action=mirror.MirrorAction.CREATE, source_name=TOPIC)
+            ],
+        ),
+        {NO_CLUSTER},
+    ),
+    ApiKey.DESCRIBE_MIRRORS: (
+        lambda broker, version: mirror.DescribeMirrorsRequest([TOPIC]),
+        {NO_TOPIC},
+    ),
+    ApiKey.SETTLE_MIRRORS: (
+        lambda broker, version: mirror.SettleMirrorsRequest(
+            broker.node_id, broker.broker_epoch, [mirror.SettledTopic(topic_id(broker))]
+        ),
+        {NO_CLUSTER},
     ),
 }

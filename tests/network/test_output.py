@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.files import FileSlice, LocalFile, LocalFileSystem
+from barnabas.files import FileSlice, LocalFile, LocalFileSystem, MemoryFile
 from barnabas.network import output
 from barnabas.network import page_residency as residency
 from barnabas.network.requests.dispatch import Handler, Request
@@ -95,6 +95,17 @@ async def test_a_large_slice_goes_out_piece_by_piece_to_a_slow_reader(file: Loca
         for _ in range(2):
             (data,) = await fetched(client)
             assert hashlib.sha256(data).digest() == hashlib.sha256(content(file, 0, FILE_BYTES)).digest()
+
+
+@scenario
+async def test_slices_of_memory_are_sent_like_those_of_files_without_a_descriptor(file: LocalFile) -> None:
+    memory = MemoryFile("chunk", file.read(FILE_BYTES, 0))
+    parts = [(10, 100), (0, FILE_BYTES), (FILE_BYTES - 1, 1)]
+    handler = fetch_handler(*(FileSlice(memory, *part) for part in parts))
+    async with serving(handler) as server:
+        client = await server.connect()
+        await client.send(frame(FetchRequest(), 11, 1))
+        assert await fetched(client) == [content(file, *part) for part in parts]
 
 
 @scenario

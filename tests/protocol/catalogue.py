@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from barnabas.protocol.api import REQUESTS, RESPONSES
+from barnabas.protocol.api import OWN_API, REQUESTS, RESPONSES
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from barnabas.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from barnabas.protocol.messages.records.streams_description import TYPE as OUR_OWN_TYPE
@@ -31,7 +31,7 @@ _RECORDS = {
 
 def _messages_with_jars() -> Iterator[tuple[type[Message], str]]:
     for table in (REQUESTS, RESPONSES):
-        yield from ((cls, "kafka-clients") for cls in table.values())
+        yield from ((cls, "kafka-clients") for key, cls in table.items() if key < OWN_API)
     yield ConsumerProtocolSubscription, "kafka-clients"
     yield ConsumerProtocolAssignment, "kafka-clients"
     for artifact, types in _RECORDS.items():
@@ -41,10 +41,13 @@ def _messages_with_jars() -> Iterator[tuple[type[Message], str]]:
 
 
 JARS = dict(_messages_with_jars())
-ALL_MESSAGES = sorted(JARS, key=lambda cls: cls.NAME)
+KAFKA_MESSAGES = sorted(JARS, key=lambda cls: cls.NAME)
+OWN_MESSAGES = [table[key] for key in REQUESTS if key >= OWN_API for table in (REQUESTS, RESPONSES)]
+ALL_MESSAGES = [*KAFKA_MESSAGES, *OWN_MESSAGES]
 ALL_VERSIONS = [
     (cls, version) for cls in ALL_MESSAGES for version in range(cls.min_version, cls.max_version + 1)
 ]
+KAFKA_VERSIONS = [(cls, version) for cls, version in ALL_VERSIONS if cls in JARS]
 
 
 def java_class(cls: type[Message]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -23,6 +23,13 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SCHEMA = "id BIGINT, country STRING, amount DOUBLE, tags ARRAY<STRING>"
 
 
+class Cluster(Protocol):
+    """Barnabas or Apache Kafka."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
 @pytest.fixture(scope="package")
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(SETTINGS) as running:
@@ -37,8 +44,8 @@ def order(number: int) -> bytes:
 BAD = (b"no json", b'{"id": "x", "country": "DE"}', b"[1]", b"\xff", b'{"id": 1}{"id": 2}', b"")
 
 
-def fill(broker: EmbeddedBroker, topic: str, partitions: int = 2, count: int = 300) -> None:
-    """Every codec, transactions that were aborted, bad values, tombstones and records without a key."""
+def fill(broker: Cluster, topic: str, partitions: int = 2, count: int = 300, *, keyed: bool = False) -> None:
+    """Every codec, transactions that were aborted, bad values, tombstones, and records without a key unless `keyed`."""
     number = 0
     for codec in CODECS:
         for outcome in ("commit", "abort", "plain"):
@@ -52,7 +59,7 @@ def fill(broker: EmbeddedBroker, topic: str, partitions: int = 2, count: int = 3
                 producer.init_transactions(DEADLINE)
                 producer.begin_transaction()
             for _ in range(count // 15):
-                key = None if number % 11 == 0 else b"key-%d" % (number % 40)
+                key = None if number % 11 == 0 and not keyed else b"key-%d" % (number % 40)
                 value = (
                     None
                     if number % 13 == 0 and key
@@ -73,7 +80,7 @@ def fill(broker: EmbeddedBroker, topic: str, partitions: int = 2, count: int = 3
             assert producer.flush(DEADLINE) == 0
 
 
-def poll_all(broker: EmbeddedBroker, topic: str, partitions: int) -> list[Message]:
+def poll_all(broker: Cluster, topic: str, partitions: int) -> list[Message]:
     """What a consumer of committed records gets, by partition and offset."""
     consumer = Consumer(
         {

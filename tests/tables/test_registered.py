@@ -19,7 +19,6 @@ from barnabas.client.schemas import Schema, SchemaClient, SchemaReference
 from barnabas.pipelines.options import OptionError
 from barnabas.pipelines.source import make_reader, schema_of
 from barnabas.pipelines.source.batch import BatchReader
-from barnabas.tables.errors import SchemaError
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
@@ -154,6 +153,24 @@ def test_schemas_may_refer_to_others(registered: EmbeddedBroker) -> None:
     assert rows == [{"home": {"city": "ab"}, "work": {"city": "c"}, "_error": None}]
 
 
+def test_a_default_of_another_type_stops_no_reader(registered: EmbeddedBroker) -> None:
+    topic = registered.create_topic(partitions=1)
+    odd = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": ["null", "long"], "default": "null"}],
+    }
+    with SchemaClient(registered.registry_url) as client:
+        schema_id = client.register(f"{topic}-value", Schema("AVRO", json.dumps(odd)))
+    send(registered, topic, b"\0" + schema_id.to_bytes(4, "big") + b"\x02\x0a")
+    assert table_of(registered, topic).to_arrow().to_pylist() == [{"n": 5, "_error": None}]
+    cli = Cli(registered.bootstrap_servers)
+    found = cli.ok(
+        "consume", topic, "-s", "beginning", "-e", "--schema", "--registry", registered.registry_url
+    )
+    assert json.loads(found.out) == {"n": 5}
+
+
 def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
     with SchemaRegistryClient({"url": registered.registry_url}) as client:
@@ -166,16 +183,6 @@ def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     assert rows[0] == {"id": 1, "tags": ["a"], "note": None, "_error": None}
     assert rows[1]["id"] is None
     assert rows[1]["_error"].startswith("no JSON object")
-
-
-def test_protobuf_is_refused_with_what_to_do(registered: EmbeddedBroker) -> None:
-    topic = registered.create_topic(partitions=1)
-    with SchemaClient(registered.registry_url) as client:
-        client.register(
-            f"{topic}-value", Schema("PROTOBUF", 'syntax = "proto3"; message Order { int64 id = 1; }')
-        )
-    with pytest.raises(SchemaError, match="read the bytes with format='none'"):
-        table_of(registered, topic)
 
 
 def test_where_sees_what_schema_decodes(registered: EmbeddedBroker) -> None:

@@ -206,6 +206,36 @@ def unfinished_uploads(options: dict[str, str]) -> str:
     return answer
 
 
+@pytest.mark.parametrize(
+    ("scheme", "options", "unsigned"),
+    [
+        ("s3", {}, True),
+        ("s3", {"endpoint": "https://store.example"}, True),
+        ("s3", {"endpoint": "http://store.example"}, False),
+        ("s3", {"allow_http": "true"}, False),
+        ("s3", {"unsigned_payload": "false"}, False),
+        ("s3", {"endpoint": "http://store.example", "aws_unsigned_payload": "true"}, True),
+        ("gs", {}, False),
+    ],
+)
+def test_what_is_uploaded_to_s3_is_hashed_only_without_tls(
+    scheme: str, options: dict[str, str], unsigned: bool
+) -> None:
+    given = obstore_store._for_uploads(Bucket(scheme, BUCKET, ""), options)
+    assert (given.get("unsigned_payload", given.get("aws_unsigned_payload")) == "true") is unsigned
+
+
+def test_s3_takes_what_is_not_hashed(s3: dict[str, str]) -> None:
+    async def test() -> None:
+        store = ObstoreStore(Bucket("s3", BUCKET, uuid.uuid4().hex), {**s3, "unsigned_payload": "true"})
+        parts = [bytes([number]) * (16 << 20) for number in (1, 2)]
+        await store.upload("object", pieces(*parts))
+        assert await store.get_range("object", (16 << 20) - 1, (16 << 20) + 1) == b"\1\2"
+        await store.close()
+
+    asyncio.run(test())
+
+
 def test_credentials_are_in_no_text() -> None:
     store = open_store("s3://bucket", s3_options(1))
     assert SECRET not in repr(store)

@@ -10,6 +10,7 @@ from benchmarks.rows.tiering.tiered import (
     MB_PER_SECOND,
     NOT_TIERED,
     OBSTORE,
+    RELAY,
     REQUESTS_PER_GIB,
     SHARED,
     TIERED,
@@ -96,11 +97,19 @@ def read(session: Session) -> Figures:
 
 
 def ranges_alone(session: Session) -> Figures:
+    return _ranges(session, "get")
+
+
+def ranges_relayed(session: Session) -> Figures:
+    return _ranges(session, "relay")
+
+
+def _ranges(session: Session, how: str) -> Figures:
     topic = session.kept(session.broker(_BROKER), "remote topic")
     key, size = next(
         found for found in session.object_store().objects(".segment") if f"/{topic}." in found[0]
     )
-    return with_obstore(session, "get", key, size)
+    return with_obstore(session, how, key, size)
 
 
 ROWS = (
@@ -120,10 +129,11 @@ ROWS = (
     Row(
         "tier-read",
         "1 GiB is read that is in the object store only",
-        (Subject(OBSTORE, ranges_alone), Subject(BARNABAS, read)),
+        (Subject(OBSTORE, ranges_alone), Subject(RELAY, ranges_relayed), Subject(BARNABAS, read)),
         (MB_PER_SECOND, CPU_PER_GIB, REQUESTS_PER_GIB),
         (
             Target("mb_per_second", ">=", READ_RATE, relative_to=OBSTORE),
+            Target("mb_per_second", ">=", READ_RATE, relative_to=RELAY),
             Target("cpu_per_gib", "<=", READ_CPU, relative_to=None),
             Target("requests_per_gib", "<=", READ_REQUESTS, relative_to=None),
         ),

@@ -4,7 +4,8 @@ import asyncio
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import LATEST_TIERED, list_offsets
@@ -17,7 +18,7 @@ from tests.kafka_jars import PROJECT_ROOT
 
 GIB = 1 << 30
 SHARED = "tiers"  # the brokers and the object store that rows one after the other have in common
-OBSTORE = "obstore"
+OBSTORE, RELAY = "obstore", "obstore and a connection"
 MB_PER_SECOND = Metric("mb_per_second", "MB/s")
 CPU_PER_GIB = Metric("cpu_per_gib", "s CPU/GiB", digits=2)
 REQUESTS_PER_GIB = Metric("requests_per_gib", "requests/GiB")
@@ -50,7 +51,7 @@ def until(holds: Callable[[], bool], what: str, every: float = _LOOK_SECONDS) ->
 def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, float]:
     """What obstore alone does with an object of that size (clients/object_ranges.py)."""
     command = client_command("object_ranges", what, "--bucket", BUCKET, "--key", key, "--bytes", size)
-    options = json.dumps(session.object_store().options)
+    options = json.dumps(session.object_store().options) + "\n"
     done = subprocess.run(
         command, cwd=PROJECT_ROOT, input=options, capture_output=True, text=True, check=False
     )
@@ -58,3 +59,29 @@ def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, 
         raise RuntimeError(f"obstore ended with {done.returncode}: {done.stderr[-400:]}")
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
+
+
+@contextmanager
+def uploading(session: Session, size: int, rate: int) -> Iterator[dict[str, float]]:
+    """Meanwhile another process sends objects of that size to the store, so many bytes a second. Its figures are there
+    at the end."""
+    key = f"raw/{session.new_name()}"
+    command = client_command("object_ranges", "put", "--bucket", BUCKET, "--key", key, "--bytes", size)
+    figures: dict[str, float] = {}
+    with subprocess.Popen(
+        [*command, "--rate", str(rate)],
+        cwd=PROJECT_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(session.object_store().options) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()  # it has begun
+        try:
+            yield figures
+        finally:
+            process.stdin.close()
+            figures.update(json.loads(process.stdout.read() or "{}"))

@@ -117,6 +117,7 @@ class Broker(BrokerParts):
         self.coordinators.stop()
         self.fetchers.stop()
         self.isr_changes.stop()
+        self.mirrors.stop()
         self.failed_dirs.stop()
         self.delegation_tokens.stop()
         self._lifecycle.stop()

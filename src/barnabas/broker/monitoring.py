@@ -11,6 +11,7 @@ from typing import Protocol
 
 import barnabas
 from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.mirror_metrics import declare_mirror_metrics
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
 from barnabas.clock import Clock
@@ -32,6 +33,7 @@ from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.socket_metrics import declare_network_metrics
 from barnabas.network.socket_server import SocketServer
 from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
 from barnabas.security.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -61,6 +63,8 @@ class Monitored(Bounded, Protocol):
     @property
     def metrics(self) -> Registry: ...
     @property
+    def mirrors(self) -> Mirrors: ...
+    @property
     def node_id(self) -> int: ...
     @property
     def quotas(self) -> ClientQuotas: ...
@@ -85,6 +89,7 @@ class Monitoring:
         registry = broker.metrics
         declare_cluster_metrics(registry, broker)
         declare_replica_metrics(registry, broker)
+        declare_mirror_metrics(registry, lambda: broker.image, broker.replicas, broker.mirrors)
         declare_group_metrics(registry, broker.clock, broker.coordinators.groups)
         declare_transaction_metrics(registry, broker.clock, broker.coordinators.transactions)
         declare_bounds_metrics(registry, broker)

@@ -63,6 +63,7 @@ from barnabas.replication.isr import IsrChanges
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
 from barnabas.replication.throttle import FollowerThrottles, Throttle
@@ -179,6 +180,7 @@ class BrokerParts:
         self.leader_throttle = Throttle(self.clock.monotonic)
         self.follower_throttles = FollowerThrottles(self.clock.monotonic)
         self.isr_changes = IsrChanges(self._ask_controller, self._identity)
+        self.mirrors = Mirrors(self._ask_controller, self._identity, self.clock, self.safety)
         self._replica_fetches = replica_fetches_from(config)
         self.fetchers = ReplicaFetchers(
             self.peers,
@@ -287,3 +289,4 @@ class BrokerParts:
     def _partition_applied(self, partition: Partition) -> None:
         self.fetchers.follow(partition)
         self.tiering.follow(partition)
+        self.mirrors.follow(partition)

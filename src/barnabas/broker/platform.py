@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.allocation import keep_freed_memory
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
 from barnabas.broker.security.peer_tls import PeerTls
@@ -85,6 +86,7 @@ class Platform:
         return NetworkPeers(node_id, answer, locate, tls.guard)
 
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
+        keep_freed_memory()  # chunks and parts of some MiB come and go
         return open_store(url, options)
 
     def monitoring(self, broker: Monitored) -> Monitoring:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
@@ -14,6 +15,7 @@ from barnabas.cluster.zookeeper.process import NoZooKeeperError
 from barnabas.cluster.zookeeper.types import ZooKeeperError
 from barnabas.config.setting import ConfigError
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.ingest.errors import IngestError
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.pipelines.errors import PipelineError
 from barnabas.security.secret import SecuritySettingError
@@ -54,6 +56,7 @@ _PLAIN = (
     PipelineError,
     TierError,
     TableError,
+    IngestError,
 )
 
 
@@ -96,6 +99,10 @@ def _explain_refusal(error: KafkaError) -> str:
 
 
 def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:
+    if error.name == "yaml" and "ingest" in sys.argv[1:2]:
+        return "Agents in files need PyYAML: pip install 'barnabas[ingest]'", FAILED
+    if error.name is not None and error.name.split(".")[0] in ("uvicorn", "h11"):
+        return f"HTTP needs {error.name}: pip install 'barnabas[web]'", FAILED
     if error.name is not None and error.name.split(".")[0] in _OF_SPARK:
         return f"Pipelines run on Spark, and {error.name} is missing: pip install 'barnabas[spark]'", FAILED
     if error.name is not None and error.name.split(".")[0] in _OF_TABLES:

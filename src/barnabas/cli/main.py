@@ -12,6 +12,7 @@ from barnabas.cli.command_group import FriendlyGroup
 from barnabas.cli.connect import commands as connect
 from barnabas.cli.ingest import commands as ingest
 from barnabas.cli.log import commands as log
+from barnabas.cli.mirror import commands as mirror
 from barnabas.cli.options import Output, OutputFormat
 from barnabas.cli.output import show_json
 from barnabas.cli.pipeline import commands as pipeline
@@ -59,6 +60,7 @@ app.add_typer(snapshots.app, name="snapshot")
 app.add_typer(audit.app, name="audit")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ingest.app, name="ingest")
+app.add_typer(mirror.app, name="mirror")
 app.add_typer(connect.app, name="connect")
 app.add_typer(zookeeper.app, name="zookeeper")
 

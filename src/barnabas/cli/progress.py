@@ -34,9 +34,10 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def reached(self, amount: int) -> None:
+    def reached(self, amount: int, total: int | None = None) -> None:
+        """`total` if it has changed."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=amount)
+            self._bar.update(self._task, completed=amount, total=self._total if total is None else total)
 
     def _make_bar(self) -> RichProgress:
         from rich import progress

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
     from barnabas.client.security.settings import Security
+    from barnabas.security.tls.settings import Tls
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
 COMPANION = "--companion"
@@ -45,6 +46,14 @@ def run_registry(
     group: Annotated[
         str, typer.Option(help="The group in which registries of one topic choose who writes.")
     ] = "schema-registry",
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls",
+            metavar="FILE",
+            help="Speak https: a properties file with ssl.keystore.location, ... as a listener of a broker has them.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[
         bool,
@@ -61,6 +70,8 @@ def run_registry(
       barnabas registry run
 
       barnabas registry run --listen 0.0.0.0:8081 --advertised registry1:8081 --bootstrap-server kafka1:9092
+
+      barnabas registry run --listen 0.0.0.0:8081 --tls registry-tls.properties
     """
     from barnabas.registry.process import run
     from barnabas.registry.server import RegistrySettings
@@ -77,11 +88,12 @@ def run_registry(
         None if advertised is None else _address(advertised, "--advertised"),
         topic,
         group,
+        None if tls is None else _tls(tls),
     )
     run(settings, _announce, with_parent=companion)
 
 
-async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
+async def beside(broker: Broker, listen: str, config: Path | None, tls: Path | None = None) -> Companion:
     """The registry as a companion of a broker, with a login that the broker makes for it."""
     from barnabas.broker.companions import Companion
     from barnabas.broker.security.companion_login import login_of
@@ -96,7 +108,15 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
         settings = dict(read_properties("--registry-config", config))
         bootstrap = settings.get("bootstrap.servers", str(Address(spec.host or "127.0.0.1", port)))
     greeting = {"bootstrap": bootstrap, "settings": settings}
-    started = Companion("schema registry", ["registry", "run", "--listen", listen, COMPANION], greeting)
+    command = [
+        "registry",
+        "run",
+        "--listen",
+        listen,
+        *([] if tls is None else ["--tls", str(tls)]),
+        COMPANION,
+    ]
+    started = Companion("schema registry", command, greeting)
     started.start()
     return started
 
@@ -131,6 +151,21 @@ def _greeting() -> tuple[str, Security]:
         raise typer.BadParameter("only `barnabas serve --registry` says this", param_hint=COMPANION)
     told = json.loads(line)
     return told["bootstrap"], parse_security(told["settings"])
+
+
+def _tls(path: Path) -> Tls:
+    from barnabas.client.security.references import read_properties
+    from barnabas.config.setting import ConfigError
+    from barnabas.registry.server import server_tls
+    from barnabas.security.secret import SecuritySettingError
+    from barnabas.security.tls.settings import parse_tls
+
+    try:
+        found = parse_tls(read_properties("--tls", path))
+        server_tls(found)  # before anything is started
+        return found
+    except (SecuritySettingError, ConfigError) as error:
+        raise typer.BadParameter(str(error), param_hint="--tls") from None
 
 
 def _announce(url: str) -> None:

@@ -87,6 +87,12 @@ def serve(
             help="How it connects, where the broker cannot make it a login.",
         ),
     ] = None,
+    registry_tls: Annotated[
+        Path | None,
+        typer.Option(
+            "--registry-tls", metavar="FILE", help="Its clients speak https (`barnabas registry run --tls`)."
+        ),
+    ] = None,
     settings: Settings = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
 ) -> None:
@@ -119,11 +125,11 @@ def serve(
         typer.echo(f"Warning: {warning}", err=True)
     from barnabas.broker.main import run  # slow to import: settings are checked before
 
-    companions = [] if registry is None else [_registry(registry, registry_config)]
+    companions = [] if registry is None else [_registry(registry, registry_config, registry_tls)]
     run(broker_config, partial(_announce, users=users), companions)
 
 
-def _registry(listen: str, config: Path | None) -> Callable[[Broker], Awaitable[Companion]]:
+def _registry(listen: str, config: Path | None, tls: Path | None) -> Callable[[Broker], Awaitable[Companion]]:
     from barnabas.cli.registry import beside, check_installed
 
     check_installed()
@@ -131,7 +137,7 @@ def _registry(listen: str, config: Path | None) -> Callable[[Broker], Awaitable[
         parse_address(listen)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--registry") from None
-    return partial(beside, listen=listen, config=config)
+    return partial(beside, listen=listen, config=config, tls=tls)
 
 
 async def _announce(broker: Broker, *, users: bool) -> None:

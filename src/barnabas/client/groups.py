@@ -113,7 +113,10 @@ async def send_commit(
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=known[name].id))
         topic.partitions.append(
             OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=commit.offset, committed_metadata=commit.metadata
+                partition_index=index,
+                committed_offset=commit.offset,
+                committed_leader_epoch=commit.leader_epoch,
+                committed_metadata=commit.metadata,
             )
         )
 

@@ -113,7 +113,8 @@ class StatusReporter:
             every=self._every,
         )
         try:
-            await asyncio.wait_for(self._write(status), self._every)
+            async with asyncio.timeout(self._every):  # wait_for may swallow a cancellation in Python 3.11
+                await self._write(status)
             self._refused = False
         except (KafkaError, ClientError, TimeoutError) as error:
             if not self._refused:

@@ -6,14 +6,13 @@ written as JSON with a `type` that names them, so that the log can be read by pe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from barnabas.cluster.draft import Draft
 from barnabas.cluster.image import (
-    NO_CONTROLLER,
     BrokerState,
     MetadataImage,
     PartitionState,
@@ -23,13 +22,11 @@ from barnabas.cluster.image import (
     ScramUser,
     TopicState,
 )
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import DelegationToken, ScramCredential
 from barnabas.security.quota_entities import QuotaEntity
 from barnabas.types import Uuid
-
-ACLS_PER_DELTA = 500
-"""So that a delta stays far below what ZooKeeper takes in one node."""
 
 
 class _Delta(msgspec.Struct, frozen=True, tag_field="type"):
@@ -156,6 +153,12 @@ class RemoteDeletionEnded(_Delta, frozen=True):
     topic_id: Uuid
 
 
+class MirrorStored(_Delta, frozen=True):
+    """A topic has become a mirror, or is one in another state."""
+
+    mirror: MirrorTopic
+
+
 Delta: TypeAlias = (
     ClusterCreated
     | ClusterRestored
@@ -177,51 +180,17 @@ Delta: TypeAlias = (
     | ClientQuotasChanged
     | RemoteDeletionBegun
     | RemoteDeletionEnded
+    | MirrorStored
 )
 
 
 def apply(image: MetadataImage, deltas: Iterable[Delta]) -> MetadataImage:
     """The image after one more entry of the log."""
-    return _changed(image, deltas, image.offset + 1)
+    return changed(image, deltas, image.offset + 1)
 
 
-def image_from_snapshot(deltas: Iterable[Delta], offset: int) -> MetadataImage:
-    return _changed(MetadataImage(), deltas, offset)
-
-
-def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
-    """The shortest list of deltas that leads from the empty image to this one."""
-    if image.cluster_id:
-        yield ClusterCreated(image.cluster_id)
-    if image.incarnation:
-        yield ClusterRestored(image.incarnation)
-    if image.controller_id != NO_CONTROLLER or image.controller_epoch:
-        yield ControllerElected(image.controller_id, image.controller_epoch)
-    yield from (FeatureFinalized(name, level) for name, level in image.features.items())
-    yield from (BrokerStored(broker) for broker in image.brokers.values())
-    yield from (TopicCreated(topic) for topic in image.topics.values())
-    for resource, values in image.configs.items():
-        yield ConfigsChanged(resource.type, resource.name, dict(values))
-    if image.next_producer_id:
-        yield ProducerIdsAllocated(image.next_producer_id)
-    yield from _security_of(image)
-    yield from map(RemoteDeletionBegun, image.remote_deletions.values())
-
-
-def _security_of(image: MetadataImage) -> Iterator[Delta]:
-    acls = sorted(image.acls)
-    for start in range(0, len(acls), ACLS_PER_DELTA):
-        yield AclsChanged(added=tuple(acls[start : start + ACLS_PER_DELTA]))
-    if image.scram_decoy_key:
-        yield ScramDecoyKeyCreated(image.scram_decoy_key)
-    for user, credential in image.scram_credentials.items():
-        yield ScramCredentialChanged(user.name, user.mechanism, credential)
-    yield from map(DelegationTokenStored, image.delegation_tokens.values())
-    for entity, quotas in image.client_quotas.items():
-        yield ClientQuotasChanged(entity, dict(quotas))
-
-
-def _changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
+def changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
+    """The image after these deltas, as that of an offset."""
     draft = Draft(image)
     changed_partitions: dict[Uuid, list[PartitionState]] = {}
     for delta in deltas:
@@ -291,6 +260,7 @@ def _delete_topic(draft: Draft, delta: TopicDeleted) -> None:
     name = draft.names.pop(delta.topic_id)
     del draft.topics[name]
     draft.configs.pop(Resource(ResourceType.TOPIC, name), None)
+    draft.forget_mirror(delta.topic_id)
 
 
 def _add_partitions(draft: Draft, delta: PartitionsAdded) -> None:
@@ -362,6 +332,10 @@ def _end_remote_deletion(draft: Draft, delta: RemoteDeletionEnded) -> None:
     draft.remote_deletions.pop(delta.topic_id, None)
 
 
+def _store_mirror(draft: Draft, delta: MirrorStored) -> None:
+    draft.mirrors[delta.mirror.topic_id] = delta.mirror
+
+
 _APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     ClusterCreated: _create_cluster,
     ClusterRestored: _restore_cluster,
@@ -382,4 +356,5 @@ _APPLY: dict[type[_Delta], Callable[[Draft, Any], None]] = {
     ClientQuotasChanged: _change_client_quotas,
     RemoteDeletionBegun: _begin_remote_deletion,
     RemoteDeletionEnded: _end_remote_deletion,
+    MirrorStored: _store_mirror,
 }

@@ -18,6 +18,7 @@ from barnabas.cluster.deltas import (
     DelegationTokenStored,
     Delta,
     FeatureFinalized,
+    MirrorStored,
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsAllocated,
@@ -42,6 +43,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
         *_configs(before, after),
         *_security(before, after),
         *_remote_deletions(before, after),
+        *_mirrors(before, after),
     ]
 
 
@@ -127,6 +129,13 @@ def _remote_deletions(before: MetadataImage, after: MetadataImage) -> Iterator[D
     for deletion in after.remote_deletions.values():
         if deletion != before.remote_deletions.get(deletion.topic_id):
             yield RemoteDeletionBegun(deletion)
+
+
+def _mirrors(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
+    """One goes only with its topic."""
+    for mirror in after.mirrors.values():
+        if mirror != before.mirrors.get(mirror.topic_id):
+            yield MirrorStored(mirror)
 
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from barnabas.cluster.image import BrokerState, MetadataImage, RemoteDeletion, Resource, ScramUser, TopicState
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import DelegationToken, ScramCredential
 from barnabas.security.quota_entities import QuotaEntity
@@ -80,3 +81,11 @@ class Draft:
     @property
     def remote_deletions(self) -> dict[Uuid, RemoteDeletion]:
         return self._own("remote_deletions")  # type: ignore[no-any-return]
+
+    @property
+    def mirrors(self) -> dict[Uuid, MirrorTopic]:
+        return self._own("mirrors")  # type: ignore[no-any-return]
+
+    def forget_mirror(self, topic_id: Uuid) -> None:
+        if topic_id in self._changes.get("mirrors", self._image.mirrors):
+            del self.mirrors[topic_id]

@@ -23,6 +23,7 @@ from barnabas.cluster.deltas import (
     DelegationTokenStored,
     Delta,
     FeatureFinalized,
+    MirrorStored,
     RemoteDeletionBegun,
     RemoteDeletionEnded,
     ScramCredentialChanged,
@@ -45,7 +46,9 @@ SECURITY_LEVEL = 3
 """From here on the log may hold ACLs, SCRAM credentials, delegation tokens and client quotas."""
 TIERING_LEVEL = 4
 """From here on topics may be tiered: every broker knows what a tiered log is, and that its objects outlive it."""
-NEWEST_LEVEL = TIERING_LEVEL
+MIRROR_LEVEL = 5
+"""From here on topics may be mirrors: every broker knows that clients do not write them."""
+NEWEST_LEVEL = MIRROR_LEVEL
 
 _OF_SECURITY = (
     AclsChanged,
@@ -65,9 +68,14 @@ def _without_tiers(delta: Delta) -> Delta | None:
     return None if isinstance(delta, ClusterRestored | RemoteDeletionBegun | RemoteDeletionEnded) else delta
 
 
+def _without_mirrors(delta: Delta) -> Delta | None:
+    return None if isinstance(delta, MirrorStored) else delta
+
+
 LOWERED: dict[int, Callable[[Delta], Delta | None]] = {
     SECURITY_LEVEL: _without_security,
     TIERING_LEVEL: _without_tiers,
+    MIRROR_LEVEL: _without_mirrors,
 }
 """By level: how a delta of that level is said in terms of the level below; None when it cannot be."""
 
@@ -75,7 +83,7 @@ Levels = Mapping[str, tuple[int, int]]
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     # what entries of the metadata log may say; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas;
-    # 4: tiered topics
+    # 4: tiered topics; 5: mirror topics
     METADATA_VERSION: (FIRST_LEVEL, NEWEST_LEVEL),
     # 2: the epoch rises with every transaction, partitions join by being written
     TRANSACTION_VERSION: (0, 2),

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.security.acls import AclBinding
 from barnabas.security.credentials import DelegationToken, ScramCredential
 from barnabas.security.quota_entities import QuotaEntity
@@ -158,6 +159,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     delegation_tokens: Mapping[str, DelegationToken] = {}
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
     remote_deletions: Mapping[Uuid, RemoteDeletion] = {}
+    mirrors: Mapping[Uuid, MirrorTopic] = {}
+    """By the id of the topic here."""
     incarnation: int = 0
     """How often the cluster was restored from an object store: what earlier incarnations write there is refused."""
 
@@ -177,6 +180,10 @@ class MetadataImage(msgspec.Struct, frozen=True):
     def can_lead(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.can_lead
+
+    def mirror_of(self, topic: str) -> MirrorTopic | None:
+        state = self.topics.get(topic) if self.mirrors else None
+        return None if state is None else self.mirrors.get(state.topic_id)
 
     def topic_configs(self, topic: str) -> Mapping[str, str]:
         """What was set for this topic itself, without the defaults."""

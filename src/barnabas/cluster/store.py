@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from barnabas.cluster.deltas import Delta, apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.frames import (
     DamagedMetadataError,
     Entry,
@@ -20,6 +20,7 @@ from barnabas.cluster.frames import (
     has_entry_behind,
 )
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import File, FileSystem
 from barnabas.log_lines import safe_logger

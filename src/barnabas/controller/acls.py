@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from barnabas.cluster.deltas import ACLS_PER_DELTA, AclsChanged, Delta
+from barnabas.cluster.deltas import AclsChanged, Delta
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import ACLS_PER_DELTA
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
 from barnabas.errors import ErrorCode, KafkaError

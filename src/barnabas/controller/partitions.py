@@ -64,6 +64,15 @@ def next_state(partition: PartitionState, step: Transition) -> PartitionState:
     return msgspec.structs.replace(elected, partition_epoch=partition.partition_epoch + 1)
 
 
+def raised(partition: PartitionState, leader_epoch: int) -> PartitionState:
+    """The same leader, in an epoch that is not below this one."""
+    if leader_epoch <= partition.leader_epoch:
+        return partition
+    return msgspec.structs.replace(
+        partition, leader_epoch=leader_epoch, partition_epoch=partition.partition_epoch + 1
+    )
+
+
 def is_untouched(partition: PartitionState) -> bool:
     """Restored from an object store, and led by nobody since: its replicas are all alike."""
     known = (*partition.isr, *partition.elr, *partition.last_known_elr)

@@ -17,6 +17,11 @@ from barnabas.controller.decision import Decided
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import Uuid
 
+NOT_OF_A_MIRROR = (
+    "a mirror cannot be tiered: what its source cuts may be in the object store already. Leave remote.storage.enable "
+    "out; it can be set once the topic is promoted"
+)
+
 
 def check_new_topic(image: MetadataImage, configs: Mapping[str, str]) -> None:
     """KafkaError if a new topic cannot be tiered now."""
@@ -34,6 +39,9 @@ def check_change(image: MetadataImage, topic: TopicState, after: Mapping[str, st
     if is_tiered(before):
         return
     check_new_topic(image, after)
+    mirror = image.mirrors.get(topic.topic_id)
+    if is_tiered(after) and mirror is not None and not mirror.is_own:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_OF_A_MIRROR)
     if is_tiered(after) and topic.topic_id in image.remote_deletions:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

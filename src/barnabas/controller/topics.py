@@ -179,12 +179,20 @@ def create_partitions(
         if request.topic in repeated:
             results[request.topic] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            results[request.topic] = _attempt(partial(_grow, image, request))
+            results[request.topic] = _attempt(partial(_grow_own, image, request))
     added = [result for result in results.values() if isinstance(result, PartitionsAdded)]
     return ([] if validate_only else list(added)), results
 
 
-def _grow(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
+def _grow_own(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
+    mirror = image.mirror_of(request.topic)
+    if mirror is not None and not mirror.is_own:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, mirror.why_not_written(request.topic))
+    return grow(image, request)
+
+
+def grow(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
+    """Also of a mirror, which has as many as its source."""
     topic = image.topics.get(request.topic)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

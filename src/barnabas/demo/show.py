@@ -60,7 +60,7 @@ class Show:
                 "passes in a minute.\n"
             )
             with Pipelines(files, self._screen.say, self._screen.hear, self._java_options) as pipelines:
-                feeder = Feeder(broker.bootstrap_servers, TOPICS, self._seconds, SEED)
+                feeder = Feeder(broker.bootstrap_servers, TOPICS, self._seconds, SEED, folder)
                 checks = self._play(pipelines, feeder, broker.bootstrap_servers, folder)
                 late = {flow.name: flow.late for flow in pipelines.flows if flow.late}
         summarize(self._console, checks, self._screen, sum(feeder.delivered.values()), late)

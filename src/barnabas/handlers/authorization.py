@@ -18,6 +18,7 @@ from barnabas.handlers.authorization_answers import (
     authorized_topics,
     creates_internal_topics,
     described_groups_show_topics,
+    described_mirrors,
     fetch_denied,
     forget_denied_topics,
     join_denied,
@@ -371,4 +372,13 @@ RULES: dict[ApiKey, Rule] = {
         each=(Each("topics", "responses", topic(READ, "topic_name")),),
         is_served_empty=True,
     ),
+    ApiKey.APPEND_MIRRORED: Rule(
+        whole=(on_cluster(ALTER),),
+        each=(Each("topics", "topics", topic(WRITE)),),
+    ),
+    ApiKey.ALTER_MIRRORS: Rule(whole=(on_cluster(ALTER),), each=(Each("topics", "topics", topic(WRITE)),)),
+    ApiKey.DESCRIBE_MIRRORS: Rule(
+        each=(Each("topics", "topics", topic(DESCRIBE)),), after=(described_mirrors,), is_served_empty=True
+    ),
+    ApiKey.SETTLE_MIRRORS: BROKERS,
 }

@@ -46,6 +46,12 @@ def authorized_topics(access: Access, broker: Any, message: Any, response: Any) 
         response.topics = [topic for topic in response.topics if _describes(access, topic.name)]
 
 
+def described_mirrors(access: Access, broker: Any, message: Any, response: Any) -> None:
+    """DescribeMirrors of all topics leaves out those that the client may not describe."""
+    if message.topics is None:
+        response.topics = [topic for topic in response.topics if _describes(access, topic.name)]
+
+
 def allowed_topics_of_all(access: Access, broker: Any, message: Any) -> Any:
     """DescribeTopicPartitions without names is about the topics that the client may describe."""
     if message.topics:

@@ -266,6 +266,8 @@ def _delete_before(broker: OffsetsNeeds, topic: str, index: int, offset: int) ->
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "records of internal topics cannot be deleted"
             )
+        if not partition.is_writable:  # a mirror: its log start is that of its source
+            raise partition.why_not_writable()
         if not log.config.deletes:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only: set cleanup.policy to delete"

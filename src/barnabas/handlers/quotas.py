@@ -31,6 +31,10 @@ def _produced(message: Any, request: Request) -> int:
     return size
 
 
+def _mirrored(message: Any, request: Request) -> int:
+    return sum(len(each.records or b"") for topic in message.topics for each in topic.partitions)
+
+
 def _fetched(response: Any) -> int:
     size, of_topic, of_partition = _ANSWERED
     for topic in response.responses:
@@ -72,6 +76,7 @@ CARRIED: dict[ApiKey, Bytes] = {
     ApiKey.PRODUCE: Bytes(produced=_produced),
     ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Bytes(is_of_follower=lambda message: message.replica_id >= 0),
+    ApiKey.APPEND_MIRRORED: Bytes(produced=_mirrored),
     ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld_share),
 }
 

@@ -33,6 +33,11 @@ from barnabas.protocol.messages.metadata import (
     FindCoordinatorRequest,
     MetadataRequest,
 )
+from barnabas.protocol.messages.mirror import (
+    AppendMirroredRequest,
+    DescribeMirrorsRequest,
+    SettleMirrorsRequest,
+)
 from barnabas.protocol.messages.offsets import (
     ListOffsetsRequest,
     OffsetCommitRequest,
@@ -232,5 +237,12 @@ SLICING: dict[type[Message], Slicing] = {
         100, (cut_at(("topics", "responses", ("topic_name",)), _OF_PARTITIONS),)
     ),
     DeleteShareGroupOffsetsRequest: Slicing(100, (cut_at(("topics", "responses", ("topic_name",))),)),
+    AppendMirroredRequest: Slicing(
+        100,
+        (cut_at(("topics", "topics", ("topic_id",)), ("partitions", "partitions", ("index",)), repeats=ALL),),
+        only_heavy=True,
+    ),
+    DescribeMirrorsRequest: Slicing(20, (cut_at(("topics", "topics")),)),
+    SettleMirrorsRequest: Slicing(200, (cut_at(("topics", "topics", ("topic_id",)), repeats=ALL),)),
     StreamsGroupDescribeRequest: Slicing(5, (cut_at(("group_ids", "groups")),), always=True),
 }

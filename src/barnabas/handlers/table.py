@@ -33,6 +33,8 @@ from barnabas.handlers.groups import consumer as consumer_groups
 from barnabas.handlers.groups import offsets as group_offsets
 from barnabas.handlers.groups import share as share_groups
 from barnabas.handlers.groups import streams as streams_groups
+from barnabas.handlers.mirror.appends import append_mirrored
+from barnabas.handlers.mirror.topics import alter_mirror_topics, describe_mirrors, settle_mirror_topics
 from barnabas.handlers.quotas import CARRIED, MUTATIONS
 from barnabas.handlers.security import acls, client_quotas, sasl, scram_credentials, tokens
 from barnabas.handlers.share import acknowledge as share_acknowledge
@@ -85,6 +87,12 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     FindCoordinatorRequest,
     MetadataRequest,
+)
+from barnabas.protocol.messages.mirror import (
+    AlterMirrorsRequest,
+    AppendMirroredRequest,
+    DescribeMirrorsRequest,
+    SettleMirrorsRequest,
 )
 from barnabas.protocol.messages.offsets import (
     ListOffsetsRequest,
@@ -250,6 +258,10 @@ _ROWS: tuple[Handler, ...] = (
         0,
         streams_groups.streams_group_topology_description_update,
     ),
+    Handler(AppendMirroredRequest, 0, 0, append_mirrored),
+    Handler(AlterMirrorsRequest, 0, 0, alter_mirror_topics, is_forwarded=True),
+    Handler(DescribeMirrorsRequest, 0, 0, describe_mirrors),
+    Handler(SettleMirrorsRequest, 0, 0, settle_mirror_topics, brokers_only_since=0),
 )
 
 

@@ -8,7 +8,7 @@ begins again from the positions that are stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
@@ -65,10 +65,43 @@ class Collected:
     """By the source's own key; None: forgotten."""
     records: int = 0
     bytes: int = 0
+    """That were read."""
+    encoded: int = 0
+    """Bytes of the batches, with a key and headers for each record, if they are more."""
+    committed: Callable[[], None] | None = None
+    """Called when the transaction is committed."""
+    unfinished: bool = False
+    """There is more to look at, even if nothing came of it yet."""
 
     @property
     def is_empty(self) -> bool:
         return not self.batches and not self.positions
+
+    @property
+    def size(self) -> int:
+        """In memory, and on the wire."""
+        return max(self.bytes, self.encoded)
+
+    def add(self, other: Collected) -> None:
+        """What the source had next, for the same transaction."""
+        self.batches += other.batches
+        self.positions.update(other.positions)
+        self.records += other.records
+        self.bytes += other.bytes
+        self.encoded += other.encoded
+        self.unfinished = other.unfinished
+        self.committed = _both(self.committed, other.committed)
+
+
+def _both(first: Callable[[], None] | None, second: Callable[[], None] | None) -> Callable[[], None] | None:
+    if first is None or second is None:
+        return first or second
+
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 class Delivery:

@@ -15,7 +15,7 @@ UNDEFINED = -1
 class LeaderEpochs:
     """Entries (epoch, first offset), both ascending. `dirty` until the file has been written."""
 
-    __slots__ = ("_entries", "_epochs", "_starts", "_unsaved_start", "dirty", "latest")
+    __slots__ = ("_entries", "_epochs", "_starts", "_unsaved_start", "are_of_source", "dirty", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
@@ -23,6 +23,8 @@ class LeaderEpochs:
         self._entries: tuple[tuple[int, int], ...] | None = ()
         self.latest = UNDEFINED
         self.dirty = False
+        self.are_of_source = False
+        """Of a mirror: its leaders start no epochs, so a replica may know a later one than the leader."""
         self._unsaved_start = UNDEFINED
         for epoch, start in entries:
             self.assign(epoch, start)
@@ -79,13 +81,13 @@ class LeaderEpochs:
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(largest epoch <= `epoch`, offset where it ended), as OffsetForLeaderEpoch answers it."""
-        if epoch == UNDEFINED or not self._epochs:
+        if epoch == UNDEFINED or (not self._epochs and not self.are_of_source):
             return UNDEFINED, UNDEFINED
         if epoch == self.latest:
             return epoch, log_end
         higher = bisect_right(self._epochs, epoch)
         if higher == len(self._epochs):
-            return UNDEFINED, UNDEFINED
+            return (max(self.latest, 0), log_end) if self.are_of_source else (UNDEFINED, UNDEFINED)
         return self._epochs[higher - 1] if higher else epoch, self._starts[higher]
 
     def truncate_end(self, offset: int) -> None:

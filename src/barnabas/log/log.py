@@ -288,7 +288,9 @@ class Log(DurableLog):
         first_offset = offsets.end
         for position, header in iterate_headers(batches):
             batch = batches[position : position + header.size]
-            if header.base_offset < offsets.end <= header.last_offset and not self.segments.size:
+            if header.base_offset < offsets.end <= header.last_offset and (
+                self.is_empty or not self.segments.size
+            ):
                 # DeleteRecords has moved the leader's log start into a batch; the batch is taken whole, as in Kafka.
                 self.truncate_fully_and_start_at(header.base_offset)
             check_follows(batch, header, offsets.end)

@@ -302,6 +302,15 @@ class ProducerStates:
             seen += 1
         return seen
 
+    def forget_below(self, offset: int) -> None:
+        """Forget producers of which nothing from `offset` on is known: those of another cluster (a promoted mirror)."""
+        for producer in list(self._producers.values()):
+            if (
+                max(producer.last_offset, producer.marker_offset) < offset
+                and producer.transaction_start is None
+            ):
+                del self._producers[producer.producer_id]
+
     def restore(self, producers: Iterable[Producer]) -> None:
         """Replace everything by what a snapshot says, except when we last heard of a producer: that only we know."""
         producers = list(producers)

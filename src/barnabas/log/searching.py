@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.files import File
+from barnabas.files import File, ReadableFile
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in
@@ -47,7 +47,9 @@ def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> Found
     return first_in_file(segment.file, located[0], segment.size, timestamp, log_start)
 
 
-def first_in_file(file: File, position: int, end: int, timestamp: int, log_start: int) -> FoundRecord | None:
+def first_in_file(
+    file: ReadableFile, position: int, end: int, timestamp: int, log_start: int
+) -> FoundRecord | None:
     """The same among the batches in [position, end) of a file."""
     for place, header in walk_headers(file, position, end, SCAN_CHUNK):
         if header.max_timestamp < timestamp:
@@ -59,7 +61,7 @@ def first_in_file(file: File, position: int, end: int, timestamp: int, log_start
 
 
 def _first_in_batch(
-    file: File, position: int, header: BatchHeader, timestamp: int, log_start: int
+    file: ReadableFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     try:
         for offset, found in _times(file, position, header):
@@ -82,7 +84,7 @@ def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
     return _first_in_batch(best.file, *found, timestamp, log_start) if found is not None else None
 
 
-def _times(file: File, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def _times(file: ReadableFile, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """As `iterate_times`, with a short breath now and then: threads that look up would keep the GIL from the loop."""
     for number, found in enumerate(iterate_times(file.read(header.size, position), header), 1):
         yield found

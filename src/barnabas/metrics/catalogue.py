@@ -1,5 +1,5 @@
 """Every metric that the broker serves: its name, its labels, and what it says. Those of sockets and of tiered storage
-are in `network_catalogue` and `tiering_catalogue`.
+are in `network_catalogue`, `tiering_catalogue` and `mirror_catalogue`.
 
 Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them, and
 those of kafka_exporter, so that stock dashboards work unchanged. What only Barnabas has begins with `barnabas_`.
@@ -7,7 +7,7 @@ those of kafka_exporter, so that stock dashboards work unchanged. What only Barn
 
 from __future__ import annotations
 
-from barnabas.metrics import network_catalogue, tiering_catalogue
+from barnabas.metrics import mirror_catalogue, network_catalogue, tiering_catalogue
 from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
@@ -297,5 +297,10 @@ CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")
 RESIDENT_MEMORY = gauge("process_resident_memory_bytes", "Resident memory of the process.")
 OPEN_FILES = gauge("process_open_fds", "Open file descriptors.")
 
-CATALOGUE = (*metrics_among(globals()), *network_catalogue.CATALOGUE, *tiering_catalogue.CATALOGUE)
+CATALOGUE = (
+    *metrics_among(globals()),
+    *network_catalogue.CATALOGUE,
+    *tiering_catalogue.CATALOGUE,
+    *mirror_catalogue.CATALOGUE,
+)
 """Every metric there is, for documentation and for the test that nothing is served that is not described."""

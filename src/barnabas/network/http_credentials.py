@@ -58,9 +58,7 @@ class CredentialFile:
             raise ConfigError(f"{self._setting}={self._path} cannot be read: {error.strerror}") from None
         secrets = [line for each in lines if (line := each.strip()) and not line.startswith(b"#")]
         if not secrets:
-            raise ConfigError(
-                f"{self._setting}={self._path} is empty: write a line for each that may read metrics"
-            )
+            raise ConfigError(f"{self._setting}={self._path} is empty: write a line for each that is let in")
         self._seen, self._digests = seen, [_digest(secret) for secret in secrets]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Final, TypeAlias
 
-from barnabas.files import Bytes, FileSlice
+from barnabas.files import Bytes, FileSlice, MemoryFile
 from barnabas.network.limits import SENT_BYTES_PER_TURN
 from barnabas.network.page_residency import WARMED_AT_ONCE, Warmer, is_cached, read_if_cached, warm
 from barnabas.network.transport import BLOCKED, MORE_FOLLOWS, Transport
@@ -165,10 +165,13 @@ class Output:
         position = piece.position + self._sent_of_slice
         count = min(piece.length - self._sent_of_slice, share)
         fd = piece.file.fileno()
-        if position >= self._warm_until and not is_cached(fd, position, count, piece.file.size):
+        if position < self._warm_until or is_cached(fd, position, count, piece.file.size):
+            sent = self._transport.send_file(fd, position, count)
+        elif isinstance(piece.file, MemoryFile):
+            sent = self._send(piece.file.view(count, position), 0)
+        else:
             self._fetch(piece, position, min(count, WARMED_AT_ONCE))
             return 0
-        sent = self._transport.send_file(fd, position, count)
         if sent == 0:
             raise OSError(f"{piece.file.path} ends before byte {position}, which a client was promised")
         self._sent_of_slice += sent

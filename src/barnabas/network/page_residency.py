@@ -11,6 +11,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from barnabas.files import NO_DESCRIPTOR
+
 # The kernel reads ahead by this much (its usual default), so that one page stands for that many around it.
 PROBE_DISTANCE: Final = 128 * 1024
 
@@ -35,10 +37,11 @@ class Warmer:
 def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
     """Say whether sending this part would not wait for the disk; False when that cannot be known.
 
-    Where the system cannot tell (macOS; tmpfs), the last part of a file that we write counts as cached.
+    Where the system cannot tell (macOS; tmpfs), the last part of a file that we write counts as cached. What has no
+    descriptor (MemoryFile) never does.
     """
     if _NOWAIT is None:
-        return _is_tail(position, file_size)
+        return fd != NO_DESCRIPTOR and _is_tail(position, file_size)
     try:
         last = position + count - 1
         for place in (*range(position, last, PROBE_DISTANCE), last):
@@ -46,7 +49,7 @@ def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
     except BlockingIOError:
         return False
     except OSError:  # EOPNOTSUPP: this file system cannot tell
-        return _is_tail(position, file_size)
+        return fd != NO_DESCRIPTOR and _is_tail(position, file_size)
     return True
 
 
@@ -60,7 +63,8 @@ def read_if_cached(fd: int, position: int, count: int, file_size: int = 0) -> by
             return None
         except OSError:
             pass
-    return os.pread(fd, count, position) if _is_tail(position, file_size) else None
+    is_tail = fd != NO_DESCRIPTOR and _is_tail(position, file_size)
+    return os.pread(fd, count, position) if is_tail else None
 
 
 def _is_tail(position: int, file_size: int) -> bool:

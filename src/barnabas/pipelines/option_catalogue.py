@@ -91,7 +91,9 @@ OPTIONS: tuple[Option, ...] = (
         "The columns to decode and to ship, separated by commas: what is left out costs nothing.",
     ),
     Option(
-        "value.format", SOURCE, "`json`, `avro`, `csv` or `string`: the value's fields become typed columns."
+        "value.format",
+        SOURCE,
+        "`json`, `avro`, `protobuf`, `csv` or `string`: the value's fields become typed columns.",
     ),
     Option(
         "value.schema",
@@ -102,8 +104,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "value.registry",
         SOURCE,
-        "The URL of a schema registry: values of `avro` and `json` begin with the id of the schema that they were "
-        "written with. Without `value.avro.schema` columns are those of the newest schema of the subject TOPIC-value.",
+        "The URL of a schema registry: values of `avro`, `protobuf` and `json` begin with the id of the schema that "
+        "they were written with. Without `value.avro.schema` columns are those of the newest schema of the subject "
+        "TOPIC-value.",
+    ),
+    Option(
+        "value.protobuf.message",
+        SOURCE,
+        "The full name of the message that values are, `shop.Order`; by default the first one of the schema.",
     ),
     Option("value.csv.delimiter", SOURCE, "What separates the fields of a CSV value.", ","),
     Option(

@@ -1,8 +1,6 @@
 """What Spark's Python workers need: memory that is kept from batch to batch, and a quiet end.
 
-The C library maps a large block each time it is taken, and unmaps it when it is freed. A task takes and frees
-some MiB for every fetch, and the first touch of each page is a fault: a quarter of a microsecond on most machines and
-four in some virtual ones, where a worker that reads a topic spent a third of its time on them.
+A task takes and frees some MiB for every fetch (`barnabas.allocation`).
 
 PySpark collects garbage after each task of a worker. What it goes through are the modules that were imported: 170,000
 objects with numba and pandas, which takes 25 to 40 ms each time, as long as all of a small batch.
@@ -14,20 +12,14 @@ went well.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import os
 import sys
-from functools import cache
 from socket import socket
 from typing import Any
 
-# <malloc.h>
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-
-LARGEST_KEPT = 32 * 1024 * 1024  # of one block: the most that glibc allows
-MOST_KEPT = 256 * 1024 * 1024  # of all that is free at the end of the heap
+from barnabas.allocation import keep_freed_memory
 
 DAEMON = "pyspark.daemon"  # what Spark forks its workers from; some of them whatever `spark.python.daemon.module` says
 _tasks = itertools.count()
@@ -38,16 +30,6 @@ def begin_task() -> None:
     keep_freed_memory()
     set_modules_aside()
     leave_quietly()
-
-
-@cache
-def keep_freed_memory() -> bool:
-    """For this process, from now on. False where the C library is not glibc: nothing is kept, and nothing lost."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    done = [mallopt(_M_MMAP_THRESHOLD, LARGEST_KEPT), mallopt(_M_TRIM_THRESHOLD, MOST_KEPT)]
-    return all(done)
 
 
 def set_modules_aside() -> None:

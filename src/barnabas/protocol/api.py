@@ -15,7 +15,7 @@ from barnabas.protocol.schema import UNBOUNDED, Message
 
 
 class ApiKey(IntEnum):
-    """The numbers of all APIs, as Kafka names them."""
+    """The numbers of all APIs, as Kafka names them, and those of our own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -112,6 +112,14 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
+    APPEND_MIRRORED = 10_000
+    ALTER_MIRRORS = 10_001
+    DESCRIBE_MIRRORS = 10_002
+    SETTLE_MIRRORS = 10_003
+
+
+OWN_API = 10_000
+"""Keys from here on are our own: Kafka counts from 0, and clients pass over keys that they do not know."""
 
 
 class Api(NamedTuple):
@@ -208,6 +216,10 @@ APIS: dict[int, Api] = {
     91: Api("AlterShareGroupOffsets", "share", 0),
     92: Api("DeleteShareGroupOffsets", "share", 0),
     93: Api("StreamsGroupTopologyDescriptionUpdate", "streams", 0),
+    10_000: Api("AppendMirrored", "mirror", 0),
+    10_001: Api("AlterMirrors", "mirror", 0),
+    10_002: Api("DescribeMirrors", "mirror", 0),
+    10_003: Api("SettleMirrors", "mirror", 0),
 }
 
 

@@ -73,6 +73,10 @@ class CompressionError(Exception):
     """The data are no whole frame of their codec, or would grow beyond the bound."""
 
 
+class BeyondLimitError(CompressionError):
+    """They may be good, and are too large."""
+
+
 def compress(codec: int, data: Bytes, level: int | None = None) -> bytes:
     """`level` None is the codec's own default; snappy has no levels."""
     return _compressor(codec)(data, level)
@@ -111,7 +115,7 @@ def _compressor(codec: int) -> Callable[[Bytes, int | None], bytes]:
 
 
 def _beyond(limit: int) -> CompressionError:
-    return CompressionError(f"the data decompress to more than the limit of {limit} bytes")
+    return BeyondLimitError(f"the data decompress to more than the limit of {limit} bytes")
 
 
 def _too_many(what: str) -> CompressionError:

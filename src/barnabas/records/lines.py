@@ -5,6 +5,7 @@ An agent builds nothing else, a million a second at times, so this is written fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -21,8 +22,11 @@ MOST_RECORDS = 8192
 RECORD_OVERHEAD = 48
 """At most, beside key, value and headers: lengths, deltas and the decimal digits of the place."""
 
-_VARINTS = tuple(varint(number) for number in range(2 * MOST_RECORDS))
+_VARINTS = tuple(varint(number) for number in range(MOST_RECORDS))
 _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA = b"\x00\x00"
+_BEGINNINGS = tuple(length + _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA for length in _VARINTS)
+"""Of records, by their length."""
+_MOST_DIGITS = 20
 
 
 class LineEncoder:
@@ -33,9 +37,10 @@ class LineEncoder:
     ) -> None:
         name = place_header.encode()
         self._before = varint(len(key)) + key
-        self._after = varint(len(headers) + 1) + encode_headers(tuple(headers)) + varint(len(name)) + name
+        after = varint(len(headers) + 1) + encode_headers(tuple(headers)) + varint(len(name)) + name
+        self._after = tuple(after + varint(digits) for digits in range(_MOST_DIGITS))
         self._codec = codec
-        self.overhead = len(self._before) + len(self._after) + RECORD_OVERHEAD
+        self.overhead = len(self._before) + len(self._after[0]) + RECORD_OVERHEAD
 
     def batches(
         self,
@@ -54,21 +59,15 @@ class LineEncoder:
 
     def _encode(self, lines: Sequence[bytes], places: Sequence[int]) -> bytes:
         parts: list[bytes] = []
-        add, known, most = parts.extend, _VARINTS, len(_VARINTS)
-        before, after = self._before, self._after
-        fixed = 3 + len(before) + len(after)
-        for index, line in enumerate(lines):
-            length = len(line)
-            place = b"%d" % places[index]
-            number = known[index]
+        add, known, beginnings, most = parts.extend, _VARINTS, _BEGINNINGS, len(_VARINTS)
+        before, afters = self._before, self._after
+        fixed = 2 + len(before) + len(afters[0])
+        for number, line, offset in zip(known, lines, places, strict=False):
+            length, place = len(line), b"%d" % offset
             size = known[length] if length < most else varint(length)
             whole = fixed + len(number) + len(size) + length + len(place)
-            add(
-                (
-                    known[whole] if whole < most else varint(whole),
-                    _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA, number, before, size, line, after, known[len(place)], place,
-                )
-            )  # fmt: skip
+            begin = beginnings[whole] if whole < most else varint(whole) + _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA
+            add((begin, number, before, size, line, afters[len(place)], place))
         return b"".join(parts)
 
 
@@ -78,9 +77,7 @@ def _groups(lines: Sequence[bytes], overhead: int, most_bytes: int) -> Iterator[
     first = 0
     while first < len(lines):
         limit = (ends[first - 1] if first else 0) + most_bytes
-        last = first + 1
         most = min(len(lines), first + MOST_RECORDS)
-        while last < most and ends[last] <= limit:
-            last += 1
+        last = max(first + 1, bisect_right(ends, limit, first, most))
         yield first, last
         first = last

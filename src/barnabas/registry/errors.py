@@ -1,4 +1,7 @@
-"""Refusals with Confluent's error codes and texts: clients look at the code, people read the text."""
+"""Refusals with Confluent's error codes: clients look at the code, people read the text.
+
+Confluent documents codes only. Where its own text and Karapace's differ in words, the text is Karapace's.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def version_soft_deleted(subject: str, version: int) -> RegistryError:
     return RegistryError(
         404,
         40406,
-        f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
+        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently",
     )
 
 
@@ -62,11 +65,9 @@ def no_mode(subject: str) -> RegistryError:
     return RegistryError(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
 
 
-def incompatible(subject: str, details: list[str]) -> RegistryError:
-    text = (
-        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
-    )
-    return RegistryError(409, 409, f"{text}[{', '.join(details)}]")
+def incompatible(level: str, problems: list[str]) -> RegistryError:
+    text = f"Incompatible schema, compatibility_mode={level}. Incompatibilities: {', '.join(problems)}"
+    return RegistryError(409, 409, text)
 
 
 def invalid_schema(reason: str) -> RegistryError:

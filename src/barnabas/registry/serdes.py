@@ -6,14 +6,15 @@ consumer's to find). Bytes inside a value are written as text, a byte as a lette
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.client.errors import ClientError
+from barnabas.client.protobuf.messages import ProtoFiles, descriptors_of_id, descriptors_of_latest
 from barnabas.client.schemas import (
     NotFramedError,
     Schema,
@@ -21,13 +22,10 @@ from barnabas.client.schemas import (
     decode,
     encode,
     join_message_index,
-    quoted,
     split_message_index,
 )
-from barnabas.registry.formats.well_known import well_known_files
 
 KEPT = 1_000  # schemas that are ready for use
-_MAIN = "_.proto"
 
 
 class UnfitValueError(ClientError):
@@ -56,8 +54,7 @@ class Decoder:
             return json.loads
         if schema.type == "AVRO":
             return _avro_reader(_avro(self.client, schema))
-        messages = _Messages(self.client, f"/schemas/ids/{schema_id}", schema)
-        return messages.read
+        return _Messages(descriptors_of_id(self.client, schema_id)).read
 
 
 class Encoder:
@@ -79,8 +76,7 @@ class Encoder:
             return _json_writer(schema)
         if schema.type == "AVRO":
             return _avro_writer(_avro(client, schema))
-        messages = _Messages(client, f"/subjects/{quoted(subject)}/versions/latest", schema)
-        return messages.write
+        return _Messages(descriptors_of_latest(client, subject, schema)).write
 
 
 def plain(value: Any) -> Any:
@@ -104,12 +100,10 @@ def _checked_object(value: Any) -> bytes:
 
 def _avro(client: SchemaClient, schema: Schema, named: dict[str, Any] | None = None) -> Any:
     """A schema that fastavro has read, with those that it refers to."""
-    from fastavro import parse_schema
-
     known: dict[str, Any] = {} if named is None else named
     for reference in schema.references:
         _avro(client, client.version(reference.subject, reference.version).schema, known)
-    return parse_schema(json.loads(schema.text), named_schemas=known)
+    return ready_schema(json.loads(schema.text), known)
 
 
 def _avro_reader(schema: Any) -> Callable[[bytes], Any]:
@@ -130,14 +124,10 @@ def _avro_writer(schema: Any) -> Callable[[Any], bytes]:
 
 
 class _Messages:
-    """Messages of a .proto file, by the descriptors that `format=serialized` brings."""
+    """Values of a .proto file, to and from plain Python."""
 
-    def __init__(self, client: SchemaClient, path: str, schema: Schema) -> None:
-        from google.protobuf import descriptor_pool
-
-        self._client = client
-        self._pool = descriptor_pool.DescriptorPool()
-        self._file = self._add(_MAIN, path, schema)
+    def __init__(self, descriptors: bytes) -> None:
+        self._files = ProtoFiles(descriptors)
 
     def read(self, payload: bytes) -> Any:
         from google.protobuf.json_format import MessageToDict
@@ -152,36 +142,4 @@ class _Messages:
         return join_message_index((0,), message.SerializeToString())
 
     def _class(self, path: tuple[int, ...]) -> Any:
-        from google.protobuf import message_factory
-
-        inside, name = self._file.message_type, self._file.package
-        for index in path:
-            message = inside[index]
-            name = f"{name}.{message.name}" if name else message.name
-            inside = message.nested_type
-        return message_factory.GetMessageClass(self._pool.FindMessageTypeByName(name))
-
-    def _add(self, name: str, path: str, schema: Schema) -> Any:
-        from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-        found = self._client.request("GET", f"{path}?format=serialized")
-        file = FileDescriptorProto.FromString(base64.b64decode(found["schema"]))
-        file.name = name
-        for reference in schema.references:
-            version = self._client.version(reference.subject, reference.version)
-            where = f"/subjects/{quoted(reference.subject)}/versions/{reference.version}"
-            self._add(reference.name, where, version.schema)
-        for other in file.dependency:
-            self._add_well_known(other)
-        self._pool.Add(file)
-        return file
-
-    def _add_well_known(self, name: str) -> None:
-        from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-        if name not in well_known_files():
-            return
-        file = FileDescriptorProto.FromString(well_known_files()[name])
-        for other in file.dependency:
-            self._add_well_known(other)
-        self._pool.Add(file)
+        return self._files.message(self._files.name(path))

@@ -6,18 +6,18 @@ async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
+import ssl
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.tls import tls_context
 from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
+from barnabas.network.web import WebServer, bind
 from barnabas.registry.access import Access
 from barnabas.registry.api.app import RegistryApp
 from barnabas.registry.api.forwarding import Forwarder
@@ -25,21 +25,19 @@ from barnabas.registry.leadership import GROUP, Identity
 from barnabas.registry.service import SchemaService
 from barnabas.registry.store import SchemaStore, StoreSettings
 from barnabas.registry.topic import TOPIC
-
-if TYPE_CHECKING:
-    import uvicorn
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.server import ListenerTls, server_context
+from barnabas.security.tls.settings import Tls
 
 logger = safe_logger(__name__)
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8081)
-KEEP_ALIVE = 75  # seconds; clients ask now and then, and a new connection takes longer than an answer
-BACKLOG = 128
 _WILDCARDS = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`advertised` is where the other registries reach this one, by default where it listens."""
+    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https."""
 
     bootstrap: str
     security: Security = PLAINTEXT
@@ -47,6 +45,7 @@ class RegistrySettings:
     advertised: Address | None = None
     topic: str = TOPIC
     group: str = GROUP
+    tls: Tls | None = None
 
 
 class RegistryServer:
@@ -55,10 +54,11 @@ class RegistryServer:
         stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
         self.store = SchemaStore(stored)
         self.access = Access(settings.bootstrap, settings.security)
-        self.app = RegistryApp(SchemaService(self.store), self.access, Forwarder())
+        self._tls = None if settings.tls is None else server_tls(settings.tls)
+        forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
+        self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
-        self._http: uvicorn.Server | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._http: WebServer | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -76,42 +76,33 @@ class RegistryServer:
 
     @property
     def identity(self) -> Identity:
-        advertised = self.settings.advertised
+        scheme, advertised = "http" if self._tls is None else "https", self.settings.advertised
         if advertised is not None:
-            return Identity(advertised.host, advertised.port or self.port)
+            return Identity(advertised.host, advertised.port or self.port, scheme)
         host = self.settings.listen.host
-        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port)
+        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
 
     async def start(self) -> None:
         """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""
-        listening = _bind(self.settings.listen)
+        listening = bind(*self.settings.listen)
         try:
             self.port = listening.getsockname()[1]
             self._warn_if_exposed()
             await self.store.start()
             self.store.join(self.identity)
-            await self._serve(listening)
+            self._http = WebServer(self.app, self._tls)
+            await self._http.start(listening)
         except BaseException:
             listening.close()
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        if self._http is not None and self._serving is not None:
-            self._http.should_exit = True
-            await self._serving
-            self._http = self._serving = None
+        if self._http is not None:
+            await self._http.stop()
+            self._http = None
         await self.access.close()
         await self.store.close()
-
-    async def _serve(self, listening: socket.socket) -> None:
-        self._http = _http_server(self.app)
-        self._serving = asyncio.create_task(self._http.serve(sockets=[listening]))
-        while not self._http.started:
-            if self._serving.done():
-                await self._serving
-                raise RuntimeError("the HTTP server ended before it had started")
-            await asyncio.sleep(0.001)
 
     def _warn_if_exposed(self) -> None:
         if self.access.is_open and not is_loopback(self.settings.listen.host):
@@ -122,40 +113,10 @@ class RegistryServer:
             )
 
 
-def _bind(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # With the protocol named, asyncio switches Nagle's algorithm off for what it accepts.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(tuple(address))
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
-def _http_server(app: Any) -> uvicorn.Server:
-    """Signals and logging are the process's business, not uvicorn's."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        http="h11",
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=2,
-        server_header=False,
-        date_header=False,
-    )
-    return Server(config)
+def server_tls(tls: Tls) -> ssl.SSLContext:
+    """SecuritySettingError or ConfigError for settings and files that are none."""
+    if tls.certificate is None:
+        raise SecuritySettingError(
+            "ssl.keystore.location", "is missing: https needs a certificate and its key"
+        )
+    return server_context(ListenerTls("of the schema registry", tls))

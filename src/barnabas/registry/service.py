@@ -79,10 +79,10 @@ class SchemaService:
         if submitted.given_id is not None:
             where = f"Subject {subject} in context {context_of(subject)}"
             raise errors.not_permitted(f"{where} is not in import mode")
-        check_new(submitted)
+        await self.check_new(subject, submitted)
         found = await self.problems(subject, submitted, self._compared(subject, schema, live), None)
         if found:
-            raise errors.incompatible(subject, [*found, f"{{compatibility: '{state.level(subject)}'}}"])
+            raise errors.incompatible(str(state.level(subject)), found)
         deleted = [one for one in state.versions(subject).values() if one.deleted]
         before = await self._same(submitted, schema, deleted)
         if before is not None:
@@ -118,6 +118,16 @@ class SchemaService:
         compared = older if wanted.is_transitive else older[-1:]
         known: list[Known] = [(one.schema.type, await self.parsed(one)) for one in compared]
         return await asyncio.to_thread(find_problems, wanted, submitted.schema.type, submitted.parsed, known)
+
+    async def check_new(self, subject: str, submitted: Submitted) -> None:
+        """Names that other registries let through are refused, unless older versions have such names too."""
+        fault = submitted.parsed.fault
+        if not fault:
+            return
+        for version in self.state.live(subject):
+            if version.schema.type is submitted.schema.type and (await self.parsed(version)).fault:
+                return
+        raise errors.unreadable_schema(submitted.schema.type, fault)
 
     async def parsed(self, version: Version) -> ParsedSchema:
         context = context_of(version.subject)
@@ -182,12 +192,6 @@ class SchemaService:
 
     async def _parsed(self, schema: SchemaText, needed: Sequence[Dependency]) -> ParsedSchema:
         return await asyncio.to_thread(parse, schema, needed)
-
-
-def check_new(submitted: Submitted) -> None:
-    """What other registries let through is read where it is registered, and is not registered anew."""
-    if submitted.parsed.fault:
-        raise errors.unreadable_schema(submitted.schema.type, submitted.parsed.fault)
 
 
 def _with_text(submitted: Submitted, schema: SchemaText, versions: list[Version]) -> Version | None:

@@ -59,13 +59,15 @@ def set_config(state: State, scope: str | None, body: Json) -> Change:
 
 
 def delete_config(state: State, scope: str | None) -> Change:
-    """Answers with what was configured."""
+    """Answers with what was configured, and with the level that holds from now on (`compatibility`, as Karapace)."""
     found = state.config(scope)
     if found is None and scope is not None:
         raise errors.no_config(scope)
     _check_writable(state, scope)
     entries = [] if found is None else [Entry(Key(records.CONFIG, scope), None)]
-    return Change(entries, {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {}))
+    after = DEFAULT_LEVEL if scope is None else state.level_around(scope)
+    answer = {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {}) | {"compatibility": str(after)}
+    return Change(entries, answer)
 
 
 def get_mode(state: State, scope: str | None, *, default_to_global: bool) -> Json:

@@ -117,6 +117,14 @@ class State:
         found = self.setting(subject, "compatibilityLevel")
         return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
 
+    def level_around(self, scope: str) -> Level:
+        """The level that holds for a subject or a context which has none itself."""
+        context = context_scope(context_of(scope))
+        around = self._configs.get(context, {}) if context != scope else {}
+        everybody = self._configs.get(None, {})
+        found: Any = around.get("compatibilityLevel") or everybody.get("compatibilityLevel")
+        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+
     def effective_mode(self, subject: str) -> Mode:
         """READONLY_OVERRIDE of all wins over what a subject says."""
         everybody = self._modes.get(None, Mode.READWRITE)

@@ -43,7 +43,7 @@ LIVE = Shown()
 
 
 def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
-    """`:*:` as a prefix means every context; a name without a context means the default one."""
+    """In the order of registration. `:*:` as a prefix means every context; without one it is the default context."""
     everywhere = prefix.startswith(":*:")
     start = prefix.removeprefix(":*:")
     found = []
@@ -53,7 +53,7 @@ def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
             continue
         if compared.startswith(start) and any(map(shown, state.versions(subject).values())):
             found.append(subject)
-    return sorted(found)
+    return found
 
 
 def versions_of(state: State, subject: str, shown: Shown) -> list[Version]:

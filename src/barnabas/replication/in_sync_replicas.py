@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.cluster.image import PartitionState, effective_min_isr
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.replication.progress import (
@@ -32,9 +33,9 @@ class InSyncReplicas(PartitionWatchers):
     """The part of a partition that knows its followers. It moves the high watermark while this broker leads."""
 
     __slots__ = (
-        "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable", "_maximal_isr",
-        "_shows_flushed_only", "broker_id", "has_enough_in_sync", "is_leader", "is_only_here", "log", "proposal",
-        "state",
+        "_can_commit", "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable",
+        "_maximal_isr", "_shows_flushed_only", "broker_id", "has_enough_in_sync", "is_leader", "is_only_here", "log",
+        "mirror", "proposal", "state",
     )  # fmt: skip
 
     def __init__(self, log: Log, broker_id: int, cluster: ClusterView) -> None:
@@ -48,7 +49,12 @@ class InSyncReplicas(PartitionWatchers):
         self.state: PartitionState | None = None
         self.proposal: IsrProposal | None = None
         self._cluster = cluster
+        self.mirror: MirrorTopic | None = None
+        """Of a topic that is, or was, a mirror."""
+        self._can_commit = False
+        """Do we lead, as far as we can know?"""
         self._is_writable = False
+        """And may clients write?"""
         self._commits_alone = False
         self._shows_flushed_only = False
         self._flushing_to = 0
@@ -71,7 +77,8 @@ class InSyncReplicas(PartitionWatchers):
         self._maximal_isr = tuple(dict.fromkeys((*state.isr, *added)))
         needed = effective_min_isr(self.log.config.min_insync_replicas, len(state.replicas))
         self.has_enough_in_sync = len(state.isr) >= needed
-        self._is_writable = self.is_leader and not self._cluster.is_fenced
+        self._can_commit = self.is_leader and not self._cluster.is_fenced
+        self._is_writable = self._can_commit and (self.mirror is None or self.mirror.is_own)
         self._shows_flushed_only = self.log.config.barnabas_visible == FLUSHED
         self._commits_alone = (
             self._maximal_isr == (self.broker_id,)

@@ -8,12 +8,14 @@ from barnabas.cluster.deltas import (
     BrokerStored,
     ConfigsChanged,
     Delta,
+    MirrorStored,
     PartitionChanged,
     PartitionsAdded,
     TopicCreated,
     TopicDeleted,
 )
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.config.topic import LogConfig
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.manager import LogManager
@@ -132,15 +134,26 @@ class ReplicaManager:
                 yield from self._delete(delta.topic_id)
             elif isinstance(delta, ConfigsChanged):
                 yield from self._configure(image, delta)
+            elif isinstance(delta, MirrorStored):
+                yield from self._use_mirror(image, delta.mirror.topic_id)
             elif isinstance(delta, BrokerStored):
-                for partition in list(self):
-                    partition.broker_changed(delta.broker.id)
-                    yield
+                yield from self._broker_changed(delta.broker.id)
+
+    def _broker_changed(self, broker_id: int) -> Iterator[None]:
+        for partition in list(self):
+            partition.broker_changed(broker_id)
+            yield
 
     def _add(self, image: MetadataImage, delta: PartitionsAdded) -> Iterator[None]:
         if topic := image.topic_by_id(delta.topic_id):
             first = len(topic.partitions) - len(delta.partitions)
             yield from self._store(image, topic, enumerate(delta.partitions, first))
+
+    def _use_mirror(self, image: MetadataImage, topic_id: Uuid) -> Iterator[None]:
+        for partition in list(self.by_id.get(topic_id, {}).values()):
+            partition.use_mirror(image.mirrors.get(topic_id))
+            self.on_applied(partition)
+            yield
 
     def _store(
         self,
@@ -150,11 +163,11 @@ class ReplicaManager:
         *,
         new: bool = True,
     ) -> Generator[None, None, None]:
-        config = self._log_config(image, topic.name)
+        config, mirror = self._log_config(image, topic.name), image.mirrors.get(topic.topic_id)
         for index, state in states:
             place = TopicPartition(topic.name, index)
             try:
-                self._store_one(topic, place, state, config, new)
+                self._store_one(topic, place, state, config, new, mirror)
                 self._unsettled.discard(place)
             except NotYetError:
                 self._unsettled.add(place)
@@ -166,7 +179,13 @@ class ReplicaManager:
             yield
 
     def _store_one(
-        self, topic: TopicState, place: TopicPartition, state: PartitionState, config: LogConfig, new: bool
+        self,
+        topic: TopicState,
+        place: TopicPartition,
+        state: PartitionState,
+        config: LogConfig,
+        new: bool,
+        mirror: MirrorTopic | None,
     ) -> None:
         partitions = self.by_name.get(topic.name, {})
         index = place.partition
@@ -176,6 +195,7 @@ class ReplicaManager:
             partition = partitions.get(index) or self._open(topic, index, config, new)
             if partition is not None:
                 partitions[index] = partition
+                partition.use_mirror(mirror)
                 self._apply(partition, state, config)
         elif partition := partitions.pop(index, None):
             self._remove(partition)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.image import RECOVERING, PartitionState
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
@@ -135,7 +136,8 @@ class Partition(InSyncReplicas):
     def step_down(self) -> None:
         """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
         brokers would lead."""
-        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
+        self.is_leader = self._can_commit = self._is_writable = False
+        self._commits_alone = self.is_recovering = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
@@ -143,7 +145,7 @@ class Partition(InSyncReplicas):
         self.log.drop_pending()
         self._flushing_to = 0  # what was to be flushed may have been cut
         if leads:
-            self.log.start_epoch(state.leader_epoch)
+            self._start_epoch(state.leader_epoch)
             others = [replica for replica in state.replicas if replica != self.broker_id]
             self._followers = Followers((replica, Follower(now)) for replica in others)
             self._epoch_start = self.log.log_end_offset
@@ -151,6 +153,27 @@ class Partition(InSyncReplicas):
         else:
             self.log.forget_unwritten_epochs()
             self._followers = Followers()
+
+    def _start_epoch(self, leader_epoch: int) -> None:
+        """The leader of a mirror writes no batches of its own: its epochs are those of the source."""
+        mirror = self.mirror
+        if mirror is None or mirror.is_own:
+            self.log.start_epoch(leader_epoch)
+            if mirror is not None:
+                self.log.producers.forget_below(mirror.partition(self.index).own_from)
+        else:
+            self.log.forget_unwritten_epochs()
+
+    def use_mirror(self, mirror: MirrorTopic | None) -> None:
+        """The topic is a mirror, or is one in another state."""
+        before, self.mirror = self.mirror, mirror
+        if mirror is before:
+            return
+        self.log.epochs.are_of_source = mirror is not None and not mirror.is_own
+        if self.state is not None:
+            if self.is_leader and mirror is not None and mirror.is_own:
+                self._start_epoch(self.leader_epoch)
+            self._measure()
 
     def broker_changed(self, broker_id: int) -> None:
         """A broker has been registered again, perhaps on another machine; our state says nothing of that."""
@@ -167,7 +190,7 @@ class Partition(InSyncReplicas):
 
     def fence(self) -> None:
         """This broker may have been replaced without knowing: no record is accepted until it knows more."""
-        self._is_writable = False
+        self._can_commit = self._is_writable = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def unfence(self) -> None:
@@ -175,7 +198,8 @@ class Partition(InSyncReplicas):
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
-        self.is_leader = self._is_writable = self._commits_alone = self.is_recovering = False
+        self.is_leader = self._can_commit = self._is_writable = False
+        self._commits_alone = self.is_recovering = False
         self.is_retired = True
         self._fail_waiting(why)
         self._changed(0)
@@ -191,8 +215,13 @@ class Partition(InSyncReplicas):
 
     @property
     def is_writable(self) -> bool:
-        """Do we lead, as far as we can know? A fenced broker cannot: another one may."""
+        """Do we lead, as far as we can know, and may clients write? A fenced broker cannot know: another may lead."""
         return self._is_writable
+
+    @property
+    def can_commit(self) -> bool:
+        """Do we lead, as far as we can know? Of a mirror only batches of its source are appended."""
+        return self._can_commit
 
     def append(
         self,
@@ -207,9 +236,9 @@ class Partition(InSyncReplicas):
         A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
         """
         if not self._is_writable:
-            raise self._not_leading()
+            raise self.why_not_writable()
         if acks == ALL_REPLICAS and not self.has_enough_in_sync:
-            raise self._too_few()
+            raise self.too_few()
         result = self.log.append_as_leader(batch, self.leader_epoch, now_ms, origin, inspected)
         first_offset, last_offset, _, is_duplicate = result
         if not is_duplicate:
@@ -227,7 +256,9 @@ class Partition(InSyncReplicas):
                 self._wake_replicas(size)
         return result
 
-    def _not_leading(self) -> KafkaError:
+    def why_not_writable(self) -> KafkaError:
+        if self._can_commit and self.mirror is not None:
+            return KafkaError(ErrorCode.POLICY_VIOLATION, self.mirror.why_not_written(self.topic))
         why = f"this broker does not lead {self.topic}-{self.index}"
         if self.is_recovering:
             why = (
@@ -236,12 +267,47 @@ class Partition(InSyncReplicas):
             )
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
 
-    def _too_few(self) -> KafkaError:
+    def too_few(self) -> KafkaError:
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{self.topic}-{self.index} has {len(self._committed_isr())} replicas in sync, "
             f"min.insync.replicas is {self.log.config.min_insync_replicas}",
         )
+
+    # -- of a mirror ----------------------------------------------------------------------------------
+
+    def append_mirrored(self, batches: memoryview, now_ms: int) -> None:
+        """Append batches as the source has them. KafkaError if one is damaged; those before it are appended."""
+        first = self.log.log_end_offset
+        try:
+            self.log.append_as_follower(batches, now_ms)
+        finally:
+            self.counters.bytes_in.value += len(batches)
+            self.counters.messages_in.value += self.log.log_end_offset - first
+            self.log_has_grown(len(batches))
+
+    def log_has_grown(self, size: int) -> None:
+        """Something was appended to the log itself."""
+        if self._commits_alone:
+            self.log.commit_written()
+            self._high_watermark_moved()
+        else:
+            self._commit()
+        self._wake_replicas(size)
+
+    def cut_mirrored(self, offset: int) -> None:
+        """The log goes on at `offset`, as the source's does: without what lies behind, or without anything."""
+        if offset > self.log.log_end_offset or self.log.is_empty:
+            self.log.truncate_fully_and_start_at(offset)
+        else:
+            self.log.truncate_to(offset)
+        self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER, above=self.log.log_end_offset)
+        self.begin_again()
+
+    def all_have(self, end: int) -> bool:
+        """Has every replica in sync a log that agrees with ours, up to `end`?"""
+        written = self.log.offsets.written
+        return self._followers.least_end(self._maximal_isr, self.broker_id, written) >= end
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         """Ask the controller for this ISR; until it answers, both this and the committed one count."""
@@ -278,7 +344,7 @@ class Partition(InSyncReplicas):
         """Call back once the high watermark is at least `offset`, or with the error that prevents it."""
         if self.log.high_watermark >= offset:
             callback(ErrorCode.NONE)
-        elif not self._is_writable:
+        elif not self._can_commit:
             callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not self.has_enough_in_sync:
             callback(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -304,7 +370,7 @@ class Partition(InSyncReplicas):
         self.undone_appends += 1
         self._epoch_start = min(self._epoch_start, end)
         if self.is_leader:
-            self.log.start_epoch(self.leader_epoch)
+            self._start_epoch(self.leader_epoch)
         self._cluster.appends_undone(self)
         self._fail_waiting(ErrorCode.KAFKA_STORAGE_ERROR, above=end)
 

@@ -58,7 +58,10 @@ class RemoteReads(PageCache):
         self.expired_searches = 0
 
     def is_cold(self, log: Log, offset: int) -> bool:
-        return _is_remote(log, offset) or super().is_cold(log, offset)
+        if not _is_remote(log, offset):
+            return super().is_cold(log, offset)
+        remote = self._parts.remote_log(log)
+        return remote is None or not remote.is_in_memory(offset)
 
     def warm(self, reads: list[tuple[Log, int, int]], done: Callable[[], None]) -> None:
         remote = [(log, offset) for log, offset, _ in reads if _is_remote(log, offset)]

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.client.schemas import RegistryError, Schema, SchemaClient, decode
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat
 
+Sample = Callable[[], list[bytes | None]]
 Written = Callable[[bytes], tuple[Any, bytes]]
 
 _JSON_TYPES = {
@@ -32,13 +33,13 @@ def writer_schemas(url: str) -> Written:
         schema_id, payload = decode(value)
         if schema_id not in parsed:
             with client:  # few schemas, and nobody who would close it later
-                parsed[schema_id] = avro_schema(client, _fetched(client, schema_id))
+                parsed[schema_id] = avro_schema(client, fetched(client, schema_id))
         return parsed[schema_id], payload
 
     return split
 
 
-def _fetched(client: SchemaClient, schema_id: int) -> Schema:
+def fetched(client: SchemaClient, schema_id: int) -> Schema:
     try:
         return client.schema(schema_id)
     except RegistryError as error:
@@ -49,7 +50,7 @@ def _fetched(client: SchemaClient, schema_id: int) -> Schema:
 
 def avro_schema(client: SchemaClient, schema: Schema) -> Any:
     """Parsed, with what it refers to."""
-    return fastavro.parse_schema(json.loads(avro_text(client, schema)))
+    return ready_schema(json.loads(avro_text(client, schema)))
 
 
 def avro_text(client: SchemaClient, schema: Schema) -> str:
@@ -61,9 +62,7 @@ def avro_text(client: SchemaClient, schema: Schema) -> str:
     named: dict[str, Any] = {}
     _load_references(client, schema, named)
     others = dict(named)
-    return json.dumps(
-        _inlined(fastavro.parse_schema(json.loads(schema.text), named_schemas=named), others, set())
-    )
+    return json.dumps(_inlined(ready_schema(json.loads(schema.text), named), others, set()))
 
 
 def _inlined(node: Any, named: dict[str, Any], seen: set[str]) -> Any:
@@ -89,11 +88,14 @@ def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]
     for reference in schema.references:
         inner = client.version(reference.subject, reference.version).schema
         _load_references(client, inner, named)
-        fastavro.parse_schema(json.loads(inner.text), named_schemas=named)
+        ready_schema(json.loads(inner.text), named)
 
 
-def registered_format(url: str, topic: str) -> ValueFormat | None:
-    """By the newest schema of the subject `TOPIC-value`; None if the registry has none."""
+def registered_format(url: str, topic: str, sample: Sample = list) -> ValueFormat | None:
+    """By the newest schema of the subject `TOPIC-value`; None if the registry has none.
+
+    A Protobuf schema may have several messages: the columns are those of the one that most values of the sample are.
+    """
     with SchemaClient(url) as client:
         try:
             newest = client.latest(f"{topic}-value").schema
@@ -105,9 +107,11 @@ def registered_format(url: str, topic: str) -> ValueFormat | None:
             return _avro_format(client, newest, url)
     if newest.type == "JSON":
         return ValueFormat("json", json_schema_fields(newest.text), reason_column=REASON, registry=url)
-    raise SchemaError(
-        f"values of {topic} are {newest.type}, which tables do not read yet: read the bytes with format='none'"
-    )
+    if newest.type == "PROTOBUF":
+        from barnabas.tables.registered_protobuf import protobuf_format
+
+        return protobuf_format(url, topic, sample=sample)
+    raise SchemaError(f"values of {topic} are {newest.type}: read the bytes with format='none'")
 
 
 def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,9 +91,14 @@ class RowBuilder:
             return {}
         if not parsed.bad.any():
             return {name: pa.nulls(len(values), pa.string())}
-        explain = explainer(self._value)
+        explain = self._explain
         rows = zip(values.to_pylist(), parsed.bad.tolist(), strict=True)
         return {name: pa.array([explain(value) if bad else None for value, bad in rows], pa.string())}
+
+    @cached_property
+    def _explain(self) -> Callable[[bytes], str]:
+        assert self._value is not None
+        return explainer(self._value)
 
     def _assemble(self, made: dict[str, pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)

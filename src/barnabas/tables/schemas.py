@@ -42,7 +42,7 @@ def find_shape(topic: str, open_place: OpenPlace, wanted: Wanted, notify: Notify
     if wanted.registry is not None:
         from barnabas.tables.registered import registered_format
 
-        found = registered_format(wanted.registry, topic)
+        found = registered_format(wanted.registry, topic, lambda: run(lambda: sample(topic, open_place)))
         if found is not None:
             return shape_of(found)
         notify(f"{topic}: the registry has no schema for {topic}-value.")

@@ -32,7 +32,7 @@ REASON = "_error"
 class ValueFormat:
     """How to take a value apart. `fields` are its own; the columns for values that do not fit are not among them."""
 
-    kind: str  # json, avro, csv or string
+    kind: str  # json, avro, protobuf, csv or string
     fields: pa.Schema
     mode: str = PERMISSIVE
     corrupt_column: str = CORRUPT
@@ -40,6 +40,8 @@ class ValueFormat:
     avro_schema: str | None = None
     reason_column: str | None = None
     registry: str | None = None  # values begin with the id of the schema that they were written with
+    descriptors: bytes | None = None  # of Protobuf: a FileDescriptorSet, and the message that values are
+    message: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from barnabas.network.event_loop import new_event_loop
@@ -32,6 +33,10 @@ class LoopThread:
         except TimeoutError:
             future.cancel()
             raise
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin it, and do not wait."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         """Stop the loop and wait until the thread is gone."""

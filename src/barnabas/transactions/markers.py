@@ -74,6 +74,9 @@ class MarkerWriter:
         partition = replicas.find(*place)
         if partition is None:
             answer(replicas.why_missing(place.topic, ZERO_UUID, place.partition))
+        elif partition.can_commit and not partition.is_writable:
+            # It has become a mirror: the transaction's records were cut, or its end comes from the source.
+            answer(ErrorCode.NONE)
         elif place.topic == CONSUMER_OFFSETS:
             self._write_offsets(place.partition, marker, answer)
         else:
@@ -111,6 +114,8 @@ class MarkerWriter:
             return self._host.replicas.why_missing(place.topic, ZERO_UUID, place.partition)
         if problem := partition.leadership_error(NO_EPOCH):
             return problem
+        if not partition.is_writable:
+            return ErrorCode.POLICY_VIOLATION  # a mirror
         known = partition.log.producers.get(marker.producer_id)
         if known is None or known.transaction_start is None:
             return ErrorCode.INVALID_TXN_STATE

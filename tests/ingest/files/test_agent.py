@@ -2,78 +2,29 @@
 
 from __future__ import annotations
 
-import signal
+import gzip
 import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
 
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
+from tests.ingest.processes import DEADLINE, IngestProcess, read_committed
 from tests.programs import find
 
-DEADLINE = 60.0
-READY = "Ctrl-C stops it."
+PIECE = 1024 * 1024
+ENDLESS = 192 * PIECE
+BOUND = 128 * PIECE
 
 
-class AgentProcess:
+class AgentProcess(IngestProcess):
     """`barnabas ingest files` as a process of its own."""
 
     def __init__(self, bootstrap: str, topic: str, *arguments: str) -> None:
-        self._command = [
-            sys.executable, "-m", "barnabas", "ingest", "files", "--topic", topic, "-b", bootstrap, *arguments
-        ]  # fmt: skip
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert self._process.stdout is not None
-        assert READY in self._process.stdout.readline()
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
-
-    def stop(self) -> tuple[int, str]:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        said, _ = self._process.communicate(timeout=DEADLINE)
-        return self._process.returncode, said
-
-    def wait(self) -> tuple[int, str]:
-        assert self._process is not None
-        said, _ = self._process.communicate(timeout=DEADLINE)
-        return self._process.returncode, said
-
-
-def read_committed(bootstrap: str, topic: str, enough: Callable[[list[str]], bool]) -> list[str]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": uuid4().hex,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "topic.metadata.refresh.interval.ms": 200,
-        }
-    )
-    consumer.subscribe([topic])
-    values: list[str] = []
-    deadline = time.monotonic() + DEADLINE
-    try:
-        while not enough(values) and time.monotonic() < deadline:
-            messages = consumer.consume(1000, 0.2)
-            values += [(each.value() or b"").decode() for each in messages if each.error() is None]
-    finally:
-        consumer.close()
-    return values
+        super().__init__(bootstrap, "files", "--topic", topic, *arguments)
 
 
 def add(path: Path, first: int, last: int) -> None:
@@ -196,3 +147,28 @@ def test_logrotate_itself_loses_and_doubles_nothing(directive: str, tmp_path: Pa
         found = read_committed(broker.bootstrap_servers, topic, lambda found: len(found) >= 1201)
         assert agent.stop()[0] == 0
         assert sorted(found) == sorted(lines(1201))
+
+
+def test_an_endless_line_and_a_bomb_are_dead_letters_in_bounded_memory(tmp_path: Path) -> None:
+    """Each of them is larger than the bound."""
+    log, bomb, topic = tmp_path / "app.log", tmp_path / "old.log.gz", "logs"
+    with log.open("wb") as file:
+        file.truncate(ENDLESS)  # zeros that take no disk
+        file.seek(ENDLESS)
+        file.write(b"\nafter the line\n")
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        for _ in range(ENDLESS // PIECE):
+            file.write(bytes(PIECE))
+        file.write(b"\nafter the bomb\n")
+    with EmbeddedBroker() as broker:
+        servers = broker.bootstrap_servers
+        agent = AgentProcess(servers, topic, f"{tmp_path}/*.log*", "--agent", "a")
+        agent.start()
+        found = read_committed(servers, topic, lambda found: len(found) >= 2)
+        letters = read_committed(servers, f"{topic}.dead-letters", lambda found: len(found) >= 2)
+        assert agent.memory_peak < BOUND, f"{agent.memory_peak:,}"
+        code, said = agent.stop()
+    assert code == 0, said
+    assert sorted(found) == ["after the bomb", "after the line"]
+    assert sorted(map(len, letters)) == [0, 64 * 1024]
+    assert said.count(f"a line of {ENDLESS} bytes is longer") == 2

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ class Reader:
         """What one look brings. Without a commit nothing of it counts."""
         self.now += 1.0
         found: list[str] = []
-        while not (collected := self.source.collect(ROOM)).is_empty:
+        while not (collected := self.source.collect(ROOM)).is_empty or collected.unfinished:
             records = list(records_of(collected))
             if not committed:
                 continue
@@ -172,6 +173,56 @@ def test_a_copied_and_truncated_file_loses_nothing(log: Path, pattern: str, rest
     reader.read()
     reader.read()
     assert reader.lines == [*(f"line {number}" for number in range(300)), "unread", "new"]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_a_truncation_while_lines_become_batches_doubles_nothing(
+    log: Path, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered of the file are the bytes that were read, not those that are there by then."""
+    reader = Reader(Path(f"{log}*"))
+    if known:
+        log.write_text("zero\n")
+        assert reader.read() == ["zero"]
+    with log.open("a") as file:
+        file.write("one\ntwo\n")
+    emit = reader.source._emit
+
+    def truncated_meanwhile(*arguments: Any) -> None:
+        monkeypatch.undo()
+        shutil.copy(log, f"{log}.1")
+        log.write_text("three\n")
+        emit(*arguments)
+
+    monkeypatch.setattr(reader.source, "_emit", truncated_meanwhile)
+    assert sorted([*reader.read(), *reader.read(), *reader.read()]) == ["one", "three", "two"]
+
+
+def test_a_file_that_is_written_anew_between_its_discovery_and_its_reading_is_known_by_what_was_read(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_text("one\n" * 400)
+    reader = Reader(Path(f"{log}*"))
+    read = reader.source._read
+
+    def rotated_before(*arguments: Any) -> None:
+        monkeypatch.undo()
+        rotate()
+        log.write_text("two\n" * 500)
+        read(*arguments)
+
+    def rotate() -> None:
+        for number in (2, 1):
+            if Path(f"{log}.{number}").exists():
+                Path(f"{log}.{number}").rename(f"{log}.{number + 1}")
+        shutil.copy(log, f"{log}.1")
+
+    monkeypatch.setattr(reader.source, "_read", rotated_before)
+    found = [*reader.read(), *reader.read()]
+    rotate()
+    log.write_text("three\n")
+    found += [*reader.read(), *reader.read()]
+    assert {line: found.count(line) for line in found} == {"one": 400, "two": 500, "three": 1}
 
 
 def test_a_copy_that_is_being_made_is_not_another_file(log: Path) -> None:

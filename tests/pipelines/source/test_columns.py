@@ -64,7 +64,7 @@ def test_avro_brings_its_fields_along() -> None:
     ("options", "text"),
     [
         ({"value.format": "json"}, "needs the fields"),
-        ({"value.format": "xml"}, "must be one of json, avro, csv, string"),
+        ({"value.format": "xml"}, "must be one of json, avro, protobuf, csv, string"),
         ({"value.format": "avro"}, r"needs the option 'value\.avro\.schema'"),
         ({"value.format": "json", "value.schema": "user STRNG"}, "unknown type 'strng'"),
         ({"value.format": "json", "value.schema": "user"}, "is no schema"),

@@ -97,3 +97,46 @@ def test_registered_files_are_imported_as_texts_and_as_descriptors() -> None:
     as_text = parse_protobuf(text, {"b.proto": inner.text})
     as_bytes = parse_protobuf(text, {"b.proto": base64.b64encode(inner.file.SerializeToString()).decode()})
     assert as_text.identity == as_bytes.identity
+
+
+UNKNOWN_OPTIONS = """
+syntax = "proto3";
+option (of_file) = { a: 1; b: "x;" };
+message M {
+  oneof one { option (of_oneof) = true; int32 a = 1; int32 b = 2; }
+  int32 c = 3 [(x) = "a]", deprecated = true];
+  int32 d = 4 [deprecated = true, (y.z) = 1];
+  int32 e = 5 [(x) = 7];
+}
+"""
+
+
+def test_options_that_no_file_defines_stay_in_the_text_and_out_of_the_descriptor() -> None:
+    schema = parse_protobuf(UNKNOWN_OPTIONS, {})
+    assert schema.text == UNKNOWN_OPTIONS.strip() == schema.normalized()
+    fields = schema.file.message_type[0].field
+    assert [field.options.deprecated for field in fields] == [False, False, True, True, False]
+    other = parse_protobuf(UNKNOWN_OPTIONS.replace("(x) = 7", "(x) = 8"), {})
+    spaced = parse_protobuf(UNKNOWN_OPTIONS.replace("(x) = 7", "(x)  =  7"), {})
+    assert schema.identity == spaced.identity != other.identity
+    with pytest.raises(SchemaSyntaxError, match="line 4 column"):
+        parse_protobuf(UNKNOWN_OPTIONS.replace("int32 b = 2;", "int33 b = 2;").strip(), {})
+
+
+def test_an_import_by_another_name_finds_the_reference_that_nobody_imports() -> None:
+    inner = 'syntax = "proto3"; message Outer { message Inner { int32 a = 1; } }'
+    text = 'syntax = "proto3"; import "Inner.proto"; message M { Outer.Inner inner = 1; }'
+    schema = parse_protobuf(text, {"Outer.proto": inner})
+    assert schema.file.message_type[0].field[0].type_name == ".Outer.Inner"
+    assert schema.text == text
+    with pytest.raises(SchemaSyntaxError, match=r'Import "Inner\.proto" was not found'):
+        parse_protobuf(text, {})
+
+
+def test_a_text_without_extensions_is_a_format() -> None:
+    schema = parse_protobuf(EVERYTHING, {})
+    assert "remark" in schema.text
+    shown = schema.rendered("ignore_extensions")
+    assert "remark" not in shown
+    assert "message Line" in shown
+    assert schema.rendered("other") == schema.text

@@ -1,9 +1,9 @@
-"""Chunks on the disk: downloaded once, within bounds of disk, memory and downloads."""
+"""Chunks in memory and on the disk: downloaded once, within bounds of disk, memory and downloads."""
 
 import asyncio
 import errno
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from barnabas.files import FileSlice, FileSystem, LocalFileSystem
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.threads import ThreadBackground
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.reading.chunk_cache import ChunkCache, RemoteChunk
+from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.reading.chunk_memory import STALE, RemoteChunk, Reuse
 from barnabas.tiering.stores.store import StoreError, StoreUnavailableError
 from barnabas.tiering.stores.traffic import ReadQuota
 
@@ -29,6 +30,13 @@ def contents(number: int) -> bytes:
 
 def chunk(number: int) -> RemoteChunk:
     return RemoteChunk("topic/0/a.segment", number * SIZE, SIZE, crc32c(contents(number)))
+
+
+class AllIsKept(Reuse):
+    """All logs are read more than once: chunks come to the disk."""
+
+    def keeps(self, chunk: RemoteChunk) -> bool:
+        return True
 
 
 class Downloads:
@@ -60,6 +68,8 @@ async def caching(
     most_downloads: int = 3,
     fs: FileSystem | None = None,
     quota: ReadQuota | None = None,
+    *,
+    once: bool = False,
 ) -> AsyncIterator[tuple[ChunkCache, Downloads]]:
     downloads = Downloads()
     threads = ThreadBackground(asyncio.get_running_loop(), 2, "test")
@@ -73,6 +83,7 @@ async def caching(
         most_downloads=most_downloads,
         memory_limit=2 * SIZE,
         quota=quota,
+        reuse=None if once else AllIsKept(lambda: 0),
     )
     try:
         yield cache, downloads
@@ -169,7 +180,7 @@ def test_a_chunk_that_is_being_sent_is_neither_removed_nor_counted_as_free(tmp_p
             for number in (2, 3, 4, 5):
                 assert (await cache.load(chunk(number))).read(SIZE, 0) == contents(number)
                 assert on_disk(tmp_path) <= cache.limit
-                assert cache.memory_used <= cache.memory_limit
+                assert cache.memory.used <= cache.memory.limit
             assert [part.read() for part in slices] == [contents(0), contents(1)]
             slices.clear()
             await cache.load(chunk(6))
@@ -182,7 +193,7 @@ def test_downloads_wait_while_neither_disk_nor_memory_has_room(tmp_path: Path) -
     async def test() -> None:
         async with caching(tmp_path, chunks=2) as (cache, _downloads):
             held = [await cache.load(chunk(number)) for number in range(4)]  # two of them in memory
-            assert cache.memory_used == cache.memory_limit
+            assert cache.memory.used == cache.memory.limit
             reader = asyncio.create_task(cache.load(chunk(9)))
             other = asyncio.create_task(cache.load(chunk(10)))
             await asyncio.sleep(0)
@@ -202,7 +213,7 @@ def test_a_full_disk_is_replaced_by_memory_within_its_bound(tmp_path: Path) -> N
             fs.fail_at(1, OSError(errno.ENOSPC, "no space left on device"), "append", forever=True)
             files = [await cache.load(chunk(number)) for number in (0, 1)]
             assert [file.read(SIZE, 0) for file in files] == [contents(0), contents(1)]
-            assert (cache.used, cache.memory_used) == (0, 2 * SIZE)
+            assert (cache.used, cache.memory.used) == (0, 2 * SIZE)
             with pytest.raises(StoreError, match="disk of the cache is full"):
                 await cache.load(chunk(2))
             files.clear()
@@ -356,7 +367,7 @@ def test_the_memory_for_chunks_is_that_of_ten(tmp_path: Path) -> None:
         threads = ThreadBackground(asyncio.get_running_loop(), 1, "test")
         files = ChunkFiles(LocalFileSystem(), f"{tmp_path}/cache")
         cache = ChunkCache(Downloads().get_range, files, threads, limit=0, most_downloads=1)
-        assert cache.memory_limit == 10 * CHUNK_BYTES == 40 << 20
+        assert cache.memory.limit == 10 * CHUNK_BYTES == 40 << 20
         await cache.close()
         threads.close()
 
@@ -374,5 +385,109 @@ def test_room_on_the_disk_is_taken_before_the_object_is_asked_for(tmp_path: Path
             downloads.gate.set()
             await asyncio.gather(*readers)
             assert cache.used == on_disk(tmp_path) == 3 * SIZE
+
+    run(test())
+
+
+# -- in memory ----------------------------------------------------------------------------------------------
+
+
+async def read_through(cache: ChunkCache, numbers: Iterable[int]) -> None:
+    """As one reader does who comes along, and goes on."""
+    for number in numbers:
+        assert (await cache.load(chunk(number))).read(SIZE, 0) == contents(number)
+        cache.note_end(chunk(number))
+
+
+def test_what_is_read_once_never_comes_to_the_disk(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, once=True) as (cache, downloads):
+            await read_through(cache, range(20))
+            assert downloads.asked == list(range(20))
+            assert (cache.used, on_disk(tmp_path), cache.memory.used) == (0, 0, 2 * SIZE)
+
+    run(test())
+
+
+def test_chunks_that_are_not_read_yet_stay_in_memory_and_others_come_to_the_disk(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, once=True) as (cache, downloads):
+            for number in range(4):
+                await cache.load(chunk(number))
+            assert (cache.memory.used, cache.used, on_disk(tmp_path)) == (2 * SIZE, 2 * SIZE, 2 * SIZE)
+            await read_through(cache, range(4))
+            assert downloads.asked == list(range(4))
+
+    run(test())
+
+
+def test_a_log_that_is_read_again_comes_to_the_disk_until_that_is_of_no_use(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=4, once=True) as (cache, downloads):
+            await read_through(cache, range(6))  # the first reader; four of these the disk could have held
+            await read_through(cache, [2])  # the second one
+            assert downloads.asked == [0, 1, 2, 3, 4, 5, 2]
+            assert on_disk(tmp_path) == SIZE
+            await read_through(cache, [6, 7])
+            assert on_disk(tmp_path) == 3 * SIZE
+            await read_through(cache, [6, 7])  # as the third one does: from the disk
+            assert downloads.asked[7:] == [6, 7]
+            await read_through(cache, range(10, 20))  # nobody else does
+            assert cache.used == on_disk(tmp_path) == 4 * SIZE
+            assert cache.memory.used == 2 * SIZE, "the disk is left alone again"
+
+    run(test())
+
+
+def test_what_was_read_too_long_ago_for_the_disk_does_not_count_as_read_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=4, once=True) as (cache, _downloads):
+            await read_through(cache, range(20))
+            await read_through(cache, range(13))
+            assert on_disk(tmp_path) == 0
+
+    run(test())
+
+
+def test_a_chunk_in_memory_that_is_being_sent_stays_though_it_was_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, once=True) as (cache, _downloads):
+            slices = [FileSlice(await cache.load(chunk(number)), 0, SIZE) for number in (0, 1)]
+            for number in (0, 1):
+                cache.note_end(chunk(number))
+            await cache.load(chunk(2))
+            assert (cache.memory.used, cache.used) == (2 * SIZE, SIZE)
+            assert [part.read() for part in slices] == [contents(0), contents(1)]
+            slices.clear()
+            await cache.load(chunk(3))
+            assert (cache.memory.used, cache.used) == (2 * SIZE, SIZE)
+            assert cache.find_in_memory(chunk(3)) is not None
+
+    run(test())
+
+
+def test_what_nobody_comes_back_for_leaves_the_memory(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, chunks=200, once=True) as (cache, _downloads):
+            for number in (0, 1):
+                await cache.load(chunk(number))  # and their reader dies
+            await read_through(cache, range(10, 10 + 2 * STALE))
+            assert cache.find_in_memory(chunk(0)) is None
+            assert cache.find_in_memory(chunk(9 + 2 * STALE)) is not None
+
+    run(test())
+
+
+def test_a_failed_download_gives_its_memory_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with caching(tmp_path, once=True) as (cache, downloads):
+            downloads.answer = lambda number: contents(number + 1)
+            for _ in range(5):
+                with pytest.raises(BadObjectError):
+                    await cache.load(chunk(1))
+            downloads.answer = contents
+            await cache.load(chunk(1))
+            await cache.load(chunk(2))
+            assert (cache.memory.used, cache.used) == (2 * SIZE, 0)
 
     run(test())

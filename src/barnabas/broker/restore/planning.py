@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.cluster.deltas import image_from_snapshot
 from barnabas.cluster.frames import DamagedMetadataError, decode_entries
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import image_from_snapshot
 from barnabas.controller.restoring import TIERED, StoredTopic, Topics, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.tiering.objects.layout import PartitionFolder

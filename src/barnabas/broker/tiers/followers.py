@@ -30,6 +30,7 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from barnabas.replication.partition import Partition
+from barnabas.steps import pieces
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.types import TopicPartition
@@ -37,6 +38,8 @@ from barnabas.types import TopicPartition
 EARLIEST_LOCAL = -4  # KIP-405
 LATEST_TIERED = -5  # KIP-1005
 VERSION = 9  # of ListOffsets, which brought it
+LEADERS_AT_ONCE = 16
+"""That are asked how far they have copied: one that is slow does not keep the others waiting."""
 
 logger = safe_logger(__name__)
 
@@ -131,14 +134,15 @@ class TieredFollowers:
                     and partition.log.config.remote_storage_enable
                 ):
                     by_leader.setdefault(leader, []).append(partition)
-            for leader, followed in by_leader.items():
-                try:
-                    await self._ask(leader, followed)
-                except KafkaError as error:
-                    logger.debug("broker %d does not say what is copied: %s", leader, error)
+            for some in pieces(list(by_leader.items()), LEADERS_AT_ONCE):
+                await asyncio.gather(*(self._ask(leader, followed) for leader, followed in some))
 
     async def _ask(self, leader: int, followed: list[Partition]) -> None:
-        answers = await self._list_offsets(leader, followed, LATEST_TIERED)
+        try:
+            answers = await self._list_offsets(leader, followed, LATEST_TIERED)
+        except KafkaError as error:
+            logger.debug("broker %d does not say what is copied: %s", leader, error)
+            return
         for each in followed:
             said = answers.get(each.topic_partition)
             is_known = said is not None and not said.error_code and said.offset >= 0

@@ -66,7 +66,7 @@ class TieringMetrics:
         registry, cache, store = self._registry, parts.chunks, parts.store
         registry.computed(
             tiering_catalogue.REMOTE_CACHE_BYTES,
-            lambda: _by("where", {"disk": cache.used, "memory": cache.memory_used}),
+            lambda: _by("where", {"disk": cache.used, "memory": cache.memory.used}),
         )
         registry.computed(
             tiering_catalogue.REMOTE_CACHE_READS,

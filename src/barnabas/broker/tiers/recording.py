@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.coordinators import Coordinators
 from barnabas.clock import Clock
-from barnabas.cluster.deltas import snapshot_of
 from barnabas.cluster.frames import Entry, encode_entry
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import snapshot_of
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.groups.offsets import Offsets, OffsetStore

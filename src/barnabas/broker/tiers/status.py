@@ -73,7 +73,7 @@ def describe_broker(parts: ReadingParts, pacer: Pacer, problem: Problem) -> Brok
         store_down=store.is_down,
         cache_limit_bytes=cache.limit,
         cache_disk_bytes=cache.used,
-        cache_memory_bytes=cache.memory_used,
+        cache_memory_bytes=cache.memory.used,
         cache_hits=cache.hits,
         cache_misses=cache.misses,
         cache_evicted=cache.evicted,

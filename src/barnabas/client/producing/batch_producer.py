@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from barnabas.client.cluster import Client
-from barnabas.client.producing.batch_sender import ALL, Batches, BatchSender
+from barnabas.client.producing.batch_sender import ALL, Appended, Batches, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch
 from barnabas.client.producing.transactional import Transactions
 from barnabas.client.retry import Patience, retry
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
 from barnabas.types import TopicPartition
+
+Placed = dict[TopicPartition, list[Appended]]
+"""By partition: where each of its batches is, in the order in which they were given."""
 
 
 class Sealable(Protocol):
@@ -45,14 +48,18 @@ class BatchProducer:
         self._sender = BatchSender(client, acks, transactional_id)
         self._sequences: dict[TopicPartition, int] = {}
 
-    async def send(self, batches: Iterable[Sealable]) -> None:
-        """Returns when the leaders have acknowledged all of them."""
+    async def send(self, batches: Iterable[Sealable]) -> Placed:
+        """Where they are, when the leaders have acknowledged all of them."""
+        placed: Placed = defaultdict(list)
         queues: dict[TopicPartition, deque[bytearray]] = defaultdict(deque)
         for batch in batches:
             queues[batch.place].append(self._seal(batch))
         while queues:
-            await self._deliver({place: queue.popleft() for place, queue in queues.items()})
+            appended = await self._deliver({place: queue.popleft() for place, queue in queues.items()})
+            for place, where in appended.items():
+                placed[place].append(where)
             queues = {place: queue for place, queue in queues.items() if queue}
+        return placed
 
     def _seal(self, batch: Sealable) -> bytearray:
         identity = self.identity
@@ -63,10 +70,13 @@ class BatchProducer:
         transactional = self.transactional_id is not None
         return batch.seal(identity.producer_id, identity.epoch, sequence, transactional=transactional)
 
-    async def _deliver(self, batches: Batches) -> None:
+    async def _deliver(self, batches: Batches) -> dict[TopicPartition, Appended]:
+        appended: dict[TopicPartition, Appended] = {}
+
         async def attempt() -> None:
             nonlocal batches
             outcome = await self._sender.send(batches)
+            appended.update(outcome.appended)
             batches = {place: batches[place] for place in outcome.errors}
             outcome.raise_first()
 
@@ -74,6 +84,7 @@ class BatchProducer:
             await self.client.refresh_quietly({place.topic for place in batches})
 
         await retry(attempt, Patience(self.client.total_timeout), recover)
+        return appended
 
 
 class TransactionalBatchProducer(BatchProducer):
@@ -87,12 +98,12 @@ class TransactionalBatchProducer(BatchProducer):
         self._id = transactional_id
         self._joined: set[TopicPartition] = set()
 
-    async def send(self, batches: Iterable[Sealable]) -> None:
+    async def send(self, batches: Iterable[Sealable]) -> Placed:
         given = list(batches)
         if places := {batch.place for batch in given} - self._joined:
             await self._transactions.add_partitions(self._id, self.identity, places)
             self._joined |= places
-        await super().send(given)
+        return await super().send(given)
 
     @property
     def is_open(self) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.cluster.deltas import snapshot_of
 from barnabas.cluster.features import level_of
 from barnabas.cluster.frames import Entry
 from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import snapshot_of
 from barnabas.cluster.zookeeper.chunks import write_chunks
 from barnabas.cluster.zookeeper.identity import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.layout import (

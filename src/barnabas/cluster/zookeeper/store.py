@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.cluster.deltas import ClusterCreated, Delta, apply, image_from_snapshot, snapshot_of
+from barnabas.cluster.deltas import ClusterCreated, Delta, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import FIRST_LEVEL, NEWEST_LEVEL, raised_level
 from barnabas.cluster.frames import DamagedMetadataError, Entry
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.cluster.zookeeper.chunks import (
     CHUNK_BYTES,

@@ -125,7 +125,7 @@ class Admission:
         place = partition.topic_partition
         if place in self._not_ours or not partition.is_writable:
             # The coordinator's answer does not matter, or cannot be had: the client must look for the leader.
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {place}")
+            return partition.why_not_writable()
         if place not in self._markers or self._instance is None or self._errors is None:
             return None
         error = self._errors.get(place, ErrorCode.NONE)

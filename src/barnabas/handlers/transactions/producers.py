@@ -230,8 +230,10 @@ def _why_not_added(broker: TransactionNeeds, version: int, place: TopicPartition
     if version < FIRST_BETWEEN_BROKERS and place.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.image.topics.get(place.topic)
-    exists = topic is not None and topic.partition(place.partition) is not None
-    return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None or topic.partition(place.partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    mirror = broker.image.mirrors.get(topic.topic_id)
+    return ErrorCode.NONE if mirror is None or mirror.is_own else ErrorCode.POLICY_VIOLATION
 
 
 def _topic_results(

@@ -40,6 +40,10 @@ class PlainFile:
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def consumed(self, offset: int) -> int:
+        """Of the bytes on the disk, how many lie before this offset."""
+        return offset
+
     @property
     def changed(self) -> Changed:
         return _changed(self._descriptor)
@@ -77,6 +81,10 @@ class GzipFile:
     def size(self) -> int:
         """Of the compressed bytes: the others are known only at their end."""
         return os.fstat(self._file.fileno()).st_size
+
+    def consumed(self, offset: int) -> int:
+        """Of the compressed bytes, how many were decompressed so far."""
+        return self._file.tell()
 
     @property
     def changed(self) -> Changed:

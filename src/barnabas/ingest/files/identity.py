@@ -55,6 +55,11 @@ def begins_alike(contents: Contents, known: FilePosition) -> bool:
     return len(head) == known.head_length and digest(head) == known.head
 
 
+def starts_alike(data: bytes, known: FilePosition) -> bool:
+    """Whether the first bytes of a file, as they were read, are those of the known one."""
+    return digest(data[: known.head_length]) == known.head
+
+
 def continues(contents: Contents, known: FilePosition) -> bool:
     """Whether the contents before the offset are those that were read."""
     length = min(known.offset, TAIL_BYTES)
@@ -74,12 +79,20 @@ def beginning_of(contents: Contents, path: str) -> FilePosition:
     )
 
 
-def moved_to(known: FilePosition, contents: Contents, offset: int) -> FilePosition:
-    """The position at a later offset of the same file."""
+def moved_to(known: FilePosition, contents: Contents, offset: int, data: bytes, begin: int) -> FilePosition:
+    """The position at a later offset of the same file.
+
+    `data` are its bytes from `begin` on, as they were read: by now there may be others, because it was truncated.
+    """
+
+    def read(first: int, length: int) -> bytes:
+        before = contents.read(first, min(length, begin - first)) if first < begin else b""
+        return before + data[max(0, first - begin) : max(0, first + length - begin)]
+
     head_length, head = known.head_length, known.head
     if head_length < HEAD_BYTES and offset > head_length:
-        beginning = contents.read(0, min(HEAD_BYTES, offset))
+        beginning = read(0, min(HEAD_BYTES, offset))
         head_length, head = len(beginning), digest(beginning)
     length = min(offset, TAIL_BYTES)
-    tail = digest(contents.read(offset - length, length))
+    tail = digest(read(offset - length, length))
     return msgspec.structs.replace(known, offset=offset, head_length=head_length, head=head, tail=tail)

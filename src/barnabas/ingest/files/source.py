@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import msgspec
 
 from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.ingest.agent import Observed
 from barnabas.ingest.delivery import Collected, RecordBatch
 from barnabas.ingest.files.contents import UnfinishedError
 from barnabas.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
-from barnabas.ingest.files.identity import FilePosition, continues, moved_to
+from barnabas.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
 from barnabas.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
 from barnabas.ingest.topics import Topics
 from barnabas.log_lines import safe_logger
@@ -27,6 +29,8 @@ from barnabas.types import TopicPartition
 POLL_SECONDS = 0.25
 PIECE = 1024 * 1024
 """What is read of a file at a time; more only where a line may be longer."""
+MOST_SKIPPED = 32 * PIECE
+"""Of a line that is too long, in one turn."""
 SHOWN_OF_TOO_LONG = 64 * 1024
 """Bytes of a line that is too long in its dead letter."""
 PLACE_HEADER = "offset"
@@ -59,6 +63,7 @@ class FilesSource:
         self.name = name
         self.settings = settings
         self.too_long = 0
+        self.damaged = 0
         self.tracker = Tracker(settings.patterns, clock)
         self._clock = clock
         self._next_poll = 0.0
@@ -81,11 +86,21 @@ class FilesSource:
         self.tracker.close()
 
     def behind(self) -> tuple[int, int]:
-        """(bytes that were read, bytes that are there) of the files that are open."""
-        files = [file for file in self.tracker.files if file.contents and not file.contents.compressed]
-        return sum(file.position.offset for file in files), sum(
-            file.contents.size for file in files if file.contents
-        )
+        """(bytes that were read, bytes that are there) of the files that are open, as they lie on the disk."""
+        files = [(file.contents, file.position.offset) for file in self.tracker.files]
+        read = sum(contents.consumed(offset) for contents, offset in files if contents)
+        return read, sum(contents.size for contents, _ in files if contents)
+
+    def observe(self) -> Observed:
+        read, there = self.behind()
+        counts = {
+            "files": sum(1 for _ in self.tracker.files),
+            "dead_letters": self.too_long,
+            "truncations": self.tracker.truncated,
+            "held": len(self.tracker.held),
+            "errors": self.damaged,
+        }
+        return Observed(max(0, there - read), counts)
 
     def collect(self, room: int) -> Collected:
         collected = Collected()
@@ -94,39 +109,40 @@ class FilesSource:
             self._store(collected, self.tracker.poll())
             collected.positions.update(dict.fromkeys(self.tracker.take_forgotten()))
         files = list(self.tracker.files)
+        older = _older_of_the_same_name(files)
         for index in range(len(files)):
-            if collected.bytes >= room:
+            if collected.size >= room:
                 self._first = (self._first + index) % len(files)
                 break
-            self._read_all(files[(self._first + index) % len(files)], collected, room)
+            file = files[(self._first + index) % len(files)]
+            if not any(self._has_more(other, other.position.offset) for other in older.get(file.key, ())):
+                self._read_all(file, collected, room)
         return collected
 
     def _read_all(self, file: TrackedFile, collected: Collected, room: int) -> None:
-        if self._waits_for_older(file):
+        if file.damaged == file.changed:
             return
-        while collected.bytes < room:
+        while collected.size < room:
             before = file.position
             try:
                 self._read(file, collected)
             except UnfinishedError as error:
+                self.damaged += 1
+                file.damaged = file.changed  # until it is another one
                 _logger.warning("%s is damaged or not complete, and is left alone: %s", before.path, error)
                 return
             if file.contents is None or file.position == before:
+                collected.unfinished |= file.scanned > 0 and self._has_more(file, file.scanned)
                 return
             self._store(collected, [file])
 
-    def _waits_for_older(self, file: TrackedFile) -> bool:
-        """Lines of one name stay in order: what was rotated comes first."""
-        for other in self.tracker.files:
-            if other is file:
-                return False
-            if other.position.path == file.position.path and self._has_more(other):
-                return True
-        return False
-
-    def _has_more(self, file: TrackedFile) -> bool:
-        assert file.contents is not None
-        return bool(file.contents.read(file.position.offset, 1))
+    def _has_more(self, file: TrackedFile, offset: int) -> bool:
+        if file.contents is None:
+            return False
+        try:
+            return bool(file.contents.read(offset, 1))
+        except UnfinishedError:
+            return False
 
     def _store(self, collected: Collected, files: list[TrackedFile]) -> None:
         for file in files:
@@ -144,19 +160,23 @@ class FilesSource:
         data = contents.read(position.offset, length)
         if not data:
             return
+        if not position.offset and not starts_alike(data, position):
+            self.tracker.lose(file)  # it was written anew since it was opened
+            return
         at_end = len(data) < length
         events = self._events(file, data, at_end=at_end)
         if events.end == position.offset:
             if not at_end:
                 self._give_up(file, data, collected)
             return
+        moved = moved_to(position, contents, events.end, data, position.offset)
         if not contents.compressed and not (
             contents.size >= events.end and (not position.offset or continues(contents, position))
         ):
             self.tracker.lose(file)  # it was truncated while it was read
             return
         self._emit(file, events, limit, collected)
-        file.position = moved_to(position, contents, events.end)
+        file.position = moved
 
     def _events(self, file: TrackedFile, data: bytes, *, at_end: bool) -> Events:
         assert file.contents is not None
@@ -186,9 +206,10 @@ class FilesSource:
         partition = self._partition(self.settings.topic, key)
         encoder = self._encoder(file.position.path, key)
         most = self._topics.most_bytes(self.settings.topic) - 4096
-        collected.batches += encoder.batches(
-            partition, fitting.values, fitting.places, int(time.time() * 1000), min(most, PIECE)
-        )
+        now = int(time.time() * 1000)
+        for batch in encoder.batches(partition, fitting.values, fitting.places, now, min(most, PIECE)):
+            collected.batches.append(batch)
+            collected.encoded += len(batch.data)
         collected.records += len(fitting.values)
         collected.bytes += events.end - file.position.offset
 
@@ -201,19 +222,24 @@ class FilesSource:
             self._skip(file, collected)
             return
         self._dead_letter(file, file.position.offset, last, data[:SHOWN_OF_TOO_LONG], collected)
-        file.position = moved_to(file.position, file.contents, file.position.offset + last + 1)
+        begin = file.position.offset
+        file.position = moved_to(file.position, file.contents, begin + last + 1, data, begin)
 
     def _skip(self, file: TrackedFile, collected: Collected) -> None:
-        """Look for the end of a line that is too long, in pieces: its bytes are not kept."""
+        """Look for the end of a line that is too long, in pieces that are not kept. Others have their turn."""
         contents, begin = file.contents, file.position.offset
         assert contents is not None
-        while data := contents.read(file.scanned, PIECE):
+        for _ in range(MOST_SKIPPED // PIECE):
+            data = contents.read(file.scanned, PIECE)
+            if not data:
+                return
             newline = data.find(NEWLINE)
             if newline >= 0:
                 end = file.scanned + newline
                 shown = contents.read(begin, SHOWN_OF_TOO_LONG) if not contents.compressed else b""
                 self._dead_letter(file, begin, end - begin, shown, collected)
-                file.position, file.scanned = moved_to(file.position, contents, end + 1), 0
+                file.position = moved_to(file.position, contents, end + 1, data, file.scanned)
+                file.scanned = 0
                 return
             file.scanned += len(data)
 
@@ -257,3 +283,15 @@ class FilesSource:
             found = LineEncoder(key, self._headers(path), PLACE_HEADER, codec=codec)
             self._encoders[path] = found
         return found
+
+
+def _older_of_the_same_name(files: list[TrackedFile]) -> dict[str, list[TrackedFile]]:
+    """By key. Lines of one name stay in order: what was rotated comes first."""
+    seen: dict[str, list[TrackedFile]] = defaultdict(list)
+    older: dict[str, list[TrackedFile]] = {}
+    for file in files:
+        same = seen[file.position.path]
+        if same:
+            older[file.key] = list(same)
+        same.append(file)
+    return older

@@ -26,13 +26,16 @@ _logger = safe_logger(__name__)
 class TrackedFile:
     """A file that is known; `contents` is None while there is none of its identity."""
 
-    __slots__ = ("changed", "contents", "grown_at", "key", "listed", "position", "replaced", "scanned")
+    __slots__ = (
+        "changed", "contents", "damaged", "grown_at", "key", "listed", "position", "replaced", "scanned"
+    )  # fmt: skip
 
     def __init__(self, key: str, position: FilePosition) -> None:
         self.key = key
         self.position = position
         self.contents: OpenFile | None = None
         self.changed: Changed | None = None  # as it was seen last
+        self.damaged: Changed | None = None  # as it was when it could not be decompressed
         self.grown_at = 0.0
         self.listed = True  # a pattern matches a name of it
         self.replaced = False  # another file has its name now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.files import Bytes, File
+from barnabas.files import Bytes, ReadableFile
 from barnabas.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -31,7 +31,7 @@ class BadBatch(Exception):  # noqa: N818 - the end of a walk, not always an erro
 
 
 def walk_headers(
-    file: File, position: int, end: int, chunk_size: int = LOOKUP_CHUNK
+    file: ReadableFile, position: int, end: int, chunk_size: int = LOOKUP_CHUNK
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every batch in [position, end). BadBatch where the bytes make no sense."""
     chunk, start = b"", position
@@ -56,7 +56,9 @@ def plausible_header(chunk: Bytes, at: int, position: int, end: int) -> BatchHea
     return header
 
 
-def walk_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def walk_batches(
+    file: ReadableFile, position: int, end: int
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of every batch, each with its CRC checked. BadBatch at the first wrong one."""
     chunk, start = memoryview(b""), position
     while position < end:

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from barnabas.pipelines.options import OptionError, Options
 from barnabas.pipelines.source.ddl import parse_ddl
+from barnabas.pipelines.source.protobuf import protobuf_fields, protobuf_message, subscribed_topic
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
@@ -41,7 +42,7 @@ RECORD_COLUMNS: dict[str, DataType] = {
     "headers": HEADERS,
 }
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
-FORMATS = ("json", "avro", "csv", "string")
+FORMATS = ("json", "avro", "protobuf", "csv", "string")
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 
@@ -61,6 +62,8 @@ class ValueFormat:
     delimiter: str = ","
     avro_schema: str | None = None
     registry: str | None = None
+    descriptors: bytes | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
         options.require("value.csv.delimiter") if kind == "csv" else ",",
         _avro_text(options) if kind == "avro" else None,
         options.text("value.registry"),
+        *(protobuf_message(options, fields, corrupt) if kind == "protobuf" else ()),
     )
 
 
@@ -173,6 +177,8 @@ def _fields_of_value(options: Options, schema: StructType | None) -> StructType 
         from barnabas.pipelines.source.avro import fields_of_avro
 
         return fields_of_avro(avro_schema(_avro_text(options)))
+    if kind == "protobuf":
+        return protobuf_fields(options)
     raise OptionError(f"value.format={kind} needs the fields: give .schema(...) or the option 'value.schema'")
 
 
@@ -181,9 +187,9 @@ def _avro_text(options: Options) -> str | None:
     given, url = options.text("value.avro.schema"), options.text("value.registry")
     if given is not None or url is None:
         return given
-    topic = options.text("subscribe") or ""
-    if not topic or "," in topic:
-        raise OptionError("option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'")
+    topic = subscribed_topic(
+        options, "option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'"
+    )
     from barnabas.client.schemas import RegistryError
     from barnabas.tables.errors import SchemaError
     from barnabas.tables.registered import newest_avro

@@ -29,4 +29,6 @@ def _value_format(shape: RowShape) -> shapes.ValueFormat | None:
         form.delimiter,
         form.avro_schema,
         registry=form.registry,
+        descriptors=form.descriptors,
+        message=form.message,
     )

@@ -7,14 +7,13 @@ from typing import NamedTuple, Protocol
 import re2
 
 from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.sink.ledger import SINKS_TOPIC
 from barnabas.pipelines.source.offsets import Offsets
 from barnabas.pipelines.source.settings import SourceSettings
 from barnabas.types import TopicPartition
 
 # A pattern such as `.*` means the topics of people: as in Spark's connector not the broker's own, and not the books of
-# our sinks, which would grow with every batch that reads them.
-NEVER_MEANT = frozenset({SINKS_TOPIC})
+# our sinks, which would grow with every batch that reads them, nor any other of our own (docs/ingest.md has the table).
+OWN_TOPICS = "__barnabas_"
 
 
 class Assigned(NamedTuple):
@@ -51,5 +50,5 @@ def matching(names: list[str], internal: frozenset[str] | set[str], pattern: str
         raise OptionError(
             f"option 'subscribePattern': {pattern!r} is no regular expression: {error}"
         ) from error
-    meant = [name for name in sorted(names) if name not in internal and name not in NEVER_MEANT]
+    meant = [name for name in sorted(names) if name not in internal and not name.startswith(OWN_TOPICS)]
     return [name for name in meant if compiled.search(name)]

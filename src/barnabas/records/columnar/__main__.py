@@ -8,7 +8,7 @@ import time
 
 from barnabas.records.columnar import CACHE
 
-MODULES = ("decode_kernels", "line_kernels", "encode_kernels", "walk_kernels")
+MODULES = ("decode_kernels", "line_kernels", "json_kernels", "encode_kernels", "walk_kernels")
 
 
 def main() -> int:

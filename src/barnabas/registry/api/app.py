@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from barnabas.log_lines import safe_logger
+from barnabas.network.web import (
+    BodyEndedError,
+    BodyTooLargeError,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_answer,
+)
 from barnabas.registry import errors
 from barnabas.registry.access import Access
 from barnabas.registry.api import media
@@ -23,10 +32,6 @@ logger = safe_logger(__name__)
 LARGEST_BODY = 1024 * 1024
 _WITH_BODY = ("POST", "PUT")
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 
 class RegistryApp:
     def __init__(self, service: SchemaService, access: Access, forwarder: Forwarder) -> None:
@@ -37,7 +42,7 @@ class RegistryApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = headers_of(scope)
         kind = media.JSON
         try:
             kind = media.answered(headers.get("accept", ""))
@@ -82,20 +87,12 @@ class RegistryApp:
 
 
 async def _read(headers: dict[str, str], receive: Receive) -> bytes:
-    """At most 1 MiB, whatever the headers say."""
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > LARGEST_BODY:
-        raise errors.http_error(413)
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise errors.bad_request("the request ended before its body")
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            raise errors.http_error(413)
-        if not message.get("more_body"):
-            return bytes(body)
+    try:
+        return await read_body(headers, receive, LARGEST_BODY)
+    except BodyTooLargeError:
+        raise errors.http_error(413) from None
+    except BodyEndedError:
+        raise errors.bad_request("the request ended before its body") from None
 
 
 def _decoded(body: bytes) -> Any:
@@ -122,8 +119,5 @@ def _error_body(error: RegistryError) -> bytes:
 
 
 async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Basic realm="schema registry", Bearer'))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    challenge = [("www-authenticate", 'Basic realm="schema registry", Bearer')] if status == 401 else []
+    await send_answer(send, status, body, kind, challenge)

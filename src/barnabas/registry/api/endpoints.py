@@ -7,7 +7,6 @@ from typing import Any
 from barnabas.registry import errors, settings, subjects
 from barnabas.registry.api.request import RawText, Request
 from barnabas.registry.model import Json, Mode, SchemaText, SchemaType, Version, context_of
-from barnabas.registry.service import check_new
 from barnabas.registry.subjects import Shown
 from barnabas.security.authorizer import Operation
 
@@ -227,7 +226,7 @@ async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int |
 async def _check(request: Request, older: list[Version]) -> Json:
     schema, _ = await _schema(request)
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
-    check_new(submitted)
+    await request.service.check_new(request.subject, submitted)
     found = await request.service.problems(request.subject, submitted, older, None)
     answer: Json = {"is_compatible": not found}
     if found or request.flag("verbose"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import ssl
 
 from barnabas.client.schemas import whole_body
 from barnabas.registry import errors
@@ -16,25 +17,33 @@ _PASSED_ON = ("accept", "authorization", "content-type", ACCEPT_UNKNOWN)
 
 
 class Forwarder:
+    """`tls` says whom to trust where the leader is asked by https; None: whom the system trusts."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+
     async def forward(
         self, leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, bytes]:
         passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
         passed_on[FORWARDED] = "true"
         try:
-            return await asyncio.to_thread(_exchange, leader, method, target, passed_on, body)
+            return await asyncio.to_thread(self._exchange, leader, method, target, passed_on, body)
         except (OSError, http.client.HTTPException) as error:
             raise errors.forwarding_failed(leader.url, str(error) or type(error).__name__) from error
 
+    def _exchange(
+        self, leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        connection = self._connection(leader)
+        try:
+            connection.request(method, target, body or None, headers)
+            response = connection.getresponse()
+            return response.status, whole_body(response)
+        finally:
+            connection.close()
 
-def _exchange(
-    leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
-) -> tuple[int, bytes]:
-    kind = http.client.HTTPSConnection if leader.scheme == "https" else http.client.HTTPConnection
-    connection = kind(leader.host, leader.port, timeout=TIMEOUT)
-    try:
-        connection.request(method, target, body or None, headers)
-        response = connection.getresponse()
-        return response.status, whole_body(response)
-    finally:
-        connection.close()
+    def _connection(self, leader: Identity) -> http.client.HTTPConnection:
+        if leader.scheme != "https":
+            return http.client.HTTPConnection(leader.host, leader.port, timeout=TIMEOUT)
+        return http.client.HTTPSConnection(leader.host, leader.port, timeout=TIMEOUT, context=self._tls)

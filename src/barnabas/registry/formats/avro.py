@@ -13,14 +13,14 @@ from typing import Any
 
 from barnabas.registry.formats.documents import SchemaSyntaxError, compact, read_json
 
+RESOLVED = "resolved"  # the format that asks for a schema without references
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NO_NAME = "is no name: letters, digits and _, and no digit first"
+_NO_NAME = r"is not a valid Avro name because it does not match the pattern (?:^|\.)[A-Za-z_][A-Za-z0-9_]*$"
 # Properties that Avro defines for some type: as in Java's library, no type keeps them as properties of the user.
 _DEFINED = frozenset(
     {"type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases"}
 )
-_NAMED = frozenset({"record", "error", "enum", "fixed"})
 _OF_A_FIELD = ("name", "type", "doc", "default", "order", "aliases")
 _ORDERS = ("ascending", "descending", "ignore")
 
@@ -41,11 +41,18 @@ class AvroSchema:
         return compact(_sorted(self.document))
 
     def rendered(self, wanted: str) -> str:
-        return self.text
+        """`resolved`: with what it refers to, where it is named first."""
+        if wanted != RESOLVED or not self.dependencies:
+            return self.text
+        named = {full_name(one): one for one in self.dependencies if isinstance(one, dict) and "name" in one}
+        return compact(_resolved(self.document, None, named))
 
 
 def parse_avro(text: str, dependencies: Sequence[str] = ()) -> AvroSchema:
-    """SchemaSyntaxError says what is wrong and where. Names and defaults may be wrong: that is its `fault`."""
+    """SchemaSyntaxError says what is wrong and where. Names may be wrong: that is its `fault`.
+
+    Defaults are not compared with their types, as Confluent's registry does not by default.
+    """
     names: dict[str, Any] = {}
     others = tuple(_Writer(names).write(_read(one), None, "$") for one in dependencies)
     writer = _Writer(names)
@@ -129,9 +136,6 @@ class _Writer:
         if field.get("doc") is not None:
             written["doc"] = field["doc"]
         if "default" in field:
-            if not self._fits(field["default"], kind, space):
-                text = f"the default {compact(field['default'])} is no value of its type"
-                self.faults.append(SchemaSyntaxError(f"{where}.default", text))
             written["default"] = field["default"]
         order = field.get("order", "ascending")
         if order not in _ORDERS:
@@ -144,10 +148,16 @@ class _Writer:
 
     def _enum(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
         head, _ = self._head(node, kind, space, where)
-        symbols = _texts(node.get("symbols"), f"{where}.symbols")
+        symbols = node.get("symbols")
+        if not isinstance(symbols, list):
+            text = (
+                f"Enum symbols must be a sequence of strings, but it is {type(symbols)}"  # Karapace's words
+            )
+            raise SchemaSyntaxError("" if where == "$" else f"{where}.symbols", text)
+        _texts(symbols, f"{where}.symbols")
         for symbol in symbols:
             if not _NAME.fullmatch(symbol):
-                raise SchemaSyntaxError(f"{where}.symbols", f"{compact(symbol)} {_NO_NAME}")
+                raise SchemaSyntaxError(f"{where}.symbols", f"{symbol} {_NO_NAME}")
         if (twice := _first_twice(symbols)) is not None:
             raise SchemaSyntaxError(f"{where}.symbols", f"there are two symbols {twice!r}")
         head["symbols"] = symbols
@@ -185,7 +195,7 @@ class _Writer:
         else:
             inner = (given or None) if isinstance(given, str) else space
         for part in [*(inner or "_").split("."), short]:
-            self._name(part, f"{where}.name")
+            self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name is place enough
         full = f"{inner}.{short}" if inner else short
         if full in self.names or short in PRIMITIVES:
             raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
@@ -198,31 +208,12 @@ class _Writer:
         return head, inner
 
     def _name(self, name: Any, where: str) -> str:
-        text = f"{compact(name)} {_NO_NAME}"
+        text = f"{name if isinstance(name, str) else compact(name)} {_NO_NAME}"
         if not isinstance(name, str) or not name:
             raise SchemaSyntaxError(where, text)
         if not _NAME.fullmatch(name):
             self.faults.append(SchemaSyntaxError(where, text))
         return name
-
-    def _fits(self, value: Any, kind: Any, space: str | None) -> bool:
-        """Whether a default can be of its type. Since Avro 1.12 any branch of a union will do."""
-        if isinstance(kind, list):
-            return any(self._fits(value, branch, space) for branch in kind)
-        name = kind if isinstance(kind, str) else kind["type"]
-        if name in _FITS:
-            return _FITS[name](value)
-        if name == "array":
-            return isinstance(value, list) and all(self._fits(one, kind["items"], space) for one in value)
-        if name == "map":
-            return isinstance(value, dict) and all(
-                self._fits(one, kind["values"], space) for one in value.values()
-            )
-        if name in _NAMED:
-            return _FITS_NAMED[name](value)
-        full = name if "." in name or not space else f"{space}.{name}"
-        named = self.names.get(full) or self.names.get(name)
-        return named is None or _FITS_NAMED[named["type"]](value)
 
 
 _WRITERS: dict[str, Callable[[_Writer, dict[str, Any], str, str | None, str], Any]] = {
@@ -232,40 +223,6 @@ _WRITERS: dict[str, Callable[[_Writer, dict[str, Any], str, str | None, str], An
     "fixed": _Writer._fixed,
     "array": _Writer._array,
     "map": _Writer._array,
-}
-
-
-def _is_integer(value: Any, bits: int) -> bool:
-    return (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in (
-        "NaN",
-        "Infinity",
-        "-Infinity",
-    )
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "int": lambda value: _is_integer(value, 32),
-    "long": lambda value: _is_integer(value, 64),
-    "float": _is_number,
-    "double": _is_number,
-    "bytes": lambda value: isinstance(value, str),
-    "string": lambda value: isinstance(value, str),
-}
-_FITS_NAMED: dict[str, Callable[[Any], bool]] = {
-    "record": lambda value: isinstance(value, dict),
-    "error": lambda value: isinstance(value, dict),
-    "enum": lambda value: isinstance(value, str),
-    "fixed": lambda value: isinstance(value, str),
 }
 
 
@@ -308,6 +265,34 @@ def _first_twice(names: list[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def full_name(document: dict[str, Any]) -> str:
+    space = document.get("namespace")
+    return f"{space}.{document['name']}" if space else str(document["name"])
+
+
+def _resolved(node: Any, space: str | None, named: dict[str, Any]) -> Any:
+    """`named` are the types that are still to be written where they are named first."""
+    if isinstance(node, list):
+        return [_resolved(one, space, named) for one in node]
+    if isinstance(node, str):
+        full = f"{space}.{node}" if space and "." not in node and f"{space}.{node}" in named else node
+        found = named.pop(full, None)
+        if found is None:
+            return node
+        head = {"type": found["type"], "name": found["name"], "namespace": found.get("namespace", "")}
+        return _resolved(head | found, space, named)
+    inner = node.get("namespace", space) or None
+    written = dict(node)
+    if "fields" in node:
+        written["fields"] = [
+            field | {"type": _resolved(field["type"], inner, named)} for field in node["fields"]
+        ]
+    for name in ("items", "values"):
+        if name in node:
+            written[name] = _resolved(node[name], inner, named)
+    return written
 
 
 def _sorted(node: Any) -> Any:

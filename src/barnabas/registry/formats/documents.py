@@ -9,10 +9,10 @@ DEEPEST = 64
 
 
 class SchemaSyntaxError(Exception):
-    """Something is wrong at a place such as `$.fields[2].type`."""
+    """Something is wrong at a place such as `$.fields[2].type`; at none if the reason has it."""
 
     def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{reason} (at {where})")
+        super().__init__(f"{reason} (at {where})" if where else reason)
 
 
 def read_json(text: str) -> Any:

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.registry.formats.documents import SchemaSyntaxError
+from barnabas.registry.formats.proto_repairs import compile_leniently
 from barnabas.registry.formats.proto_text import proto_text
-from barnabas.registry.formats.protoc import MAIN, compile_proto
+from barnabas.registry.formats.protoc import MAIN
 
 SERIALIZED = "serialized"  # the format that asks for a descriptor
+IGNORE_EXTENSIONS = "ignore_extensions"  # the format that asks for a text without them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtobufSchema:
     text: str
     files: Any  # a FileDescriptorSet: this schema's file, and all that it imports
+    options: str = ""  # those that no file defines: the descriptor does not have them
 
     @property
     def file(self) -> Any:
@@ -27,19 +30,20 @@ class ProtobufSchema:
     @property
     def identity(self) -> str:
         """Comments, spaces and the order of options do not matter."""
-        return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode()
+        return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode() + self.options
 
     @property
     def fault(self) -> str:
         return ""
 
     def normalized(self) -> str:
-        return proto_text(self.file)
+        """The text itself if it has options that no file defines: written anew, they would be gone."""
+        return self.text if self.options else proto_text(self.file)
 
     def rendered(self, wanted: str) -> str:
-        if wanted != SERIALIZED:
-            return self.text
-        return base64.b64encode(self.file.SerializeToString()).decode()
+        if wanted == SERIALIZED:
+            return base64.b64encode(self.file.SerializeToString()).decode()
+        return proto_text(_without_extensions(self.file)) if wanted == IGNORE_EXTENSIONS else self.text
 
 
 def parse_protobuf(text: str, dependencies: Mapping[str, str]) -> ProtobufSchema:
@@ -47,7 +51,19 @@ def parse_protobuf(text: str, dependencies: Mapping[str, str]) -> ProtobufSchema
     descriptor = _descriptor(text)
     written = text.strip() if descriptor is None else proto_text(descriptor)
     needed = {name: _text(other) for name, other in dependencies.items()}
-    return ProtobufSchema(written, compile_proto(written, needed))
+    files, options = compile_leniently(written, needed)
+    return ProtobufSchema(written, files, options)
+
+
+def _without_extensions(file: Any) -> Any:
+    found = type(file)()
+    found.CopyFrom(file)
+    waiting = [found]
+    while waiting:
+        one = waiting.pop()
+        del one.extension[:]
+        waiting += one.message_type if one is found else one.nested_type
+    return found
 
 
 def _text(schema: str) -> str:

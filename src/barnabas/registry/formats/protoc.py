@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from barnabas.client.protobuf.well_known import well_known_files
 from barnabas.registry.errors import store_error
 from barnabas.registry.formats.documents import SchemaSyntaxError
-from barnabas.registry.formats.well_known import well_known_files
 
 SECONDS = 5
 MEGABYTES = 512
@@ -65,15 +65,20 @@ def _run(folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise SchemaSyntaxError("$", f"protoc did not read it within {SECONDS} seconds") from None
     if done.returncode:
-        raise _refusal(done.stderr.decode("utf-8", "replace"))
+        raise ProtocError(done.stderr.decode("utf-8", "replace"))
 
 
-def _refusal(said: str) -> SchemaSyntaxError:
-    places = _PLACE.findall(said)
-    if places:
-        line, column, reason = places[0]
-        return SchemaSyntaxError(f"line {line} column {column}", reason)
-    return SchemaSyntaxError("$", said.strip()[:LONGEST_ERROR] or "protoc cannot read it")
+class ProtocError(SchemaSyntaxError):
+    """`reasons` are all that protoc says about the schema's own file."""
+
+    def __init__(self, said: str) -> None:
+        places = _PLACE.findall(said)
+        self.reasons = [reason for _, _, reason in places]
+        if places:
+            line, column, reason = places[0]
+            super().__init__(f"line {line} column {column}", reason)
+        else:
+            super().__init__("$", said.strip()[:LONGEST_ERROR] or "protoc cannot read it")
 
 
 def _write(folder: Path, name: str, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import fastavro
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import ValueFormat
 
@@ -17,7 +18,7 @@ Read = Callable[[bytes], dict[str, Any]]
 
 def avro_reader(form: ValueFormat) -> Read:
     """A function of a value; ValueError for one that does not fit."""
-    schema: Any = fastavro.parse_schema(parse_avro_schema(form.avro_schema or ""))
+    schema = ready_schema(parse_avro_schema(form.avro_schema or ""))
     if form.registry is None:
         return lambda value: read_avro(value, schema, None)
     from barnabas.tables.registered import writer_schemas

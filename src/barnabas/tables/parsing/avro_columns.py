@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
+from barnabas.client.avro_schemas import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing.avro import parse_avro_schema
 
@@ -34,7 +34,7 @@ _LOGICAL: dict[str, pa.DataType] = {
 def avro_fields(text: str) -> pa.Schema:
     """Of a schema as JSON; SchemaError if it is none of a record."""
     try:
-        schema: Any = fastavro.schema.expand_schema(parse_avro_schema(text))
+        schema = ready_schema(parse_avro_schema(text), expand=True)
     except (SchemaParseException, UnknownType) as error:
         raise SchemaError(f"this is no Avro schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":

@@ -18,6 +18,7 @@ import pyarrow.json as arrow_json
 
 from barnabas.records.columnar.line_kernels import lines_of
 from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
+from barnabas.tables.parsing.plain_json import PlainReader, fill_in, is_plain
 from barnabas.tables.shapes import ValueFormat
 
 FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
@@ -42,12 +43,12 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
     """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
     schema = pa.schema([field for field in form.fields if field.name in wanted])
     if form.kind == "json":
-        parse = halving(_json_parser(schema), _json_row_parser(schema), FEW)
+        parse = _plain_first(schema, halving(_json_parser(schema), _json_row_parser(schema), FEW))
         return parse if form.registry is None else lambda values: parse(without_id(values))
     if form.kind == "csv":
         return halving(_csv_parser(form, schema), _nothing_of(schema))
-    if form.kind == "avro":
-        return halving(_avro_parser(form, schema), _nothing_of(schema))
+    if form.kind in ("avro", "protobuf"):
+        return halving(_single_parser(_single_reader(form, schema.names), schema), _nothing_of(schema))
     return halving(_string_parser, _nothing_of(schema))
 
 
@@ -65,10 +66,8 @@ def explainer(form: ValueFormat) -> Callable[[bytes], str]:
     if form.kind == "json":
         start = 0 if form.registry is None else ID_BYTES
         return lambda value: reason_of(value[start:], form.fields)
-    if form.kind == "avro":
-        from barnabas.tables.parsing.avro import avro_reader
-
-        return _refusal(avro_reader(form))
+    if form.kind in ("avro", "protobuf"):
+        return _refusal(_single_reader(form, form.fields.names))
     return lambda value: f"no {form.kind} of the schema"
 
 
@@ -122,6 +121,27 @@ def _json_parser(schema: pa.Schema) -> Parser:
     return parse
 
 
+def _plain_first(schema: pa.Schema, parse: Parser) -> Parser:
+    """Rows of the usual kind by our own loop, the others by the parser."""
+    if not is_plain(schema):
+        return parse
+    reader = PlainReader(schema)
+
+    def parse_all(values: pa.Array) -> Parsed:
+        try:
+            columns, odd = reader.read(values)
+        except pa.ArrowInvalid:  # a text is no UTF-8
+            return parse(values)
+        if not odd.any():
+            return Parsed(columns, odd)
+        others = parse(values.filter(pa.array(odd)))
+        bad = odd.copy()
+        bad[odd] = others.bad
+        return Parsed(fill_in(columns, odd, others.columns), bad)
+
+    return parse_all
+
+
 def _json_row_parser(schema: pa.Schema) -> Parser:
     reader = RowReader(schema)
 
@@ -163,11 +183,18 @@ def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
     return parse
 
 
-def _avro_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
-    from barnabas.tables.parsing.avro import avro_reader
+def _single_reader(form: ValueFormat, wanted: list[str]) -> Callable[[bytes], dict[str, Any]]:
+    """Of formats that are read value by value."""
+    if form.kind == "avro":
+        from barnabas.tables.parsing.avro import avro_reader
 
-    read = avro_reader(form)
+        return avro_reader(form)
+    from barnabas.tables.parsing.protobuf import protobuf_reader
 
+    return protobuf_reader(form, wanted)
+
+
+def _single_parser(read: Callable[[bytes], dict[str, Any]], schema: pa.Schema) -> Parser:
     def parse(values: pa.Array) -> Parsed:
         rows: list[dict[str, Any]] = []
         bad = np.zeros(len(values), np.bool_)

@@ -28,8 +28,9 @@ from barnabas.tiering.objects.segment_object import (
 )
 from barnabas.types import uuid_to_text
 
-PIECE_BYTES = 1 << 20
-"""Read from the disk at once: so much of a segment is in memory."""
+PIECE_BYTES = CHUNK_BYTES
+"""Read from the disk at once: so much of a segment is in memory. Each piece is a visit to a thread, and one to the
+threads of the store, which all take the interpreter's lock from the loop: few are better."""
 
 T = TypeVar("T")
 
@@ -63,9 +64,9 @@ class SegmentBuild:
         chunks = self.chunks = []
         start, size = 0, len(self._segment.data)
         while start < size:
-            end, base = await in_thread(partial(self._find_chunk, start))
-            crc = 0
-            for position in range(start, end, PIECE_BYTES):
+            end, base, piece, crc = await in_thread(partial(self._begin_chunk, start))
+            yield piece
+            for position in range(start + PIECE_BYTES, end, PIECE_BYTES):  # one huge batch
                 piece, crc = await in_thread(
                     partial(self._read, position, min(position + PIECE_BYTES, end), crc)
                 )
@@ -77,6 +78,11 @@ class SegmentBuild:
                 yield part[position : position + PIECE_BYTES]
 
     # -- in a thread --------------------------------------------------------------------------------
+
+    def _begin_chunk(self, start: int) -> tuple[int, int, bytes, int]:
+        """Where the chunk ends that begins at `start`, its first offset, its first piece, and the CRC of that."""
+        end, base = self._find_chunk(start)
+        return end, base, *self._read(start, min(start + PIECE_BYTES, end), 0)
 
     def _find_chunk(self, start: int) -> tuple[int, int]:
         """Where the chunk ends that begins at `start`, and its first offset."""

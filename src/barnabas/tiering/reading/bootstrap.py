@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.files import File
+from barnabas.files import ReadableFile
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
 from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
@@ -64,7 +64,7 @@ async def _producers_behind(
     return states
 
 
-def _replay(segment: SegmentIndexes, number: int, file: File, states: ProducerStates) -> None:
+def _replay(segment: SegmentIndexes, number: int, file: ReadableFile, states: ProducerStates) -> None:
     start, end = segment.footer.chunk_range(number)
     written_ms = segment.footer.largest_timestamp
     try:

@@ -1,14 +1,18 @@
-"""Chunks of segment objects on this disk: downloaded once for all that wait, and sent from there by `sendfile`.
+"""Chunks of segment objects here, in memory or on the disk: downloaded once for all that wait.
 
     load(chunk)    wait until it is here. A waiter that gives up does not end the download
     ahead(chunk)   download it when nobody waits for anything else
     find(chunk)    its file, if it is here
+    note_end(chunk)   somebody has read it to its end
 
-Bounds. Disk: `limit` bytes, reserved before a download begins; the chunks that were not used for longest make room,
-except those whose file somebody is reading. Downloads: `most_downloads` at once, and each holds its bytes in memory
-until they are in the file. If the disk is full, or all of the cache is being read, up to ten chunks are served from
-memory; beyond that, downloads wait. Rate: downloads wait while the quota is used up. Chunks that were read ahead and
-not used yet take at most half of the cache: many readers do not throw out what others are about to read.
+A chunk comes into memory if there is room, and is sent from there; else to a file, which is sent by `sendfile`. Chunks
+of logs that are read more than once come to files (`chunk_memory.Reuse`).
+
+Bounds, reserved before a download begins. Memory: ten chunks; those that were read to their end make room. Disk:
+`limit` bytes; the chunks that were not used for longest make room, except those whose file somebody is reading. If
+neither has room, downloads wait. Downloads: `most_downloads` at once, and each that goes to a file holds its bytes in
+memory until they are there. Rate: downloads wait while the quota is used up. Chunks that were read ahead and not used
+yet take at most half of the cache: many readers do not throw out what others are about to read.
 """
 
 from __future__ import annotations
@@ -21,11 +25,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import Bytes, File
+from barnabas.files import Bytes, MemoryFile, ReadableFile
 from barnabas.log_lines import limited_logger
 from barnabas.metrics.registry import Histogram
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
-from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles, file_in_memory
+from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles
+from barnabas.tiering.reading.chunk_memory import ChunkMemory, RemoteChunk, Reuse
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
 
@@ -45,13 +50,12 @@ class Threads(Protocol):
         ...
 
 
-class RemoteChunk(NamedTuple):
-    """Whole batches of a segment object, about 4 MiB."""
+class Room(NamedTuple):
+    """What was reserved for a download."""
 
-    key: str
-    position: int
-    size: int
-    crc: int
+    on_disk: bool
+    removed: list[str]
+    """Files that make room for it."""
 
 
 class Download:
@@ -61,12 +65,12 @@ class Download:
 
     def __init__(self, chunk: RemoteChunk) -> None:
         self.chunk = chunk
-        self.done: asyncio.Future[File] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[ReadableFile] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_look_at)
         self.task: asyncio.Task[None] | None = None
 
 
-def _look_at(done: asyncio.Future[File]) -> None:
+def _look_at(done: asyncio.Future[ReadableFile]) -> None:
     """Nobody may wait for it any more: asyncio would complain of an error that nobody has looked at."""
     if not done.cancelled():
         done.exception()
@@ -85,13 +89,15 @@ class ChunkCache:
         most_downloads: int,
         memory_limit: int = CHUNKS_IN_MEMORY * CHUNK_BYTES,
         quota: ReadQuota | None = None,
+        reuse: Reuse | None = None,
     ) -> None:
         self._get_range = get_range
         self._files = files
         self._threads = threads
         self.limit = limit
         self.most_downloads = most_downloads
-        self.memory_limit = memory_limit
+        self.memory = ChunkMemory(memory_limit, self._dropped)
+        self._reuse = reuse or Reuse(lambda: self.limit)
         self.quota = quota or ReadQuota(time.monotonic)
         self._later: asyncio.TimerHandle | None = None
         self._here: OrderedDict[RemoteChunk, ChunkFile] = OrderedDict()  # by last use
@@ -100,8 +106,6 @@ class ChunkCache:
         self._ahead: dict[RemoteChunk, Download] = {}  # not begun, and nobody waits
         self._unread: set[RemoteChunk] = set()  # read ahead, and not used yet
         self._unread_bytes = 0
-        self._in_memory: list[ChunkFile] = []
-        self._memory_reserved = 0
         self.used = 0
         """Bytes on the disk, those included that are on their way."""
         self.running = 0
@@ -111,11 +115,16 @@ class ChunkCache:
 
     # -- what readers ask ---------------------------------------------------------------------------
 
-    def find(self, chunk: RemoteChunk) -> File | None:
+    def find(self, chunk: RemoteChunk) -> ReadableFile | None:
         """Its file, which stays as it is while somebody refers to it."""
+        in_memory = self.find_in_memory(chunk)
+        if in_memory is not None:
+            return in_memory
         found = self._here.get(chunk)
         if found is None:
             return None
+        if found.is_read:
+            self._reuse.note_again(chunk)
         file = self._files.open(found)
         if file is None:
             self._forget(chunk)
@@ -124,7 +133,22 @@ class ChunkCache:
         self._note_read(chunk)
         return file
 
-    async def load(self, chunk: RemoteChunk) -> File:
+    def find_in_memory(self, chunk: RemoteChunk) -> MemoryFile | None:
+        """The same, if nothing has to be read from the disk."""
+        file = self.memory.find(chunk)
+        if file is not None:
+            self._note_read(chunk)
+            if self.memory.is_read(chunk):
+                self._reuse.note_again(chunk)
+        return file
+
+    def note_end(self, chunk: RemoteChunk) -> None:
+        """Somebody has read it to its end."""
+        self.memory.note_end(chunk)
+        if (found := self._here.get(chunk)) is not None:
+            found.is_read = True
+
+    async def load(self, chunk: RemoteChunk) -> ReadableFile:
         """Wait for its file. StoreError if it cannot be had."""
         file = self.find(chunk)
         if file is not None:
@@ -133,6 +157,7 @@ class ChunkCache:
         self.misses += 1
         download = self._downloads.get(chunk)
         if download is None:
+            self._reuse.note_missed(chunk)
             download = self._downloads[chunk] = self._wanted[chunk] = Download(chunk)
         elif self._ahead.pop(chunk, None) is not None:
             self._wanted[chunk] = download
@@ -142,10 +167,11 @@ class ChunkCache:
 
     def ahead(self, chunk: RemoteChunk) -> bool:
         """Somebody will ask for it soon. False if there is no room for more of these."""
-        if chunk in self._here or chunk in self._downloads:
+        if chunk in self.memory or chunk in self._here or chunk in self._downloads:
             return True
         if self._unread_bytes + chunk.size > self.limit // 2:
             return False
+        self._reuse.note_missed(chunk)
         self._unread.add(chunk)
         self._unread_bytes += chunk.size
         self._downloads[chunk] = self._ahead[chunk] = Download(chunk)
@@ -182,15 +208,23 @@ class ChunkCache:
                 self._start_later(wait)
                 return
             chunk = next(iter(queue))
-            removed = self._reserve(chunk.size)
-            if removed is None:
-                if queue is self._ahead or not self._has_memory_for(chunk.size):
-                    return  # the next end of a download, or the next reader, comes here again
-                self._memory_reserved += chunk.size
+            room = self._room_for(chunk, is_wanted=queue is self._wanted)
+            if room is None:
+                return  # the next end of a download, or the next reader, comes here again
             self.running += 1
             self.quota.take(chunk.size)
             download = queue.pop(chunk)
-            download.task = asyncio.create_task(self._run(download, removed))
+            download.task = asyncio.create_task(self._run(download, room))
+
+    def _room_for(self, chunk: RemoteChunk, *, is_wanted: bool) -> Room | None:
+        if not self._reuse.keeps(chunk) and self.memory.reserve(chunk.size):
+            return Room(on_disk=False, removed=[])
+        removed = self._reserve(chunk.size)
+        if removed is not None:
+            return Room(on_disk=True, removed=removed)
+        if is_wanted and self.memory.reserve(chunk.size, for_nowhere_else=True):
+            return Room(on_disk=False, removed=[])
+        return None
 
     def _start_later(self, seconds: float) -> None:
         """So much was read of late that the quota is used up: whoever waits goes on waiting."""
@@ -202,15 +236,14 @@ class ChunkCache:
         self._later = None
         self._start_downloads()
 
-    async def _run(self, download: Download, removed: list[str] | None) -> None:
-        """With `removed`, room on the disk is reserved, and these files make it. Else room in memory is."""
+    async def _run(self, download: Download, room: Room) -> None:
         chunk, began = download.chunk, time.monotonic()
         try:
-            if removed:
-                await self._threads.call(lambda: self._files.remove(removed))
+            if room.removed:
+                await self._threads.call(lambda: self._files.remove(room.removed))
             data = await self._get_range(chunk.key, chunk.position, chunk.position + chunk.size)
             await self._threads.call(lambda: _check(chunk, data))
-            file = await self._store(chunk, data, on_disk=removed is not None)
+            file = await self._store(chunk, data, on_disk=room.on_disk)
         except Exception as error:
             if not download.done.done():
                 download.done.set_exception(_as_store_error(chunk, error))
@@ -219,33 +252,29 @@ class ChunkCache:
                 download.done.set_result(file)
             self.times.observe(time.monotonic() - began)
         finally:
-            self._settle(chunk, on_disk=removed is not None)
+            self._settle(chunk, on_disk=room.on_disk)
             self.running -= 1
             self._downloads.pop(chunk, None)
             self._start_downloads()
 
     def _settle(self, chunk: RemoteChunk, *, on_disk: bool) -> None:
         """Give back the room that was reserved, if it was not taken."""
-        kept = self._here.get(chunk)
-        if not on_disk:
-            self._memory_reserved -= chunk.size
-        elif kept is None or not kept.path:
+        if on_disk and chunk not in self._here:
             self.used -= chunk.size
-        if kept is None:
+        if not on_disk and chunk not in self.memory:
+            self.memory.release(chunk.size)
+        if chunk not in self._here and chunk not in self.memory:
             self._note_read(chunk)
 
-    async def _store(self, chunk: RemoteChunk, data: Bytes, *, on_disk: bool) -> File:
+    async def _store(self, chunk: RemoteChunk, data: Bytes, *, on_disk: bool) -> ReadableFile:
         if on_disk and (file := await self._write(chunk, data)) is not None:
             return file
-        if on_disk and not self._has_memory_for(chunk.size):
+        if on_disk and not self.memory.reserve(chunk.size, for_nowhere_else=True):
             raise StoreError(f"{chunk.key} cannot be kept: the disk of the cache is full")
-        file = file_in_memory(data)
-        kept = ChunkFile("", chunk.size, file)
-        self._in_memory.append(kept)
-        self._note_here(chunk, kept)
-        return file
+        self.downloaded_bytes += chunk.size
+        return self.memory.keep(chunk, data)
 
-    async def _write(self, chunk: RemoteChunk, data: Bytes) -> File | None:
+    async def _write(self, chunk: RemoteChunk, data: Bytes) -> ReadableFile | None:
         """None if the disk is full. A function of its own: an error may live for a while, and refers to its frame."""
         path = self._files.new_path()
         try:
@@ -255,12 +284,9 @@ class ChunkCache:
             return None
         kept = ChunkFile(path, chunk.size, file)
         self._files.keep_open(kept, file)
-        self._note_here(chunk, kept)
-        return file
-
-    def _note_here(self, chunk: RemoteChunk, kept: ChunkFile) -> None:
         self.downloaded_bytes += chunk.size
         self._here[chunk] = kept
+        return file
 
     # -- room ---------------------------------------------------------------------------------------
 
@@ -274,7 +300,7 @@ class ChunkCache:
         for chunk, kept in self._here.items():
             if excess <= 0:
                 break
-            if kept.path and not self._files.is_in_use(kept):
+            if not self._files.is_in_use(kept):
                 victims.append(chunk)
                 excess -= kept.size
         freed = sum(chunk.size for chunk in victims)
@@ -290,18 +316,13 @@ class ChunkCache:
     def _forget(self, chunk: RemoteChunk) -> None:
         kept = self._here.pop(chunk)
         self._note_read(chunk)
-        if kept.path:
-            self.used -= kept.size
+        self.used -= kept.size
 
-    def _has_memory_for(self, size: int) -> bool:
-        used = self.memory_used + self._memory_reserved
-        return used == 0 or used + size <= self.memory_limit
-
-    @property
-    def memory_used(self) -> int:
-        """Bytes of chunks that are sent from memory."""
-        self._in_memory = [kept for kept in self._in_memory if kept.reference() is not None]
-        return sum(kept.size for kept in self._in_memory)
+    def _dropped(self, chunk: RemoteChunk, is_read: bool) -> None:
+        """It is not in memory any more."""
+        self._note_read(chunk)
+        if is_read:
+            self._reuse.note_gone(chunk)
 
     def _note_read(self, chunk: RemoteChunk) -> None:
         if chunk in self._unread:

@@ -6,26 +6,26 @@ file holds is known in memory only, so nothing is found by scanning.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from contextlib import suppress
 from itertools import count
 from weakref import ReferenceType, ref
 
-from barnabas.files import Bytes, File, FileSystem, LocalFile
+from barnabas.files import Bytes, File, FileSystem
 
 MOST_OPEN = 256
 """Files that stay open although nobody reads them."""
 
 
 class ChunkFile:
-    """A chunk that was downloaded. Without a path it is in memory, and gone when nobody refers to it."""
+    """A chunk that was downloaded."""
 
-    __slots__ = ("path", "reference", "size")
+    __slots__ = ("is_read", "path", "reference", "size")
 
     def __init__(self, path: str, size: int, file: File) -> None:
         self.path = path
         self.size = size
+        self.is_read = False  # to its end
         self.reference: ReferenceType[File] = ref(file)
 
 
@@ -66,15 +66,12 @@ class ChunkFiles:
         """None if the file has gone."""
         file = chunk.reference()
         if file is None:
-            if not chunk.path:
-                return None
             try:
                 file = self._fs.open(chunk.path)
             except OSError:
                 return None
             chunk.reference = ref(file)
-        if chunk.path:
-            self.keep_open(chunk, file)
+        self.keep_open(chunk, file)
         return file
 
     def keep_open(self, chunk: ChunkFile, file: File) -> None:
@@ -90,13 +87,3 @@ class ChunkFiles:
 
     def close(self) -> None:
         self._kept_open.clear()
-
-
-def file_in_memory(data: Bytes) -> File:
-    """For when the disk is full. OSError where the system has no such files."""
-    create = getattr(os, "memfd_create", None)
-    if create is None:
-        raise OSError("the disk is full, and this system has no files in memory")
-    file = LocalFile("chunk in memory", create("barnabas-chunk"))
-    file.append(data)
-    return file

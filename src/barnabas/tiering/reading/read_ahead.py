@@ -42,9 +42,14 @@ class ReadAhead:
                 self._note(following, 1)
             return
         self._note(following, min(2 * window, MOST_CHUNKS))
-        task = asyncio.create_task(self._go_ahead(following, window))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        last = segment.footer.chunk_at(segment.entry.end - 1)
+        numbers = range(number + 1, min(number + window, last) + 1)
+        if not all(self._chunks.ahead(segment.chunk(each)) for each in numbers):
+            return
+        if len(numbers) < window:
+            task = asyncio.create_task(self._go_ahead(segment.entry.end, window - len(numbers)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _note(self, following: int, window: int) -> None:
         self._windows[following] = window

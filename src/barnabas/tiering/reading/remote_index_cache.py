@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from barnabas.files import Bytes, File
+from barnabas.files import Bytes, ReadableFile
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
@@ -25,7 +25,8 @@ from barnabas.tiering.objects.segment_object import (
     check_section,
     footer_of,
 )
-from barnabas.tiering.reading.chunk_cache import RemoteChunk, Threads
+from barnabas.tiering.reading.chunk_cache import Threads
+from barnabas.tiering.reading.chunk_memory import RemoteChunk
 from barnabas.tiering.stores.store import ObjectReader
 
 LIMIT = 64 << 20
@@ -62,7 +63,7 @@ class SegmentIndexes:
         following = chunks[number + 1].base_offset if number + 1 < len(chunks) else self.entry.end
         return min(following, self.entry.end)
 
-    def locate(self, number: int, file: File, offset: int) -> tuple[int, BatchHeader] | None:
+    def locate(self, number: int, file: ReadableFile, offset: int) -> tuple[int, BatchHeader] | None:
         """Position in the chunk's file, and header, of the first batch there that ends at `offset` or later."""
         start, end = self.footer.chunk_range(number)
         indexed = self.offset_index.lookup(max(offset - self.entry.base, 0))
@@ -76,7 +77,7 @@ class SegmentIndexes:
             raise BadObjectError(f"{self.key}: chunk at {start}: {error}") from error
         return None
 
-    def end_position(self, number: int, file: File) -> int:
+    def end_position(self, number: int, file: ReadableFile) -> int:
         """Where the readable part of a chunk's file ends."""
         start, end = self.footer.chunk_range(number)
         if self.entry.end >= self.footer.end:

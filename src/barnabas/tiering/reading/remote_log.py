@@ -10,11 +10,11 @@ What cannot be had is an error for a second; until then readers are told at once
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from barnabas.clock import Clock
-from barnabas.files import EMPTY, File, FileSlice, Slice
+from barnabas.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
 from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
 from barnabas.log.searching import FoundRecord, first_in_file
 from barnabas.log_lines import limited_logger
@@ -23,6 +23,7 @@ from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
 from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.bootstrap import Bootstrap, bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
+from barnabas.tiering.reading.chunk_memory import RemoteChunk
 from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.read_ahead import ReadAhead
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache, SegmentIndexes
@@ -56,7 +57,7 @@ class Found(NamedTuple):
 
     segment: SegmentIndexes
     number: int
-    file: File
+    file: ReadableFile
     position: int
     size: int
 
@@ -82,7 +83,7 @@ class RemoteLog:
         del hold
         return found if found is not None else RemoteRead(EMPTY, [])
 
-    async def prepare(self, offset: int) -> File:
+    async def prepare(self, offset: int) -> ReadableFile:
         """Wait until the chunk that holds `offset` is here: its file. StoreError if it cannot be had."""
         try:
             try:
@@ -97,15 +98,26 @@ class RemoteLog:
         self._failures.pop(offset, None)
         return file
 
-    async def _load(self, offset: int) -> File:
+    def is_in_memory(self, offset: int) -> bool:
+        """Will `read_prepared` give something, without reading from the disk?"""
+        try:
+            found = self._find(offset, self._parts.chunks.find_in_memory)
+        except BadObjectError:  # `prepare` will say it
+            return False
+        self._parts.chunks.hits += found is not None
+        return found is not None
+
+    async def _load(self, offset: int) -> ReadableFile:
         found = None
         wanted = offset
         while found is None:
             segment = await self.segment_at(wanted)
             number = segment.footer.chunk_at(wanted)
             file = await self._parts.chunks.load(segment.chunk(number))
-            # In a thread, for what was cached long ago may have to be read from the disk.
-            found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
+            if isinstance(file, MemoryFile):
+                found = segment.locate(number, file, wanted)
+            else:  # what was cached long ago may have to be read from the disk
+                found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
             self._ahead.note_read(segment, number)
             wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
         return file
@@ -123,22 +135,23 @@ class RemoteLog:
         self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
     ) -> RemoteRead | None:
         """What is here already; None if that is not the offset. Raises what kept it from coming here."""
-        found = self._find(offset)
+        found = self._find(offset, self._parts.chunks.find)
         if found is None:
             self._raise_failure(offset)
             return None
-        data = _slice(found, max_bytes, at_least_one)
+        self._ahead.note_read(found.segment, found.number)
+        data = self._slice(found, max_bytes, at_least_one)
         if not committed or not isinstance(data, FileSlice):
             return RemoteRead(data, [])
         return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
 
-    def _find(self, offset: int) -> Found | None:
+    def _find(self, offset: int, find: Callable[[RemoteChunk], ReadableFile | None]) -> Found | None:
         while (entry := self.manifest.in_memory(offset)) is not None:
             segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
             if segment is None:
                 return None
             number = segment.footer.chunk_at(offset)
-            file = self._parts.chunks.find(segment.chunk(number))
+            file = find(segment.chunk(number))
             if file is None:
                 return None
             found = segment.locate(number, file, offset)
@@ -154,10 +167,20 @@ class RemoteLog:
         between = found.segment.aborted.between
         aborted = list(between(offset, found.segment.offset_behind(found.number)))
         if len(aborted) > MOST_LISTED:
-            shorter = _slice(found, short, at_least_one)
+            shorter = self._slice(found, short, at_least_one)
             aborted = aborted_in(between, offset, shorter) if isinstance(shorter, FileSlice) else []
             return RemoteRead(shorter, sorted(aborted, key=_first_offset))
         return RemoteRead(data, sorted(aborted, key=_first_offset))
+
+    def _slice(self, found: Found, max_bytes: int, at_least_one: bool) -> Slice:
+        """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
+        length = found.segment.end_position(found.number, found.file) - found.position
+        if length <= max_bytes:
+            self._parts.chunks.note_end(found.segment.chunk(found.number))
+        else:
+            size = found.size
+            length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
+        return FileSlice(found.file, found.position, length) if length > 0 else EMPTY
 
     # -- failures -----------------------------------------------------------------------------------
 
@@ -237,17 +260,8 @@ def _first_offset(aborted: tuple[int, int]) -> int:
     return aborted[1]
 
 
-def _slice(found: Found, max_bytes: int, at_least_one: bool) -> Slice:
-    """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
-    length = found.segment.end_position(found.number, found.file) - found.position
-    if length > max_bytes:
-        size = found.size
-        length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
-    return FileSlice(found.file, found.position, length) if length > 0 else EMPTY
-
-
 def _first_in_chunk(
-    segment: SegmentIndexes, number: int, file: File, start: int, timestamp: int, log_start: int
+    segment: SegmentIndexes, number: int, file: ReadableFile, start: int, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     found = segment.locate(number, file, start)
     if found is None:

@@ -68,6 +68,7 @@ ENDPOINTS = (
     "azure_storage_endpoint",
     "base_url",
 )
+UNSIGNED = ("unsigned_payload", "aws_unsigned_payload")
 IN_THE_URL = frozenset({"bucket", "bucket_name", "aws_bucket", "aws_bucket_name", "google_bucket", "google_bucket_name",
                         "container_name", "azure_container_name"})  # fmt: skip
 CLIENT_OPTIONS = frozenset({
@@ -102,7 +103,7 @@ class ObstoreStore:
         self._slots = asyncio.Semaphore(MOST_REQUESTS)
         self._store = _client(bucket, options, REQUEST_SECONDS, REPEATED)
         self._conditional = _client(bucket, options, REQUEST_SECONDS, ONCE)
-        self._uploading = _client(bucket, options, without_progress_seconds, REPEATED)
+        self._uploading = _client(bucket, _for_uploads(bucket, options), without_progress_seconds, REPEATED)
 
     def __repr__(self) -> str:
         return f"ObstoreStore({self._bucket}/{self._bucket.prefix})"
@@ -257,13 +258,26 @@ def _end_quietly() -> None:
     atexit.register(time.sleep, LAST_SECONDS)
 
 
+def _for_uploads(bucket: Bucket, options: Mapping[str, str]) -> Mapping[str, str]:
+    """S3 wants a SHA-256 of each part, which is half of the CPU of an upload, or to be told that there is none: TLS
+    sees to it that what comes is what was sent. Without TLS it is computed. An option says otherwise."""
+    may_be_plain = _is_plain(options) or "allow_http" in options
+    if bucket.scheme != "s3" or may_be_plain or any(name in options for name in UNSIGNED):
+        return options
+    return {**options, UNSIGNED[0]: "true"}
+
+
+def _is_plain(options: Mapping[str, str]) -> bool:
+    return any(options.get(name, "").startswith("http://") for name in ENDPOINTS)
+
+
 def _client(bucket: Bucket, options: Mapping[str, str], seconds: float, repeats: Mapping[str, Any]) -> Any:
     if IN_THE_URL & options.keys():
         raise UnknownOptionError("The bucket is named by barnabas.remote.storage.url alone.")
     _end_quietly()
     client = {"connect_timeout": timedelta(seconds=CONNECT_SECONDS), "timeout": timedelta(seconds=seconds)}
     given = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
-    if any(options.get(name, "").startswith("http://") for name in ENDPOINTS):
+    if _is_plain(options):
         given.setdefault("allow_http", "true")
     config = {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
     try:

@@ -12,7 +12,7 @@ spark = SparkSession.active()
 
 FIELDS = (
     "time BIGINT, service STRING, host STRING, kind STRING, duration_ms DOUBLE, status INT, cpu DOUBLE, "
-    "io_wait DOUBLE, level STRING, message STRING"
+    "io_wait DOUBLE, memory DOUBLE, tps DOUBLE, level STRING, message STRING"
 )
 BROKER = broker_options(spark)
 
@@ -47,6 +47,8 @@ def services() -> DataFrame:
         percentiles.alias("percentiles"),
         F.round(F.avg("cpu"), 1).alias("cpu"),
         F.round(F.avg("io_wait"), 2).alias("io_wait"),
+        F.round(F.avg("memory"), 1).alias("memory"),
+        F.round(F.avg("tps"), 1).alias("tps"),
         F.count_if(F.col("level") == "ERROR").alias("error_lines"),
     )
     rows = health.select(
@@ -61,6 +63,8 @@ def services() -> DataFrame:
         F.col("percentiles")[2].alias("p99"),
         "cpu",
         "io_wait",
+        "memory",
+        "tps",
         "error_lines",
     )
     key = F.concat_ws("|", F.col("minute").cast("string"), "service")

@@ -1,0 +1,19 @@
+"""Options of sources that listen."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+TlsCertificate = Annotated[
+    str | None,
+    typer.Option("--tls-certificate", metavar="FILE", help="Speak TLS with this certificate (PEM, PKCS12)."),
+]
+TlsKey = Annotated[
+    str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, if that is in another file.")
+]
+TlsClientCa = Annotated[
+    str | None,
+    typer.Option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that it has signed."),
+]

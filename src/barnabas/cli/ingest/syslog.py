@@ -1,0 +1,100 @@
+"""`barnabas ingest syslog`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from barnabas.cli.ingest.listening import TlsCertificate, TlsClientCa, TlsKey
+from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+from barnabas.cli.records.produce import Compression
+
+
+class Format(StrEnum):
+    JSON = "json"
+    RAW = "raw"
+
+
+def syslog(
+    topic: Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")],
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listen",
+            "-l",
+            metavar="[udp|tcp|tls://]HOST:PORT",
+            help="UDP and TCP, or TLS with a certificate; may be repeated. [127.0.0.1:5514]",
+        ),
+    ] = None,
+    value: Annotated[
+        Format, typer.Option("--format", help="Values: fields as JSON, or messages as they came.")
+    ] = Format.JSON,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The key of every record. [the message's host]")
+    ] = None,
+    header: Headers = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    max_message_bytes: Annotated[
+        int,
+        typer.Option("--max-message-bytes", min=480, help="Longer ones are cut, and counted ones refused."),
+    ] = 64 * 1024,
+    connections: Annotated[int, typer.Option("--connections", min=1, help="How many may be open.")] = 500,
+    idle_timeout: Annotated[
+        str, typer.Option("--idle-timeout", metavar="TIME", help="After this silence one is closed.")
+    ] = "1h",
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+    ] = Compression.NONE,
+    agent: AgentName = None,
+    metrics: Metrics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Take syslog over UDP, TCP and TLS: RFC 5424 and RFC 3164, counted or in lines.
+
+    Syslog has no acknowledgements: what is in memory when the agent is killed is lost.
+
+    Examples:
+
+      barnabas ingest syslog --listen 127.0.0.1:5514 --topic syslog
+
+      barnabas ingest syslog -t syslog -l udp://0.0.0.0:514 -l tls://0.0.0.0:6514 --tls-certificate agent.pem
+    """
+    import socket
+
+    from barnabas.durations import seconds_of
+    from barnabas.ingest.sockets.endpoints import endpoints_of
+    from barnabas.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings
+    from barnabas.ingest.syslog.source import SyslogSource
+
+    try:
+        settings = SyslogSettings(
+            topic=topic,
+            listen=listen or DEFAULT_LISTEN,
+            format=value.value,
+            key=key,
+            headers=tuple(parse_headers(header)),
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            max_message_bytes=max_message_bytes,
+            connections=connections,
+            idle_timeout=seconds_of(idle_timeout),
+            compression=compression.value,
+        )
+        where = ", ".join(map(str, endpoints_of(settings)))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    run_agent(
+        bootstrap,
+        agent or f"{socket.gethostname()}-{topic}",
+        [SyslogSource("syslog", settings)],
+        reads=f"syslog on {where} into {topic}",
+        metrics=metrics,
+        output=output,
+    )

@@ -1,0 +1,192 @@
+"""`barnabas mirror`: the topics of one cluster, or of several, in another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from barnabas.cli.mirror import control
+from barnabas.cli.options import DEFAULT_BOOTSTRAP
+from barnabas.cli.output import say
+
+if TYPE_CHECKING:
+    from barnabas.client.security.settings import Security
+    from barnabas.mirror.runner import LinkRunner
+    from barnabas.mirror.settings import MirrorSettings, SourceAddress
+
+app = typer.Typer(
+    help="Mirror topics of other clusters: the same batches, offsets and groups.", no_args_is_help=True
+)
+control.add_to(app)
+
+
+@app.command()
+def run(
+    sources: Annotated[
+        list[str],
+        typer.Option("--from", metavar="[ALIAS=]HOST:PORT", help="A cluster to mirror; may be repeated."),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            "--bootstrap-server",
+            "-b",
+            envvar="BARNABAS_BOOTSTRAP",
+            metavar="HOST:PORT",
+            help="Where to.",
+        ),
+    ] = DEFAULT_BOOTSTRAP,
+    topics: Annotated[
+        str, typer.Option("--topics", metavar="RE2", help="Only topics whose whole name matches.")
+    ] = ".*",
+    groups: Annotated[
+        str, typer.Option("--groups", metavar="RE2", help="Only groups whose whole name matches.")
+    ] = ".*",
+    rename: Annotated[
+        str, typer.Option("--rename", help="Names in the target, as '{alias}.{topic}'.")
+    ] = "{topic}",
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Several sources into the same topics, with offsets of their own.")
+    ] = False,
+    keep_deleted: Annotated[
+        bool,
+        typer.Option("--keep-deleted", help="Keep what the source deletes; the target's retention decides."),
+    ] = False,
+    on_truncation: Annotated[
+        control.Reaction,
+        typer.Option(
+            "--on-truncation", help="When the source has lost records: stop, or cut the target too."
+        ),
+    ] = control.Reaction.STOP,
+    on_gap: Annotated[
+        control.Reaction,
+        typer.Option(
+            "--on-gap", help="When the source has deleted records too early: stop, or begin behind them."
+        ),
+    ] = control.Reaction.STOP,
+    no_acls: Annotated[bool, typer.Option("--no-acls", help="Leave the ACLs of the target alone.")] = False,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", help="Of new topics. [the target's default]")
+    ] = -1,
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every", metavar="TIME", help="How often topics, settings, ACLs and groups are compared."
+        ),
+    ] = "5s",
+    from_config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from-config", metavar="FILE", help="TLS and SASL of the sources: one for all, or one each."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus.")
+    ] = None,
+) -> None:
+    """Mirror topics until it is stopped. It may be killed and started again at any time.
+
+    Examples:
+
+      barnabas mirror run --from old:9092 --to new:9092
+
+      barnabas mirror run --from eu=eu:9092 --from us=us:9092 --to hq:9092 --rename '{alias}.{topic}'
+
+      barnabas mirror run --from eu=eu:9092 --from us=us:9092 --to hq:9092 --topics 'orders.*' --merge
+    """
+    import asyncio
+
+    from barnabas.cli.command_config import command_security
+    from barnabas.durations import seconds_of
+    from barnabas.mirror.partition import Following
+    from barnabas.mirror.settings import MirrorSettings
+
+    settings = MirrorSettings(
+        topics=topics,
+        groups=groups,
+        rename=rename,
+        merge=merge,
+        keep_deleted=keep_deleted,
+        acls=not no_acls,
+        replication_factor=replication_factor,
+        refresh=seconds_of(every),
+        following=Following(
+            truncation=on_truncation is control.Reaction.FOLLOW, gaps=on_gap is control.Reaction.FOLLOW
+        ),
+    )
+    parsed = _parse_sources(sources, from_config or [])
+    asyncio.run(_run(parsed, target, settings, command_security(), metrics))
+
+
+def _parse_sources(sources: list[str], files: list[Path]) -> list[SourceAddress]:
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security.references import read_properties
+    from barnabas.mirror.plan import PlanError
+    from barnabas.mirror.settings import check_sources, parse_source
+
+    if len(files) not in (0, 1, len(sources)):
+        raise typer.BadParameter(
+            f"{len(files)} files for {len(sources)} sources: give one, or one each",
+            param_hint="--from-config",
+        )
+    securities = [parse_security(read_properties("--from-config", file), references=True) for file in files]
+    if len(securities) <= 1:
+        securities = [*securities, parse_security({})][:1] * len(sources)
+    try:
+        parsed = [parse_source(text, security) for text, security in zip(sources, securities, strict=True)]
+        check_sources(parsed)
+    except PlanError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from None
+    return parsed
+
+
+async def _run(
+    sources: list[SourceAddress],
+    target: str,
+    settings: MirrorSettings,
+    security: Security,
+    metrics: str | None,
+) -> None:
+    import asyncio
+    import signal
+
+    from barnabas.mirror.plan import PlanError
+    from barnabas.mirror.runner import open_link, run_links
+    from barnabas.patterns import PatternError
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        links = [await open_link(source, target, settings, security) for source in sources]
+    except (PlanError, PatternError) as error:
+        raise typer.BadParameter(str(error)) from None
+    for link in links:
+        kind = "produced again" if link.produces else "identical"
+        say(
+            f"{link.name} is mirrored to {target}: topics {settings.topics}, {kind} records. Ctrl-C stops it."
+        )
+    server = await _serve_metrics(links, metrics) if metrics else None
+    try:
+        await run_links(links, stop)
+    finally:
+        if server is not None:
+            await server.stop()
+
+
+async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
+    from barnabas.client.addresses import parse_addresses
+    from barnabas.mirror.reporting import mirror_metrics
+    from barnabas.network.http import MonitoringServer
+
+    try:
+        where = parse_addresses(address)[0]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics") from None
+    server = MonitoringServer(mirror_metrics(links), lambda: (True, {"links": [link.name for link in links]}))
+    await server.start(where.host, where.port)
+    say(f"Metrics are at http://{where.host}:{server.port}/metrics.")
+    return server

@@ -1,0 +1,276 @@
+"""`barnabas mirror status`, and what a person does to mirrors that run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.output import count, say, show_done, show_json, show_rows
+from barnabas.cli.session import with_client
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.status import Status
+    from barnabas.mirror.control import MirrorInfo
+
+Topics = Annotated[
+    str | None,
+    typer.Option("--topics", metavar="RE2", help="Only topics of the target whose whole name matches."),
+]
+Link = Annotated[str | None, typer.Option("--link", metavar="ALIAS", help="Only topics of this source.")]
+
+FromConfig = Annotated[
+    Path | None, typer.Option("--from-config", metavar="FILE", help="TLS and SASL of --from.")
+]
+
+COLUMNS = ("topic", "link", "state", "partitions", "lag", "lag_ms", "reason")
+
+
+class Reaction(StrEnum):
+    STOP = "stop"
+    FOLLOW = "follow"
+
+
+class Stoppable(Protocol):
+    async def stop(self) -> None: ...
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (status, pause, resume, promote, failover, reverse):
+        app.command()(command)
+
+
+def status(
+    topics: Topics = None,
+    link: Link = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show what is mirrored to a cluster, how far behind it is, and what is wrong.
+
+    Example:
+
+      barnabas mirror status -b new:9092
+    """
+    mirrors, statuses = with_client(bootstrap, lambda client: _status(client, link, topics))
+    rows = [_row(mirror, statuses.get(mirror.link)) for mirror in mirrors]
+    if output is OutputFormat.JSON:
+        import msgspec
+
+        links = [msgspec.to_builtins(found) for name, found in statuses.items() if link in (None, name)]
+        show_json({"links": links, "topics": rows})
+        return
+    show_rows(output, rows, COLUMNS, empty="Nothing is mirrored to this cluster.")
+    for name, found in statuses.items():
+        if link in (None, name):
+            say(f"Mirror of {name}: {found.state}{': ' + found.error if found.error else ''}")
+            for alarm in found.alarms:
+                say(f"  {alarm}")
+
+
+async def _status(
+    client: Client, link: str | None, topics: str | None
+) -> tuple[list[MirrorInfo], dict[str, Status]]:
+    from barnabas.client.status import read_statuses
+    from barnabas.mirror.control import mirrors_of
+
+    mirrors = await mirrors_of(client, link, topics)
+    return mirrors, {found.name: found for found in await read_statuses(client, "mirror")}
+
+
+def _row(mirror: MirrorInfo, status: Status | None) -> dict[str, Any]:
+    part = next((part for part in status.parts if part.name == mirror.name), None) if status else None
+    lost = status is None or status.state in ("lost", "stopped")
+    return {
+        "topic": mirror.name,
+        "link": mirror.link,
+        "source_topic": mirror.source_name,
+        "source_cluster": mirror.source_cluster,
+        "state": mirror.state,
+        "identical": mirror.identical,
+        "partitions": mirror.partitions,
+        "lag": part.lag if part is not None and mirror.lag is None else mirror.lag,
+        "lag_ms": part.counts.get("lag_ms") if part is not None and not lost else None,
+        "reason": mirror.reason or (part.reason if part else ""),
+        "aborted_transactions": mirror.aborted,
+    }
+
+
+def pause(
+    topics: Topics = None,
+    link: Link = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Stop mirroring topics for a while; they stay read-only.
+
+    Example:
+
+      barnabas mirror pause --topics 'orders.*'
+    """
+    _do("paused", bootstrap, link, topics, output, _pause)
+
+
+def resume(
+    topics: Topics = None,
+    link: Link = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Go on with topics that are paused, or that have failed after their cause was removed.
+
+    Example:
+
+      barnabas mirror resume --topics orders
+    """
+    _do("resumed", bootstrap, link, topics, output, _resume)
+
+
+def promote(
+    topics: Topics = None,
+    link: Link = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="HOST:PORT", help="Ask the source itself whether anything is missing."
+        ),
+    ] = None,
+    from_config: FromConfig = None,
+    within: Annotated[
+        str, typer.Option("--within", metavar="TIME", help="How long to wait for lag 0.")
+    ] = "60s",
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Make mirrors ordinary topics, when they have everything. Stop the producers of the source first.
+
+    Example:
+
+      barnabas mirror promote --topics 'orders.*' -b new:9092
+    """
+    from barnabas.durations import seconds_of
+
+    seconds = seconds_of(within)
+    confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
+
+    async def work(client: Client, mirrors: list[MirrorInfo]) -> None:
+        from barnabas.mirror.control import promote as promote_mirrors
+
+        if source is None:
+            await promote_mirrors(client, mirrors, None, seconds)
+            return
+        async with _other(source, from_config) as theirs:
+            await promote_mirrors(client, mirrors, theirs, seconds)
+
+    _do("promoted", bootstrap, link, topics, output, work)
+
+
+def failover(
+    topics: Topics = None,
+    link: Link = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Make mirrors ordinary topics at once, with what they have: the source is lost.
+
+    Example:
+
+      barnabas mirror failover --link old --yes -b new:9092
+    """
+    confirm("Fail over: what was not mirrored yet stays behind at the source. Do it?", yes)
+    _do("failed over", bootstrap, link, topics, output, _failover)
+
+
+def reverse(
+    new: Annotated[
+        str, typer.Option("--from", metavar="HOST:PORT", help="The new primary, which was promoted.")
+    ],
+    from_config: FromConfig = None,
+    topics: Topics = None,
+    link: Annotated[
+        str | None, typer.Option("--link", metavar="ALIAS", help="The link's name. [the host of --from]")
+    ] = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Make topics of the old primary mirrors of the new one. What they have beyond the promotion is cut off.
+
+    Example:
+
+      barnabas mirror reverse --from new:9092 -b old:9092
+    """
+    from barnabas.mirror.settings import parse_source
+
+    alias = link or parse_source(new).alias
+    confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)
+
+    async def work(old: Client) -> list[str]:
+        from barnabas.mirror.control import reverse as reverse_mirrors
+
+        async with _other(new, from_config) as primary:
+            return await reverse_mirrors(primary, old, alias, topics)
+
+    names = with_client(bootstrap, work)
+    text = f"{count(len(names), 'topic')} reversed. Now: barnabas mirror run --from {alias}={new} --to {bootstrap}"
+    show_done(output, text, {"link": alias, "topics": names})
+
+
+def _other(bootstrap: str, file: Path | None) -> Client:
+    """A client of the cluster on the other side of a link."""
+    from barnabas.client.cluster import Client
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security.references import read_properties
+
+    properties = {} if file is None else read_properties("--from-config", file)
+    return Client(bootstrap, client_id="barnabas-cli", security=parse_security(properties, references=True))
+
+
+async def _pause(client: Client, mirrors: list[MirrorInfo]) -> None:
+    from barnabas.mirror.control import pause as act
+
+    await act(client, mirrors)
+
+
+async def _resume(client: Client, mirrors: list[MirrorInfo]) -> None:
+    from barnabas.mirror.control import resume as act
+
+    await act(client, mirrors)
+
+
+async def _failover(client: Client, mirrors: list[MirrorInfo]) -> None:
+    from barnabas.mirror.control import failover as act
+
+    await act(client, mirrors)
+
+
+def _do(
+    done: str, bootstrap: str, link: str | None, topics: str | None, output: OutputFormat, work: Any
+) -> None:
+    """To the mirrors that are meant; tells which, and which transactions a promotion has aborted."""
+
+    async def all_of_it(client: Client) -> list[MirrorInfo]:
+        from barnabas.mirror.control import mirrors_of
+
+        found = [each for each in await mirrors_of(client, link, topics) if each.state != "STOPPED"]
+        if found:
+            await work(client, found)
+        names = {each.name for each in found}
+        return [each for each in await mirrors_of(client, link, topics) if each.name in names]
+
+    mirrors = with_client(bootstrap, all_of_it)
+    if not mirrors:
+        raise typer.BadParameter("no mirror topic is meant: `barnabas mirror status` shows what there is")
+    for each in mirrors:
+        for aborted in each.aborted:
+            say(f"A transaction that was open in {each.name}-{aborted['partition']} was aborted: {aborted}")
+    facts = [
+        {"topic": each.name, "state": each.state, "aborted_transactions": each.aborted} for each in mirrors
+    ]
+    show_done(output, f"{count(len(mirrors), 'topic')} {done}.", {"topics": facts})

@@ -1,0 +1,183 @@
+"""Mirror topics of a Barnabas cluster: created, described, and taken from one state to another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import UnsupportedApiError, error_code
+from barnabas.client.retry import Backoff, Deadline
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.mirror import (
+    AlteredMirrorPartition,
+    AlteredMirrorResult,
+    AlteredMirrorTopic,
+    AlterMirrorsRequest,
+    AlterMirrorsResponse,
+    DescribedMirrorPartition,
+    DescribedMirrorTopic,
+    DescribeMirrorsRequest,
+    DescribeMirrorsResponse,
+    MirrorAction,
+    MirrorState,
+)
+
+SETTLED_WITHIN = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkName:
+    """From which cluster, and through which others."""
+
+    name: str
+    source_cluster: str
+    path: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Altered:
+    """What became of the topics of a request: their states, or why not."""
+
+    states: dict[str, MirrorState] = field(default_factory=dict)
+    refused: dict[str, KafkaError] = field(default_factory=dict)
+
+    def raise_first(self) -> None:
+        for error in self.refused.values():
+            raise error
+
+
+async def has_mirrors(client: Client) -> bool:
+    """Whether the cluster is one of Barnabas that can keep mirrors."""
+    connection = await client.any_connection()
+    try:
+        connection.version_for(DescribeMirrorsRequest)
+    except UnsupportedApiError:
+        return False
+    return True
+
+
+async def alter_mirrors(client: Client, link: LinkName, topics: Sequence[AlteredMirrorTopic]) -> Altered:
+    """One request; what is refused is told for each topic."""
+    request = AlterMirrorsRequest(
+        timeout_ms=int(client.request_timeout * 1000),
+        link=link.name,
+        source_cluster_id=link.source_cluster,
+        path=list(link.path),
+        topics=list(topics),
+    )
+    response: AlterMirrorsResponse = await client.send_to_any(request)
+    altered = Altered()
+    for result in response.topics:
+        if result.error_code:
+            altered.refused[result.name] = _refusal(result)
+        else:
+            altered.states[result.name] = MirrorState(result.state)
+    return altered
+
+
+async def act_on_mirrors(
+    client: Client, link: LinkName, action: MirrorAction, names: Iterable[str]
+) -> Altered:
+    return await alter_mirrors(
+        client, link, [AlteredMirrorTopic(name=name, action=int(action)) for name in names]
+    )
+
+
+async def raise_leader_epochs(
+    client: Client, link: LinkName, wanted: Mapping[str, Mapping[int, int]]
+) -> Altered:
+    """By topic and partition: the epoch that the target's leader shall have at least."""
+    return await alter_mirrors(
+        client,
+        link,
+        [
+            AlteredMirrorTopic(
+                name=name,
+                partitions=[
+                    AlteredMirrorPartition(index=index, min_leader_epoch=epoch)
+                    for index, epoch in epochs.items()
+                ],
+            )
+            for name, epochs in wanted.items()
+        ],
+    )
+
+
+async def fail_partitions(
+    client: Client, link: LinkName, reasons: Mapping[str, Mapping[int, str]]
+) -> Altered:
+    """By topic and partition: why nothing more is mirrored."""
+    return await alter_mirrors(
+        client,
+        link,
+        [
+            AlteredMirrorTopic(
+                name=name,
+                partitions=[
+                    AlteredMirrorPartition(index=index, state=int(MirrorState.FAILED), reason=reason)
+                    for index, reason in found.items()
+                ],
+            )
+            for name, found in reasons.items()
+        ],
+    )
+
+
+async def describe_mirrors(
+    client: Client, topics: Iterable[str] | None = None, *, partitions: bool = True
+) -> list[DescribedMirrorTopic]:
+    """What all brokers know together: each tells of the partitions that it leads."""
+    request = DescribeMirrorsRequest(
+        topics=None if topics is None else sorted(topics), include_partitions=partitions
+    )
+    if not partitions:
+        answer: DescribeMirrorsResponse = await client.send_to_any(request)
+        return _checked(answer)
+    brokers = (await client.refresh([])).brokers
+    answers = await asyncio.gather(*(client.send_to_broker(broker, request) for broker in brokers))
+    merged: dict[str, DescribedMirrorTopic] = {}
+    for topic in (topic for answer in answers for topic in _checked(answer)):
+        known = merged.setdefault(topic.name, topic)
+        known.partitions = _better(known.partitions, topic.partitions)
+    return [merged[name] for name in sorted(merged)]
+
+
+async def wait_for_state(
+    client: Client, names: Iterable[str], state: MirrorState, within: float = SETTLED_WITHIN
+) -> list[DescribedMirrorTopic]:
+    """Until all of them are there; a KafkaError names one that is not in time."""
+    wanted, deadline, backoff = sorted(names), Deadline(within), Backoff()
+    while True:
+        found = await describe_mirrors(client, wanted, partitions=False)
+        waiting = [topic for topic in found if topic.state != state]
+        if not waiting:
+            return await describe_mirrors(client, wanted)
+        if deadline.passed:
+            now = MirrorState(waiting[0].state).name
+            text = f"{waiting[0].name} is {now} and not {state.name} after {within:g} seconds: {waiting[0].reason}"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+        await asyncio.sleep(min(backoff.next_delay() / 2, 0.25))
+
+
+def _checked(response: DescribeMirrorsResponse) -> list[DescribedMirrorTopic]:
+    for topic in response.topics:
+        raise_for(topic.error_code, topic.error_message or topic.name)
+    return response.topics
+
+
+def _better(
+    known: Sequence[DescribedMirrorPartition], told: Sequence[DescribedMirrorPartition]
+) -> list[DescribedMirrorPartition]:
+    """Of each partition what its leader says."""
+    found = {partition.index: partition for partition in known}
+    for partition in told:
+        other = found.get(partition.index)
+        if other is None or partition.log_end_offset > other.log_end_offset:
+            found[partition.index] = partition
+    return [found[index] for index in sorted(found)]
+
+
+def _refusal(result: AlteredMirrorResult) -> KafkaError:
+    return KafkaError(error_code(result.error_code), result.error_message or f"topic {result.name!r}")

@@ -1,0 +1,1 @@
+"""HTTP in front of Kafka, for what speaks nothing else."""

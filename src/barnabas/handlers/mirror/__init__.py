@@ -1,0 +1,1 @@
+"""Mirror topics, and batches of other clusters for them."""

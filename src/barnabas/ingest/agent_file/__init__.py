@@ -1,0 +1,1 @@
+"""`agent.yml`: the sources of an agent, in words."""

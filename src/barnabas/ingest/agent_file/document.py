@@ -1,0 +1,131 @@
+"""YAML as typed values. Whatever is wrong has a line: unknown words, words that stand twice, wrong types."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+import yaml  # type: ignore[import-untyped]
+
+from barnabas.ingest.errors import IngestError
+
+MOST_BYTES = 1024 * 1024
+T = TypeVar("T", bound=msgspec.Struct)
+_WHERE = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+class AgentFileError(IngestError):
+    """Something in the file is wrong; the text begins with the file and the line."""
+
+
+class Node:
+    """A part of the file: what it says, and where."""
+
+    def __init__(self, path: str, node: Any) -> None:
+        self._path = path
+        self._node = node
+
+    def fail(self, text: str) -> NoReturn:
+        raise AgentFileError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+
+    @property
+    def items(self) -> list[Node]:
+        if not isinstance(self._node, yaml.SequenceNode):
+            self.fail("a list is expected here, each line with a dash.")
+        return [Node(self._path, each) for each in self._node.value]
+
+    @property
+    def fields(self) -> dict[str, tuple[Node, Node]]:
+        """Words with their values; each stands once."""
+        if not isinstance(self._node, yaml.MappingNode):
+            self.fail("words with values are expected here, as `topic: logs`.")
+        found: dict[str, tuple[Node, Node]] = {}
+        for word, value in self._node.value:
+            node = Node(self._path, word)
+            if not isinstance(word, yaml.ScalarNode):
+                node.fail("a word is expected here.")
+            if word.value in found:
+                node.fail(f"`{word.value}` stands here twice.")
+            found[word.value] = (node, Node(self._path, value))
+        return found
+
+    def value(self, kind: type[T]) -> T:
+        """As this Struct; AgentFileError names the line of what does not fit."""
+        self._check_words(kind)
+        try:
+            return msgspec.convert(self._plain(), kind, strict=True)
+        except msgspec.ValidationError as error:
+            found = _WHERE.match(str(error))
+            text, place = (found[1], found[2] or "") if found else (str(error), "")
+            where = f" at `{place.removeprefix('.')}`" if place else ""
+            self._at(place).fail(f"{text}{where}.")
+
+    def known(self, word: Node, name: str, known: list[str]) -> None:
+        """Fails for a word that is none of these, naming the nearest."""
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            more = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(known))}."
+            word.fail(f"`{name}` is no word that is known here; {more}")
+
+    def _check_words(self, kind: type[msgspec.Struct]) -> None:
+        inner = {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(kind)}
+        for name, (word, value) in self.fields.items():
+            self.known(word, name, list(inner))
+            section = inner[name]
+            if section is not None and isinstance(value._node, yaml.MappingNode):
+                value._check_words(section)
+
+    def _plain(self) -> Any:
+        constructor = yaml.constructor.SafeConstructor()
+        try:
+            return constructor.construct_document(self._node)
+        except yaml.YAMLError as error:
+            self.fail(str(getattr(error, "problem", error)))
+
+    def _at(self, place: str) -> Node:
+        """The part that a path of msgspec's names, or the nearest one around it."""
+        node = self
+        for step in _STEP.finditer(place):
+            if step[1] is not None and isinstance(node._node, yaml.MappingNode) and step[1] in node.fields:
+                node = node.fields[step[1]][1]
+            elif step[2] is not None and isinstance(node._node, yaml.SequenceNode):
+                node = node.items[int(step[2])]
+        return node
+
+
+def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
+    """The Struct in `Struct | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    inner = (_struct_in(part) for part in getattr(annotation, "__args__", ()))
+    return next((found for found in inner if found is not None), None)
+
+
+def read_document(path: Path) -> Node:
+    data = path.read_bytes()
+    if len(data) > MOST_BYTES:
+        raise AgentFileError(f"{path} has {len(data)} bytes; the file of an agent has at most {MOST_BYTES}.")
+    try:
+        text = data.decode()
+        _refuse_aliases(text, path)
+        node = yaml.compose(text, yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise AgentFileError(f"{path} is no text in UTF-8.") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
+        raise AgentFileError(f"{where}: this is no YAML: {getattr(error, 'problem', error)}.") from None
+    if node is None:
+        raise AgentFileError(f"{path} is empty; it needs at least `sources`.")
+    return Node(str(path), node)
+
+
+def _refuse_aliases(text: str, path: Path) -> None:
+    """A few lines of them can stand for gigabytes."""
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise AgentFileError(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not taken.")

@@ -1,0 +1,81 @@
+"""Where to listen, as people write it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol
+
+from barnabas.client.addresses import Address, parse_address
+from barnabas.security.tls.of_files import check_files
+
+SMALLEST_MOST = 480
+Transport = Literal["udp", "tcp", "tls"]
+_TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp", "tls")
+
+
+class Endpoint(NamedTuple):
+    transport: Transport
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.transport}://{self.address}"
+
+
+class ListenSettings(Protocol):
+    @property
+    def listen(self) -> str | list[str]:
+        """`HOST:PORT` is UDP and TCP, or TLS if there is a certificate; `udp://`, `tcp://`, `tls://` say which."""
+        ...
+
+    @property
+    def tls_certificate(self) -> str | None: ...
+
+    @property
+    def tls_key(self) -> str | None: ...
+
+    @property
+    def tls_client_ca(self) -> str | None:
+        """Clients need a certificate that is signed by this authority."""
+        ...
+
+    @property
+    def max_message_bytes(self) -> int: ...
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def idle_timeout(self) -> float: ...
+
+
+def endpoints_of(settings: ListenSettings) -> list[Endpoint]:
+    """ValueError or SecuritySettingError with a sentence for what cannot be meant."""
+    check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    if settings.max_message_bytes < SMALLEST_MOST:
+        raise ValueError(
+            f"max_message_bytes is at least {SMALLEST_MOST}, which every receiver must take (RFC 5424)"
+        )
+    if settings.connections < 1 or settings.idle_timeout <= 0:
+        raise ValueError("connections and idle_timeout are more than 0")
+    texts = [settings.listen] if isinstance(settings.listen, str) else settings.listen
+    found = [
+        endpoint for text in texts for endpoint in _endpoints(text, settings.tls_certificate is not None)
+    ]
+    if not found:
+        raise ValueError("nothing to listen on; write HOST:PORT, for example 127.0.0.1:5514")
+    if settings.tls_certificate is None and any(each.transport == "tls" for each in found):
+        raise ValueError(
+            "TLS needs a certificate: give tls_certificate, and tls_key if the key is in another file"
+        )
+    return found
+
+
+def _endpoints(text: str, has_certificate: bool) -> list[Endpoint]:
+    scheme, separator, _ = text.partition("://")
+    address = parse_address(text)
+    if not separator:
+        transports: tuple[Transport, ...] = ("tls",) if has_certificate else ("udp", "tcp")
+        return [Endpoint(transport, address) for transport in transports]
+    for transport in _TRANSPORTS:
+        if scheme.lower() == transport:
+            return [Endpoint(transport, address)]
+    raise ValueError(f"{text!r}: listen with udp://, tcp:// or tls://, not {scheme}://")

@@ -1,0 +1,1 @@
+"""statsd: what programs count and time, added up every few seconds."""

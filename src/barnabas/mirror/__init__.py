@@ -1,0 +1,1 @@
+"""`barnabas mirror`: the topics of one cluster, or of several, in another one."""

@@ -1,0 +1,122 @@
+"""Which offset a record of the source has in a target that numbers for itself: exact everywhere, in runs.
+
+A run is (first source offset, first target offset, length): within it both count up by one. Markers, aborted records
+and compaction end runs at the source, markers of the mirror's own transactions and other writers in the target.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.records.varints import read_varint, varint
+
+
+class Run(NamedTuple):
+    source: int
+    target: int
+    length: int
+
+
+class OffsetMap:
+    """The runs of one partition, in the order of both offsets."""
+
+    __slots__ = ("_lengths", "_sources", "_targets")
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._sources = array("q")
+        self._targets = array("q")
+        self._lengths = array("q")
+        for run in sorted(runs):
+            self.add(run)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def add(self, run: Run) -> None:
+        """Behind all others; one that goes on where the last one ends becomes part of it."""
+        if self._sources:
+            source_end, target_end = (
+                self._sources[-1] + self._lengths[-1],
+                self._targets[-1] + self._lengths[-1],
+            )
+            if run.source < source_end or run.target < target_end:
+                raise ValueError(f"{run} does not come after ({source_end}, {target_end})")
+            if run.source == source_end and run.target == target_end:
+                self._lengths[-1] += run.length
+                return
+        self._sources.append(run.source)
+        self._targets.append(run.target)
+        self._lengths.append(run.length)
+
+    def target_of(self, source: int) -> int | None:
+        """Where a group goes on that would go on at `source`: at the first record mirrored from there on.
+
+        Behind the last one: the offset after it. None: nothing is mirrored, or only what is later than a gap.
+        """
+        if not self._sources:
+            return None
+        index = bisect_right(self._sources, source) - 1
+        if index >= 0 and source < self._sources[index] + self._lengths[index]:
+            return self._targets[index] + source - self._sources[index]
+        if index + 1 < len(self._sources):
+            return self._targets[index + 1]
+        return self._targets[index] + self._lengths[index]
+
+    def source_of(self, target: int) -> int | None:
+        """The way back: the source's offset of the first record at or behind a target's offset."""
+        if not self._targets:
+            return None
+        index = bisect_right(self._targets, target) - 1
+        if index >= 0 and target < self._targets[index] + self._lengths[index]:
+            return self._sources[index] + target - self._targets[index]
+        if index + 1 < len(self._sources):
+            return self._sources[index + 1]
+        return self._sources[index] + self._lengths[index]
+
+    def forget_below(self, target: int) -> list[int]:
+        """Drop runs that end before the target's log start; returns the source offsets at which they began."""
+        ends = array("q", (first + count for first, count in zip(self._targets, self._lengths, strict=True)))
+        gone = min(bisect_left(ends, target + 1), max(0, len(self) - 1))
+        firsts = list(self._sources[:gone])
+        del self._sources[:gone], self._targets[:gone], self._lengths[:gone]
+        return firsts
+
+
+def encode_runs(runs: Iterable[Run]) -> bytes:
+    """Differences as varints: a usual run takes 4 to 6 bytes."""
+    data = bytearray()
+    source = target = 0
+    for run in runs:
+        data += varint(run.source - source) + varint(run.target - target) + varint(run.length)
+        source, target = run.source + run.length, run.target + run.length
+    return bytes(data)
+
+
+def decode_runs(data: bytes) -> list[Run]:
+    """ValueError or IndexError for bytes that are no runs."""
+    runs: list[Run] = []
+    at = source = target = 0
+    while at < len(data):
+        source_step, at = read_varint(data, at)
+        target_step, at = read_varint(data, at)
+        count, at = read_varint(data, at)
+        if count <= 0:
+            raise ValueError(f"a run of {count} offsets")
+        runs.append(Run(source + source_step, target + target_step, count))
+        source, target = runs[-1].source + count, runs[-1].target + count
+    return runs
+
+
+def runs_of(offsets: Iterable[int], target: int) -> list[Run]:
+    """The runs of records with these source offsets, in order, that lie in the target from `target` on."""
+    runs: list[Run] = []
+    for offset in offsets:
+        if runs and offset == runs[-1].source + runs[-1].length:
+            runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
+        else:
+            runs.append(Run(offset, target, 1))
+        target += 1
+    return runs

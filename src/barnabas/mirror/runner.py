@@ -1,0 +1,242 @@
+"""The process: links of one or several sources to a target, until it is told to stop.
+
+Three loops for each link: topics, settings, ACLs and groups every few seconds; orders and failures every second; and
+the lanes, which carry the batches. A failure of one of the first two is reported and tried again; no lane stops for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from barnabas.client.admin import describe_cluster
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Topic
+from barnabas.client.mirrors import has_mirrors
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.status import StatusReporter
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log_lines import safe_logger
+from barnabas.mirror.acls import follow_acls
+from barnabas.mirror.appending import AppendingTarget
+from barnabas.mirror.fetching import FetchLimits, check_speaks_topic_ids
+from barnabas.mirror.following import Followers
+from barnabas.mirror.lanes import Lane, Lanes, locate
+from barnabas.mirror.links import LinkTopics
+from barnabas.mirror.mirror_topics import MirrorTopics
+from barnabas.mirror.partition import FORBIDDEN, State
+from barnabas.mirror.plain_topics import PlainTopics
+from barnabas.mirror.plan import Planner
+from barnabas.mirror.producing import ProducingTarget
+from barnabas.mirror.reporting import status_of
+from barnabas.mirror.settings import MirrorSettings, SourceAddress
+from barnabas.mirror.store import MirrorStore
+
+ORDERS_SECONDS = 1.0
+LOCATE_SECONDS = 0.1
+LEADERS_SECONDS = 0.5
+CLIENT_ID = "barnabas-mirror"
+FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
+"""A right is missing, or another mirror of the same link runs."""
+
+_logger = safe_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Fetches and appends wait long, so administration has connections of its own."""
+
+    source: Client
+    target: Client
+    fetching: Client
+    appending: Client
+
+    @classmethod
+    def of(cls, source: SourceAddress, target: str, security: Security) -> Self:
+        def client(bootstrap: str, wanted: Security) -> Client:
+            return Client(bootstrap, client_id=CLIENT_ID, security=wanted)
+
+        return cls(
+            client(source.bootstrap, source.security),
+            client(target, security),
+            client(source.bootstrap, source.security),
+            client(target, security),
+        )
+
+    async def close(self) -> None:
+        for client in (self.source, self.target, self.fetching, self.appending):
+            await client.close()
+
+
+class LinkRunner:
+    """One link; `open_link` makes it."""
+
+    def __init__(
+        self, name: str, settings: MirrorSettings, clients: Clients, planner: Planner, *, produces: bool
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._errors: dict[str, str] = {}
+        self.clients = clients
+        self.produces = produces
+        self._store = MirrorStore(clients.target, name)
+        self._followers = Followers(clients.source, clients.target, self._store, settings, name)
+        factor, cluster = settings.replication_factor, planner.source_cluster
+        plain = PlainTopics(clients.target, self._store, merge=settings.merge, replication_factor=factor)
+        administration = plain if produces else MirrorTopics(clients.target, name, cluster, factor)
+        self.topics = LinkTopics(clients.source, clients.target, planner, administration, settings.following)
+        topics, store = self.topics.book.topics, MirrorStore(clients.appending, name)
+        self._producing = ProducingTarget(clients.appending, store, cluster, topics) if produces else None
+        self.data = self._producing or AppendingTarget(
+            clients.appending, topics, keep_deleted=settings.keep_deleted
+        )
+        self._limits = FetchLimits(committed_only=produces)
+        self._lanes = Lanes(self._lane)
+
+    @property
+    def error(self) -> str:
+        """What went wrong last, and is not over."""
+        return next((text for text in self._errors.values() if text), "")
+
+    def _lane(self, leader: int) -> Lane:
+        topics = self.topics
+        return Lane(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await self._store.open()
+        await self._refresh()  # the first time whatever is wrong is the caller's to see
+        await self.topics.obey()
+        loops = [
+            asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
+            asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
+            asyncio.create_task(self._carry()),
+        ]
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait([stopping, *loops], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (stopping, *loops):
+                task.cancel()
+            await asyncio.gather(stopping, *loops, return_exceptions=True)
+            await self._lanes.stop()
+
+    async def _refresh(self) -> None:
+        await self.topics.refresh()
+        if self.settings.acls:
+            clients, names = self.clients, self.topics.live_names()
+            said = await follow_acls(clients.source, clients.target, self._store, names)
+            self.topics.notices.acls = said
+        await self._followers.follow(self.topics, self._producing)
+
+    async def _carry(self) -> None:
+        """Lanes for the leaders of now; partitions whose place in the target is not known are looked up."""
+        book, fetching, due, entered = self.topics.book, self.clients.fetching, 0.0, 0
+        while True:
+            try:
+                if len(book.partitions) != entered or (self._is_leaderless() and time.monotonic() > due):
+                    due = time.monotonic() + LEADERS_SECONDS
+                    await fetching.refresh(list(book.topics))
+                    entered = len(book.partitions)
+                await locate(fetching, book, self.data)
+                self._errors["carry"] = ""
+            except (ClientError, KafkaError) as error:
+                self._survive("carry", error)
+                await asyncio.sleep(0.5)
+                await fetching.refresh_quietly(list(book.topics))
+            self._lanes.follow(self._leaders())
+            await asyncio.sleep(LOCATE_SECONDS)
+
+    def _is_leaderless(self) -> bool:
+        """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
+        topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
+        return any(
+            each.state is State.SOURCE_UNAVAILABLE
+            or (each.is_fetching and not _has_leader(topics.get(name), index))
+            for (name, index), each in states.items()
+        )
+
+    def _leaders(self) -> set[int]:
+        topics = self.clients.fetching.metadata.topics
+        return {
+            partition.leader
+            for name in self.topics.book.topics
+            if name in topics
+            for partition in topics[name].partitions.values()
+            if partition.leader >= 0
+        }
+
+    async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+                self._errors[name] = ""
+            except (ClientError, KafkaError, TimeoutError) as error:
+                self._survive(name, error)
+
+    def _survive(self, name: str, error: Exception) -> None:
+        """Raises what another attempt does not mend."""
+        if isinstance(error, KafkaError) and error.code in FINAL:
+            raise error
+        if self._errors.get(name) != str(error):
+            _logger.warning("link %s tries again: %s", self.name, error)
+        self._errors[name] = str(error)
+
+    def give_up(self, error: Exception) -> None:
+        self._errors = {"": str(error)}
+
+
+def _has_leader(topic: Topic | None, index: int) -> bool:
+    return topic is not None and index in topic.partitions and topic.partitions[index].leader >= 0
+
+
+async def open_link(
+    source: SourceAddress, target: str, settings: MirrorSettings, security: Security = PLAINTEXT
+) -> LinkRunner:
+    """Finds out what both sides are; raises what a person must put right."""
+    clients = Clients.of(source, target, security)
+    try:
+        source_cluster = (await describe_cluster(clients.source)).cluster_id
+        target_cluster = (await describe_cluster(clients.target)).cluster_id
+        await check_speaks_topic_ids(clients.source)
+        planner = Planner(settings.rules(source.alias), source_cluster, target_cluster)
+        produces = settings.merge or not await has_mirrors(clients.target)
+        return LinkRunner(source.alias, settings, clients, planner, produces=produces)
+    except BaseException:
+        await clients.close()
+        raise
+
+
+async def run_links(links: Sequence[LinkRunner], stop: asyncio.Event) -> None:
+    """Until `stop` is set. The first link that cannot go on ends all of them, with its error."""
+    tasks = [asyncio.create_task(_run_and_report(link, stop)) for link in links]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for link in links:
+            await link.clients.close()
+
+
+async def _run_and_report(link: LinkRunner, stop: asyncio.Event) -> None:
+    reporter = StatusReporter(link.clients.target, lambda: status_of(link, time.time()))
+    reporting = asyncio.create_task(reporter.run())
+    try:
+        await link.run(stop)
+        await reporter.report("stopped")
+    except (ClientError, KafkaError) as error:
+        link.give_up(error)
+        await reporter.report("failed")
+        raise
+    finally:
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)

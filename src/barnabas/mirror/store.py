@@ -1,0 +1,104 @@
+"""What a mirror remembers in the target: values by key in the compacted topic `__barnabas_mirror`.
+
+A key is a link's name, a kind and words that tell values of the kind apart. On a Barnabas target there is little of it
+(what the mirror did to groups and ACLs), because logs and metadata say the rest. On Apache Kafka and with `--merge`
+positions and the offset map are here, written in the transaction of the records that they are about.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.producer import Producer
+from barnabas.client.settled_table import SettledTable, create_if_missing
+from barnabas.records.record import Record
+from barnabas.types import TopicPartition
+
+MIRROR_TOPIC = "__barnabas_mirror"
+TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+PLACE = TopicPartition(MIRROR_TOPIC, 0)
+
+# Kinds.
+POSITION, RUNS, TOPIC, CONTROL, GROUP, ACLS = "position", "runs", "topic", "control", "group", "acls"
+
+_SEPARATOR = "\x00"
+
+Words = tuple[str, ...]
+
+
+def key_of(link: str, kind: str, *words: str | int) -> bytes:
+    return _SEPARATOR.join((link, kind, *map(str, words))).encode()
+
+
+def words_of(key: bytes) -> Words:
+    """(link, kind, ...); nothing for a key that is not ours."""
+    try:
+        return tuple(key.decode().split(_SEPARATOR))
+    except UnicodeDecodeError:
+        return ()
+
+
+def record_of(key: bytes, value: bytes | None) -> Record:
+    return Record(0, int(time.time() * 1000), key, value)
+
+
+class MirrorStore:
+    """The values of one link, or of all with `link=None`, as far as they were read."""
+
+    def __init__(self, client: Client, link: str | None) -> None:
+        prefix = b"" if link is None else f"{link}{_SEPARATOR}".encode()
+        self._client = client
+        self.link = link
+        self._table = SettledTable(client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS)
+        self._written: dict[bytes, bytes | None] = {}
+
+    async def open(self) -> None:
+        await create_if_missing(self._client, MIRROR_TOPIC, 1, TOPIC_SETTINGS)
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        await self._table.catch_up()
+        self._written.clear()
+
+    def of_kind(self, kind: str) -> Iterator[tuple[Words, bytes]]:
+        """(link, kind, ...) and the value."""
+        for key, value in self._table.values.items():
+            words = words_of(key)
+            if len(words) > 1 and words[1] == kind:
+                yield words, value
+
+    def notes(self, kind: str) -> Iterator[tuple[Words, Any]]:
+        """The same with values that are JSON; what a newer version wrote otherwise is left out."""
+        for words, value in self.of_kind(kind):
+            try:
+                yield words, msgspec.json.decode(value)
+            except msgspec.DecodeError:
+                continue
+
+    def get(self, kind: str, *words: str | int) -> Any:
+        """A value that is JSON; None if there is none."""
+        key = key_of(self.link or "", kind, *words)
+        value = self._written[key] if key in self._written else self._table.values.get(key)
+        return None if value is None else msgspec.json.decode(value)
+
+    async def put(self, values: Mapping[Words, Any]) -> None:
+        """JSON by (kind, ...); None forgets it. Acknowledged when this returns."""
+        await self.write(
+            (key_of(self.link or "", *words), _encoded(value)) for words, value in values.items()
+        )
+
+    async def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        async with Producer(self._client) as producer:
+            for key, value in entries:
+                await producer.enqueue(MIRROR_TOPIC, value, key, partition=0)
+                self._written[key] = value
+            await producer.flush()
+
+
+def _encoded(value: Any) -> bytes | None:
+    return None if value is None else msgspec.json.encode(value)

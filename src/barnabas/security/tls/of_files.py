@@ -1,0 +1,33 @@
+"""TLS of what listens beside brokers: agents and the gateway. A certificate and its key, each in a file."""
+
+from __future__ import annotations
+
+import ssl
+
+from barnabas.security.secret import SecuritySettingError
+from barnabas.security.tls.server import ListenerTls, server_context
+from barnabas.security.tls.settings import VERSIONS, Tls
+from barnabas.security.tls.stores import Store
+
+
+def context_of_files(
+    listener: str, certificate: str, key: str | None = None, client_ca: str | None = None
+) -> ssl.SSLContext:
+    """Without `key` the certificate's file holds it. With `client_ca` clients need a certificate that it has signed.
+
+    ConfigError for a file that is missing or wrong.
+    """
+    authorities = None if client_ca is None else Store("tls_client_ca", path=client_ca)
+    tls = Tls(
+        authorities=authorities,
+        certificate=Store("tls_certificate", path=certificate),
+        key=None if key is None else Store("tls_key", path=key),
+        versions=VERSIONS,
+    )
+    return server_context(ListenerTls(listener, tls, "none" if client_ca is None else "required"))
+
+
+def check_files(certificate: str | None, key: str | None, client_ca: str | None) -> None:
+    if certificate is None and (key is not None or client_ca is not None):
+        name = "tls_key" if key is not None else "tls_client_ca"
+        raise SecuritySettingError(name, "is given without tls_certificate")

@@ -1,0 +1,43 @@
+"""Which columns a topic of Protobuf messages has, by the registry's newest schema."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.client.protobuf.messages import ProtoFiles, descriptors_of_latest
+from barnabas.client.schemas import SchemaClient, decode, split_message_index
+from barnabas.tables.errors import SchemaError
+from barnabas.tables.parsing.protobuf import Names, message_names
+from barnabas.tables.parsing.protobuf_columns import message_fields
+from barnabas.tables.registered import Sample
+from barnabas.tables.shapes import REASON, ValueFormat
+
+
+def protobuf_format(url: str, topic: str, message: str | None = None, sample: Sample = list) -> ValueFormat:
+    """Columns of the named message; else of the one that most of the sample are; else of the schema's first."""
+    with SchemaClient(url) as client:
+        subject = f"{topic}-value"
+        newest = client.latest(subject).schema
+        if newest.type != "PROTOBUF":
+            raise SchemaError(f"the newest schema of {subject} is {newest.type}, not PROTOBUF")
+        descriptors = descriptors_of_latest(client, subject, newest)
+    files = ProtoFiles(descriptors)
+    name = message or _usual_message(message_names(url), sample()) or files.name((0,))
+    try:
+        fields = message_fields(files.message(name).DESCRIPTOR)
+    except KeyError:
+        raise SchemaError(f"the newest schema of {subject} has no message {name}") from None
+    return ValueFormat(
+        "protobuf", fields, reason_column=REASON, registry=url, descriptors=descriptors, message=name
+    )
+
+
+def _usual_message(name_of: Names, values: list[bytes | None]) -> str | None:
+    names: Counter[str] = Counter()
+    for value in values:
+        try:
+            schema_id, payload = decode(value or b"")
+            names[name_of(schema_id, split_message_index(payload)[0])] += 1
+        except ValueError:  # no value of a serializer
+            continue
+    return names.most_common(1)[0][0] if names else None

@@ -1,0 +1,46 @@
+"""Bugs of mirrors put in on purpose: a simulator that does not notice is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import patch
+
+from barnabas.cluster.mirrors import MirrorTopic
+from barnabas.protocol.messages.mirror import MirroredPartition
+from barnabas.replication.partition import Partition
+
+
+@contextmanager
+def leaders_start_epochs_of_their_own() -> Iterator[None]:
+    """As leaders of ordinary topics do: what the source has is then of an older epoch."""
+    with patch.object(Partition, "_start_epoch", lambda self, epoch: self.log.start_epoch(epoch)):
+        yield
+
+
+@contextmanager
+def logs_are_cut_where_the_source_says() -> Iterator[None]:
+    """Not where the epoch ended here: what the source never had stays."""
+
+    def cut_at(partition: Partition, data: MirroredPartition) -> int:
+        return data.truncate_to
+
+    with patch("barnabas.handlers.mirror.appends._cut_at", cut_at):
+        yield
+
+
+@contextmanager
+def a_promotion_does_not_end_the_mirror() -> Iterator[None]:
+    """Batches of the source are taken behind the markers."""
+    with patch.object(MirrorTopic, "why_not_mirrored", lambda self, name, index: None):
+        yield
+
+
+Mutant = Callable[[], AbstractContextManager[None]]
+MUTANTS: dict[str, Mutant] = {
+    "leaders_start_epochs_of_their_own": leaders_start_epochs_of_their_own,
+    "logs_are_cut_where_the_source_says": logs_are_cut_where_the_source_says,
+}
+MUTANTS_OF_PROMOTION: dict[str, Mutant] = {
+    "a_promotion_does_not_end_the_mirror": a_promotion_does_not_end_the_mirror,
+}

@@ -1,0 +1,144 @@
+"""Chunks in memory, and which logs are worth the disk.
+
+Most chunks are read once, from beginning to end, by one reader that comes from the chunk before and goes on to the
+next. Writing those to a file costs more CPU than all else that is done with them. So a chunk comes into memory, and
+goes when it was read to its end and others need the room. If it is asked for again, its log is read more than once:
+from then on the chunks of that log come to the disk (`Reuse`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import ref
+
+from barnabas.files import Bytes, MemoryFile
+
+STALE = 64
+"""Downloads since a chunk was used last: its reader has gone, or is very slow."""
+
+
+class RemoteChunk(NamedTuple):
+    """Whole batches of a segment object, about 4 MiB."""
+
+    key: str
+    position: int
+    size: int
+    crc: int
+
+    @property
+    def folder(self) -> str:
+        """Of its log."""
+        return self.key.rpartition("/")[0]
+
+
+class ChunkMemory:
+    """At most `limit` bytes, those included for which room is reserved. A chunk that somebody refers to stays."""
+
+    def __init__(self, limit: int, dropped: Callable[[RemoteChunk, bool], None]) -> None:
+        self.limit = limit
+        self._dropped = dropped  # told of a chunk that has gone, and whether it was read to its end
+        self._files: OrderedDict[RemoteChunk, MemoryFile] = OrderedDict()  # by last use
+        self._used_at: dict[RemoteChunk, int] = {}
+        self._read: set[RemoteChunk] = set()  # to the end
+        self._reserved = 0
+        self._downloads = 0
+        self.used = 0
+        """Bytes of chunks."""
+
+    def __contains__(self, chunk: RemoteChunk) -> bool:
+        return chunk in self._files
+
+    def find(self, chunk: RemoteChunk) -> MemoryFile | None:
+        file = self._files.get(chunk)
+        if file is not None:
+            self._files.move_to_end(chunk)
+            self._used_at[chunk] = self._downloads
+        return file
+
+    def reserve(self, size: int, *, for_nowhere_else: bool = False) -> bool:
+        """Take room for a download; one that is larger than all of it gets room when there is nothing else. What was
+        not read to its end goes only if there is room `for_nowhere_else`."""
+        self._downloads += 1
+        for chunk in list(self._files):
+            if self._has_room_for(size):
+                break
+            is_stale = self._downloads - self._used_at[chunk] > STALE
+            if for_nowhere_else or is_stale or chunk in self._read:
+                self._drop(chunk)
+        if not self._has_room_for(size):
+            return False
+        self._reserved += size
+        return True
+
+    def release(self, size: int) -> None:
+        """The room that was reserved for a download is not needed."""
+        self._reserved -= size
+
+    def keep(self, chunk: RemoteChunk, data: Bytes) -> MemoryFile:
+        """It has come: it takes the room that was reserved for it."""
+        self._reserved -= chunk.size
+        file = self._files[chunk] = MemoryFile(chunk.key, data)
+        self._used_at[chunk] = self._downloads
+        self.used += chunk.size
+        return file
+
+    def note_end(self, chunk: RemoteChunk) -> None:
+        """Somebody has read it to its end."""
+        if chunk in self._files:
+            self._read.add(chunk)
+
+    def is_read(self, chunk: RemoteChunk) -> bool:
+        return chunk in self._read
+
+    def _has_room_for(self, size: int) -> bool:
+        taken = self.used + self._reserved
+        return taken == 0 or taken + size <= self.limit
+
+    def _drop(self, chunk: RemoteChunk) -> None:
+        """Unless it is being sent."""
+        reference = ref(self._files.pop(chunk))
+        if (file := reference()) is not None:
+            self._files[chunk] = file
+            return
+        del self._used_at[chunk]
+        self.used -= chunk.size
+        self._dropped(chunk, chunk in self._read)
+        self._read.discard(chunk)
+
+
+class Reuse:
+    """Which logs are read more than once, as far as `limit` bytes of disk could have held what was read before."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._gone: OrderedDict[RemoteChunk, None] = OrderedDict()  # were read once, and were not kept
+        self._gone_bytes = 0
+        self._kept: dict[str, int] = {}  # folder of a log -> bytes to come that are kept
+
+    def keeps(self, chunk: RemoteChunk) -> bool:
+        """Does it belong on the disk? Asked once for each download."""
+        left = self._kept.pop(chunk.folder, 0)
+        if left > chunk.size:
+            self._kept[chunk.folder] = left - chunk.size
+        return left > 0
+
+    def note_gone(self, chunk: RemoteChunk) -> None:
+        """It was read once, and is not here any more."""
+        self._gone[chunk] = None
+        self._gone_bytes += chunk.size
+        while self._gone_bytes > self._limit():
+            oldest, _ = self._gone.popitem(last=False)
+            self._gone_bytes -= oldest.size
+
+    def note_missed(self, chunk: RemoteChunk) -> None:
+        """Somebody asks for what is not here: was it, a while ago?"""
+        if chunk in self._gone:
+            del self._gone[chunk]
+            self._gone_bytes -= chunk.size
+            self.note_again(chunk)
+
+    def note_again(self, chunk: RemoteChunk) -> None:
+        """It was read to its end, and is asked for again."""
+        self._kept[chunk.folder] = self._limit()

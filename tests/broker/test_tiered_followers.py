@@ -1,0 +1,80 @@
+"""How followers of tiered logs learn from their leaders how much is copied."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from barnabas.broker.tiers import followers
+from barnabas.broker.tiers.followers import TieredFollowers
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from barnabas.types import TopicPartition
+
+US, SLOW, GONE, LAST = 0, 1, 2, 40
+
+
+class Leaders:
+    """They say that everything below offset 100 + their id is copied; one is slow, one is gone."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.may_answer = asyncio.Event()
+
+    async def send(self, leader: int, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await (self.may_answer.wait() if leader == SLOW else asyncio.sleep(0))
+        finally:
+            self.now -= 1
+        if leader == GONE:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
+        said = ListOffsetsPartitionResponse(partition_index=0, offset=99 + leader)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(f"topic-{leader}", [said])])
+
+
+def follower(leader: int, noted: dict[int, int]) -> Any:
+    config = SimpleNamespace(remote_storage_enable=True)
+    log = SimpleNamespace(config=config, note_tiered=lambda end: noted.__setitem__(leader, end))
+    return SimpleNamespace(
+        topic=f"topic-{leader}",
+        index=0,
+        topic_partition=TopicPartition(f"topic-{leader}", 0),
+        state=SimpleNamespace(leader=leader),
+        leader_epoch=3,
+        log=log,
+        is_leader=False,
+        is_retired=False,
+    )
+
+
+def test_a_leader_that_is_slow_or_gone_does_not_keep_the_others_from_being_asked() -> None:
+    async def test() -> None:
+        noted: dict[int, int] = {}
+        leaders = Leaders()
+        settings = {"remote.log.manager.task.interval.ms": 1}
+        host = cast(Any, SimpleNamespace(config=settings, node_id=US, peers=leaders))
+        partitions = [follower(leader, noted) for leader in range(LAST + 1)]
+        learning = asyncio.create_task(
+            TieredFollowers(host, cast(Any, None)).learn_tiered_ends(lambda: partitions)
+        )
+        first = set(range(US + 1, followers.LEADERS_AT_ONCE + 1)) - {SLOW, GONE}
+        async with asyncio.timeout(60):
+            while set(noted) != first:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            leaders.may_answer.set()
+            while set(noted) != set(range(LAST + 1)) - {US, GONE}:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        learning.cancel()
+        await asyncio.gather(learning, return_exceptions=True)
+        assert noted[LAST] == 100 + LAST
+        assert leaders.most == followers.LEADERS_AT_ONCE
+
+    asyncio.run(test())

@@ -1,0 +1,90 @@
+"""Registries that speak https: confluent-kafka's client, and one registry that forwards to the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from barnabas.security.tls.authority import Authority
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+
+READY = "The schema registry is ready on "
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("tls"))
+    made.provide(["127.0.0.1"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def tls_file(authority: Authority) -> Path:
+    path = authority.folder / "registry.properties"
+    path.write_text(
+        f"ssl.keystore.location={authority.broker}\nssl.truststore.location={authority.certificate}\n"
+    )
+    return path
+
+
+@contextmanager
+def registry(broker: EmbeddedBroker, tls: Path) -> Iterator[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "barnabas",
+        "registry",
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--tls",
+        str(tls),
+    ]
+    command += ["--bootstrap-server", broker.bootstrap_servers]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(READY)
+        yield line.removeprefix(READY).strip()
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_clients_and_other_registries_speak_https(
+    registry_broker: EmbeddedBroker, authority: Authority, tls_file: Path
+) -> None:
+    with ExitStack() as stack:
+        urls = [stack.enter_context(registry(registry_broker, tls_file)) for _ in range(2)]
+        assert all(url.startswith("https://127.0.0.1:") for url in urls)
+        ids = set()
+        for url in urls:  # at most one of them leads; the embedded one, by http, may too
+            settings = {"url": url, "ssl.ca.location": str(authority.certificate)}
+            client = stack.enter_context(SchemaRegistryClient(settings))
+            ids.add(client.register_schema("https-value", Schema('"string"', "AVRO")))
+            assert client.get_latest_version("https-value").schema_id in ids
+        assert len(ids) == 1
+
+
+def test_a_certificate_that_is_missing_says_what_to_do(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.properties"
+    empty.write_text("")
+    for path, reason in (
+        (empty, "https needs a certificate and its key"),
+        (tmp_path / "none", "cannot be read"),
+    ):
+        refused = Cli("127.0.0.1:1")("registry", "run", "--listen", "127.0.0.1:0", "--tls", str(path))
+        assert refused.code != 0
+        assert reason in " ".join(refused.err.split())
+        assert "Traceback" not in refused.err

@@ -1,0 +1,48 @@
+"""Scenarios with a mirror, whose source is elected uncleanly, and so is it: what it has, the source once had."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from barnabas.testing.simulation.mirrors import MirrorScenario
+from barnabas.testing.simulation.mirrors.mutants import MUTANTS, MUTANTS_OF_PROMOTION
+from barnabas.testing.simulation.scenario import ScenarioFailed
+
+SCENARIOS = int(os.environ.get("MIRROR_SCENARIOS", "10"))
+MUTANT_SCENARIOS = 40
+
+
+def test_a_mirror_is_a_prefix_of_what_its_source_once_had() -> None:
+    cuts = 0
+    for seed in range(1, SCENARIOS + 1):
+        scenario = MirrorScenario(seed)
+        scenario.run()
+        cuts += scenario.source.cuts
+    assert cuts, "the source is elected uncleanly, and loses records"
+
+
+def test_a_mirror_is_promoted_while_brokers_fail() -> None:
+    for seed in range(1, SCENARIOS + 1):
+        MirrorScenario(seed, promoted=True).run()
+
+
+def test_a_seed_gives_the_same_mirror_again() -> None:
+    first, second = MirrorScenario(5), MirrorScenario(5)
+    first.run()
+    second.run()
+    assert first.events == second.events
+
+
+@pytest.mark.parametrize("name", [*MUTANTS, *MUTANTS_OF_PROMOTION])
+@pytest.mark.timeout(180)
+def test_a_bug_of_mirrors_put_in_on_purpose_is_found(name: str) -> None:
+    promoted = name in MUTANTS_OF_PROMOTION
+    with (MUTANTS | MUTANTS_OF_PROMOTION)[name]():
+        for seed in range(1, MUTANT_SCENARIOS):
+            try:
+                MirrorScenario(seed, promoted=promoted).run()
+            except ScenarioFailed:
+                return
+    pytest.fail(f"{MUTANT_SCENARIOS} scenarios, and the bug was not found")
