@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1800)]
 
-KILLS = 4
+KILLS = 3
 DECLARED = """
 name: shop
 from: {{postgres: {{url: "{url}", tables: [orders, lines], slot: shop, publication: shop, max_changes: 50}}}}
