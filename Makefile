@@ -188,7 +188,7 @@ hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNo
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
 connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside a real OpenSearch (make opensearch-install)
-	OPENSEARCH_HOME="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors
+	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors/sinks tests/pipelines/connectors/sources
 
 opensearch-install:  ## fetch OpenSearch from Maven, 160 MB
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OPENSEARCH))-zip" \

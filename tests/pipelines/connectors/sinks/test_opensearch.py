@@ -1,12 +1,7 @@
 """A topic as documents of a real OpenSearch, whatever is killed. `make connect-counterparts` runs it."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import PROJECT_ROOT
 from tests.opensearch import OpenSearchServer, running_opensearch
+from tests.pipelines.connectors.processes import run
 from tests.pipelines.connectors.support import consume, headers_of, produce
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
@@ -47,8 +42,8 @@ def test_documents_are_the_topics_folded_state_after_kills_in_the_middle(
     (tmp_path / "searched.yml").write_text(DECLARED.format(url=search.url, servers=servers))
 
     for documents in (50, 200):
-        run(tmp_path, until=lambda documents=documents: count(search) >= documents)  # type: ignore[misc]
-    run(tmp_path, until=None)
+        run(tmp_path, "searched.yml", until=lambda documents=documents: count(search) >= documents)  # type: ignore[misc]
+    run(tmp_path, "searched.yml", until=None)
 
     records = consume(servers, "changes")
     good = [one for one in records if one.value() is None or "word" not in json.loads(one.value())]
@@ -85,29 +80,3 @@ def count(search: OpenSearchServer) -> int:
         return found
     except OSError:
         return 0
-
-
-def run(folder: Path, until: Any) -> None:
-    """`barnabas connect run`, to its end or to a kill of all that it has started."""
-    command = [sys.executable, "-m", "barnabas", "connect", "run", "searched.yml", "--once"]
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, start_new_session=True, env=environment()
-        )
-    deadline = time.monotonic() + 400
-    try:
-        while process.poll() is None and (until is None or not until()):
-            assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
-            time.sleep(0.05)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(60)
-    if until is None:
-        assert process.returncode == 0, (folder / "log").read_text()[-3000:]
-    else:
-        assert process.returncode == -signal.SIGKILL, "it was done before it was killed"
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(PROJECT_ROOT / "src")}
