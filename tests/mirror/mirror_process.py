@@ -179,6 +179,12 @@ class MirrorThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.run(self._set())
+        if error is not None and self.links:
+            for each in self.links[0].topics.book.partitions.values():
+                error.add_note(
+                    f"{each.place} {each.state} {each.reason} {each.position} {each.log_end} {each.high_watermark}"
+                )
+            error.add_note(f"the link says: {self.links[0].error}")
         try:
             assert self.ended is not None
             if error is None:

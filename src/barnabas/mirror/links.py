@@ -77,6 +77,7 @@ class LinkTopics:
         self._administration = administration
         self._following = following
         self._reported: set[TopicPartition] = set()
+        self._missing: set[str] = set()
         self._entered: set[str] = set()
         """Topics of the target that are new here: an earlier process may have left them FAILED."""
 
@@ -170,7 +171,9 @@ class LinkTopics:
     async def obey(self) -> None:
         """Every second: pause, resume, promote."""
         orders = await self._administration.orders()
-        self._forget({name for name, each in self.book.topics.items() if each.target not in orders})
+        missing = {name for name, each in self.book.topics.items() if each.target not in orders}
+        self._forget(missing & self._missing)  # one that was just created is not known to every broker yet
+        self._missing = missing
         await self._take_over_failures()
         for place, partition in self.book.partitions.items():
             state = orders.get(self.target_place(place).topic)

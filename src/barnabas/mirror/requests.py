@@ -25,6 +25,7 @@ from barnabas.protocol.messages.mirror import (
 )
 
 SETTLED_WITHIN = 60.0
+NOT_KNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.RESOURCE_NOT_FOUND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ async def fail_partitions(
 async def describe_mirrors(
     client: Client, topics: Iterable[str] | None = None, *, partitions: bool = True
 ) -> list[DescribedMirrorTopic]:
-    """What all brokers know together: each tells of the partitions that it leads."""
+    """What all brokers know together: each tells of the partitions that it leads. What none of them knows is left out:
+    one that was just created is not known to all."""
     request = DescribeMirrorsRequest(
         topics=None if topics is None else sorted(topics), include_partitions=partitions
     )
@@ -152,19 +154,20 @@ async def wait_for_state(
     while True:
         found = await describe_mirrors(client, wanted, partitions=False)
         waiting = [topic for topic in found if topic.state != state]
-        if not waiting:
+        if not waiting and len(found) == len(wanted):
             return await describe_mirrors(client, wanted)
         if deadline.passed:
-            now = MirrorState(waiting[0].state).name
-            text = f"{waiting[0].name} is {now} and not {state.name} after {within:g} seconds: {waiting[0].reason}"
+            told = [f"{each.name} is {MirrorState(each.state).name}: {each.reason}" for each in waiting]
+            text = f"not all topics are {state.name} after {within:g} seconds. {' '.join(told[:3])}"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
         await asyncio.sleep(min(backoff.next_delay() / 2, 0.25))
 
 
 def _checked(response: DescribeMirrorsResponse) -> list[DescribedMirrorTopic]:
-    for topic in response.topics:
+    known = [topic for topic in response.topics if topic.error_code not in NOT_KNOWN]
+    for topic in known:
         raise_for(topic.error_code, topic.error_message or topic.name)
-    return response.topics
+    return known
 
 
 def _better(

@@ -109,7 +109,7 @@ class LinkRunner:
     async def run(self, stop: asyncio.Event) -> None:
         await self._store.open()
         await self._refresh()  # the first time whatever is wrong is the caller's to see
-        await self.topics.obey()
+        await self._attempt("orders", self.topics.obey)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
             asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
@@ -174,11 +174,14 @@ class LinkRunner:
     async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[Any]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
-                await work()
-                self._errors[name] = ""
-            except (ClientError, KafkaError, TimeoutError) as error:
-                self._survive(name, error)
+            await self._attempt(name, work)
+
+    async def _attempt(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await work()
+            self._errors[name] = ""
+        except (ClientError, KafkaError, TimeoutError) as error:
+            self._survive(name, error)
 
     def _survive(self, name: str, error: Exception) -> None:
         """Raises what another attempt does not mend."""

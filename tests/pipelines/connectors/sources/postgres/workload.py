@@ -147,16 +147,17 @@ def _key(table: str, text: str) -> dict[str, int]:
 def folded(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """The tables as the last change of each key leaves them: table -> key -> row."""
     tables: dict[str, dict[str, dict[str, Any]]] = {"orders": {}, "lines": {}}
+    deleted: dict[str, Any] = {}  # by the change before: a row whose key changes keeps what is large
     for row in rows:
         table = tables[row["table"]]
         if row["op"] == "t":
             table.clear()
         elif row["op"] == "d":
-            table.pop(row["key"], None)
+            deleted = table.pop(row["key"], {})
         else:
             after = json.loads(row["after"])
-            kept = table.get(row["key"], {})
-            table[row["key"]] = {name: kept[name] for name in row["unchanged"] or ()} | after
+            kept = table.get(row["key"], deleted)
+            table[row["key"]] = {name: kept.get(name) for name in row["unchanged"] or ()} | after
     for order in tables["orders"].values():
         order.setdefault("rating", 0.5)  # a new column is no change of the rows that are there
     return tables
