@@ -1,5 +1,6 @@
 """`barnabas pipeline run` on templates, with the session of the tests: what a user sees, scrapes and is told of."""
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from typer.testing import CliRunner, Result
 
 from barnabas.cli.main import app
 from barnabas.cli.pipeline import run as pipeline_run
+from barnabas.client.cluster import Client
+from barnabas.client.status import Status, read_statuses
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
@@ -197,6 +200,14 @@ def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
     ended = run(bench, "--every", "1s", then=feed)
     assert ended.exit_code == 0, ended.stderr
     assert keys() == sorted(str(record.key).encode() for record in made)
+    (reported,) = asyncio.run(statuses(broker))
+    assert (reported.name, reported.state) == ("warehouse", "stopped")
+    assert [(part.name, part.counts["rows"]) for part in reported.parts] == [("events", 60)]
+
+
+async def statuses(broker: EmbeddedBroker) -> list[Status]:
+    async with Client(broker.bootstrap_servers) as client:
+        return [each for each in await read_statuses(client, "pipeline") if each.name == "warehouse"]
 
 
 WRONG = {

@@ -16,12 +16,12 @@ from barnabas.cli.output import count, say
 from barnabas.client.addresses import parse_address
 from barnabas.pipelines.connectors.control import Host, RunningConnector
 from barnabas.pipelines.connectors.declaration import Connector
-from barnabas.pipelines.connectors.reports import Reports
 from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, secrets_in
 from barnabas.pipelines.connectors.sessions import check_together, connectors_session
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.metrics import MetricsServer, pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.running.status_reports import Reported, Reports
 
 TELL_SECONDS = 10.0
 
@@ -33,7 +33,7 @@ def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, 
     say(f"Starting Spark for {names}.")
     with connectors_session(connectors, master) as session:
         host = Host(connectors, session)
-        reports = Reports([(one.connector, one.status) for one in host.running])
+        reports = Reports([_reported(one) for one in host.running])
         reports.start()
         try:
             with _stopped_by_signals(host.stop), _served(host, metrics):
@@ -46,6 +46,10 @@ def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, 
             reports.stop()
     for one in host.running:
         say(_last_words(one))
+
+
+def _reported(one: RunningConnector) -> Reported:
+    return Reported(f"connect-{one.connector.name}", one.connector.configuration, one.status)
 
 
 def _run_once(host: Host) -> None:

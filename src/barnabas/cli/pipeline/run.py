@@ -16,6 +16,7 @@ from rich.table import Table
 
 from barnabas.cli.output import say
 from barnabas.client.addresses import parse_address
+from barnabas.client.status import Status as ReportedStatus
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
@@ -25,7 +26,8 @@ from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.pipelines.running.state_lock import StateLock
-from barnabas.pipelines.running.status import StatusFile, new_status
+from barnabas.pipelines.running.status import StatusFile, as_reported, new_status
+from barnabas.pipelines.running.status_reports import Reported, Reports
 from barnabas.pipelines.terminal import LiveScreen
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
@@ -43,6 +45,7 @@ def run_pipeline(
     with (
         pipeline_session(files.name, files.configuration, master=master) as session,
         _Screen(files) as screen,
+        _reported(files, screen),
     ):
         runner = Runner(files, session, watcher=screen.show)
         try:
@@ -91,6 +94,7 @@ class _Screen(LiveScreen):
         self.firing: Callable[[], list[str]] = list
         self._told = time.monotonic()
         self._written = 0.0  # at once: while flows start, how the last run ended is no news
+        self._last = new_status(files.name, "running", [])
 
     def show(self, flows: list[FlowProgress]) -> None:
         self._flows = flows
@@ -108,6 +112,10 @@ class _Screen(LiveScreen):
             more = f", {late:,} too late" if late else ""
             say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind{more}.")
 
+    def reported(self) -> ReportedStatus:
+        """From another thread."""
+        return as_reported(self._last)
+
     def end(self, state: str, error: str | None = None) -> None:
         self._write("failed" if state == "failed" else "stopped", error)
 
@@ -116,6 +124,7 @@ class _Screen(LiveScreen):
         status.state = "running" if state == "running" else "failed" if state == "failed" else "stopped"
         status.alarms = self.firing()
         status.error = error
+        self._last = status
         self._status.write(status)
 
 
@@ -145,6 +154,17 @@ def progress_table(title: str, flows: list[FlowProgress]) -> Table:
             f"{flow.late:,}",
         )
     return table
+
+
+@contextmanager
+def _reported(files: PipelineFiles, screen: _Screen) -> Iterator[None]:
+    """To `__barnabas_status`, until the last state is there."""
+    reports = Reports([Reported(f"pipeline-{files.name}", files.configuration, screen.reported)])
+    reports.start()
+    try:
+        yield
+    finally:
+        reports.stop()
 
 
 @contextmanager

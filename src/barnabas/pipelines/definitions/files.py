@@ -22,6 +22,7 @@ SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SETTINGS_NAME = "barnabas.yml"
 BOOTSTRAP = "barnabas.bootstrap.servers"
 """The one setting that every template and our runner know: where the broker is."""
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
@@ -40,7 +41,7 @@ class PipelineFiles:
 
     @property
     def bootstrap(self) -> str:
-        return self.configuration.get(BOOTSTRAP, "127.0.0.1:9092")
+        return self.configuration.get(BOOTSTRAP, DEFAULT_BOOTSTRAP)
 
 
 class _Glob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from barnabas.client.status import Part
+from barnabas.client.status import Status as ReportedStatus
 from barnabas.pipelines.running.progress import FlowProgress
 
 FOLDER = ".barnabas"
@@ -49,6 +51,16 @@ class StatusFile:
 
 def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> Status:
     return Status(pipeline, state, os.getpid(), time.time(), flows)
+
+
+def as_reported(status: Status) -> ReportedStatus:
+    """For `__barnabas_status`: what agents and mirrors report there, too."""
+    parts = [
+        Part(flow.name, lag=flow.lag, counts={"rows": flow.rows, "late": flow.late}) for flow in status.flows
+    ]
+    return ReportedStatus(
+        "pipeline", status.pipeline, status.state, error=status.error or "", alarms=status.alarms, parts=parts
+    )
 
 
 def _lives(process: int) -> bool:

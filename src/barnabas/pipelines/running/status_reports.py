@@ -1,25 +1,32 @@
-"""How connectors stand, reported to `__barnabas_status` of their brokers from a thread of its own: a broker that is
-away holds nothing up."""
+"""How pipelines and connectors stand, reported to `__barnabas_status` of their brokers from a thread of its own: a
+broker that is away holds nothing up."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from barnabas.client.status import REPORT_SECONDS, State, Status, StatusReporter
 from barnabas.pipelines.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
-from barnabas.pipelines.connectors.declaration import Connector
-from barnabas.pipelines.definitions.files import BOOTSTRAP
+from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
 
 LOOK_SECONDS = 0.5
 
 
+class Reported(NamedTuple):
+    client_id: str
+    configuration: Mapping[str, str]
+    """Where its brokers are, and how to connect to them."""
+    look: Callable[[], Status]
+
+
 class Reports(threading.Thread):
-    def __init__(self, connectors: Sequence[tuple[Connector, Callable[[], Status]]]) -> None:
+    def __init__(self, reported: Sequence[Reported]) -> None:
         super().__init__(name="status", daemon=True)
-        self._each = [_Report(*one) for one in connectors]
+        self._each = [_Report(*one) for one in reported]
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -37,12 +44,11 @@ class Reports(threading.Thread):
 
 
 class _Report:
-    def __init__(self, connector: Connector, look: Callable[[], Status]) -> None:
+    def __init__(self, client_id: str, settings: Mapping[str, str], look: Callable[[], Status]) -> None:
         self._look = look
-        settings = connector.configuration
         self._link = BrokerLink(
-            settings[BOOTSTRAP],
-            client_id=f"connect-{connector.name}",
+            settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP),
+            client_id=client_id,
             total_timeout=REPORT_SECONDS,
             security=security_of(settings),
         )
