@@ -17,6 +17,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.network.extremes import Extreme, Steps, ask, extremes, sparing
 
 LONGEST_STEP = 0.050
+TRIES = 3
 LARGE = 3_000
 TRANSACTION_MARKERS = "WriteTxnMarkers"  # each is written to a log: of as many as may be, in fifteen seconds
 
@@ -43,9 +44,12 @@ def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch)
             if extreme.handler.request_class not in compiled:
                 compiled.add(extreme.handler.request_class)
                 ask(broker.port, extreme.frame(ELEMENTS_AT_ONCE + 100, topic_id))  # compiles what it needs
-            steps.restart()
-            ask(broker.port, extreme.frame(elements, topic_id))
-            if steps.longest > LONGEST_STEP:
+            for _ in range(TRIES):  # what a request costs, it costs each time
+                steps.restart()
+                ask(broker.port, extreme.frame(elements, topic_id))
+                if steps.longest <= LONGEST_STEP:
+                    break
+            else:
                 found.append(f"{extreme.label}: {steps.longest * 1000:.0f} ms in {steps.what}")
     return found
 
