@@ -93,5 +93,5 @@ def mirror_maker(source: Broker, target: Broker, topics: str, folder: Path) -> M
     }
     file = folder / "mm2.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{MIRROR_MAKER_LIBS}/*"]
+    command = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{MIRROR_MAKER_LIBS}/*"]
     return Mirror([*command, "org.apache.kafka.connect.mirror.MirrorMaker", str(file)], folder / "mm2.out")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import typer
 
 from barnabas.cli import audit, configs, groups, perf, registry, serve, topics, transactions
@@ -80,7 +83,23 @@ def version(output: Output = OutputFormat.TABLE) -> None:
 
 
 def main() -> None:
+    if "_BARNABAS_COMPLETE" not in os.environ:
+        leave_out_others(app, sys.argv[1:])
     app(prog_name="barnabas")
+
+
+def leave_out_others(whole: typer.Typer, arguments: list[str]) -> None:
+    """To make the options of all hundred commands takes 0.1 s: those of the command that is asked for will do."""
+    name = arguments[0] if arguments else ""
+    groups = [each for each in whole.registered_groups if each.name == name]
+    commands = [each for each in whole.registered_commands if each.name == name]
+    if groups or commands:
+        whole.registered_groups = groups
+        # With a single command typer would want no name.
+        whole.registered_commands = [
+            *commands,
+            *(each for each in whole.registered_commands if each.name is None),
+        ]
 
 
 if __name__ == "__main__":
