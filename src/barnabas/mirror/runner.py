@@ -16,6 +16,7 @@ from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
+from barnabas.client.retry import Patience, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
 from barnabas.errors import ErrorCode, KafkaError
@@ -39,6 +40,7 @@ from barnabas.mirror.store import MirrorStore
 ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.1
 LEADERS_SECONDS = 0.5
+START_SECONDS = 15.0
 CLIENT_ID = "barnabas-mirror"
 FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
 """A right is missing, or another mirror of the same link runs."""
@@ -108,7 +110,8 @@ class LinkRunner:
 
     async def run(self, stop: asyncio.Event) -> None:
         await self._store.open()
-        await self._refresh()  # the first time whatever is wrong is the caller's to see
+        # The first time whatever is wrong is the caller's to see, unless a broker has just gone.
+        await retry(self._refresh, Patience(START_SECONDS), self._note_start)
         await self._attempt("orders", self.topics.obey)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
@@ -125,6 +128,9 @@ class LinkRunner:
                 task.cancel()
             await asyncio.gather(stopping, *loops, return_exceptions=True)
             await self._lanes.stop()
+
+    async def _note_start(self, error: Exception) -> None:
+        _logger.warning("link %s tries again: %s", self.name, error)
 
     async def _refresh(self) -> None:
         await self.topics.refresh()
