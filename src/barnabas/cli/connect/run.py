@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-
-import typer
+from collections.abc import Callable, Sequence
 
 from barnabas.cli.output import count, say
-from barnabas.client.addresses import parse_address
+from barnabas.cli.pipeline.run import served, stopped_by_signals
 from barnabas.pipelines.connectors.control import Host, RunningConnector
 from barnabas.pipelines.connectors.declaration import Connector
 from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, secrets_in
 from barnabas.pipelines.connectors.sessions import check_together, connectors_session
 from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.running.metrics import MetricsServer, pipelines_registry
+from barnabas.pipelines.running.metrics import pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status_reports import Reported, Reports
 
@@ -36,7 +30,8 @@ def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, 
         reports = Reports([_reported(one) for one in host.running])
         reports.start()
         try:
-            with _stopped_by_signals(host.stop), _served(host, metrics):
+            registry = pipelines_registry({one.connector.name: _flows_of(one) for one in host.running})
+            with stopped_by_signals(host.stop), served(registry, metrics):
                 if once:
                     _run_once(host)
                 else:
@@ -93,42 +88,6 @@ def _last_words(one: RunningConnector) -> str:
     rejected = int(seen.counts["rejected"])
     letters = f", {count(rejected, 'dead letter')}" if rejected else ""
     return f"{seen.name} is {seen.state}: {count(int(seen.counts['rows']), 'row')} read{letters}."
-
-
-@contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run after its micro-batches."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def asked(number: int, frame: FrameType | None) -> None:
-        stop()
-
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _served(host: Host, where: str | None) -> Iterator[None]:
-    if where is None:
-        yield
-        return
-    try:
-        address = parse_address(where)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--metrics") from None
-    registry = pipelines_registry({one.connector.name: _flows_of(one) for one in host.running})
-    server = MetricsServer(registry, address.host, address.port)
-    say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
-    try:
-        yield
-    finally:
-        server.close()
 
 
 def _flows_of(one: RunningConnector) -> Callable[[], list[FlowProgress]]:

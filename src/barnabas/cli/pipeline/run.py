@@ -17,6 +17,7 @@ from rich.table import Table
 from barnabas.cli.output import say
 from barnabas.client.addresses import parse_address
 from barnabas.client.status import Status as ReportedStatus
+from barnabas.metrics.registry import Registry
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
@@ -52,7 +53,8 @@ def run_pipeline(
             runner.prepare()
             screen.firing = runner.firing_alarms
             screen.show(list(runner.flows.values()))
-            with _stopped_by_signals(runner), _served(files, runner, metrics):
+            registry = pipeline_registry(files.name, lambda: list(runner.flows.values()))
+            with stopped_by_signals(runner.stop), served(registry, metrics):
                 _run(runner, continuous, pause)
         except PipelineError as error:
             screen.end("failed", str(error))
@@ -168,14 +170,14 @@ def _reported(files: PipelineFiles, screen: _Screen) -> Iterator[None]:
 
 
 @contextmanager
-def _stopped_by_signals(runner: Runner) -> Iterator[None]:
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the run after its micro-batches."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def asked(number: int, frame: FrameType | None) -> None:
-        runner.stop()
+        stop()
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -186,7 +188,8 @@ def _stopped_by_signals(runner: Runner) -> Iterator[None]:
 
 
 @contextmanager
-def _served(files: PipelineFiles, runner: Runner, where: str | None) -> Iterator[None]:
+def served(registry: Registry, where: str | None) -> Iterator[None]:
+    """Metrics for Prometheus, at HOST:PORT."""
     if where is None:
         yield
         return
@@ -194,7 +197,6 @@ def _served(files: PipelineFiles, runner: Runner, where: str | None) -> Iterator
         address = parse_address(where)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--metrics") from None
-    registry = pipeline_registry(files.name, lambda: list(runner.flows.values()))
     server = MetricsServer(registry, address.host, address.port)
     say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
     try:

@@ -23,6 +23,7 @@ from barnabas.pipelines.batch_log import require_creation_once
 from barnabas.pipelines.errors import PipelineError
 from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.pipelines.running.status import is_alive
 
 NAME = "running.lease"
 RENEW_SECONDS = 5.0
@@ -134,15 +135,7 @@ class StateLease:
 
 
 def _is_dead(lease: Lease) -> bool:
-    if lease.host != platform.node():
-        return False
-    try:
-        os.kill(lease.process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return lease.host == platform.node() and not is_alive(lease.process)
 
 
 def _text(lease: Lease) -> str:

@@ -44,7 +44,7 @@ class StatusFile:
         if not self._path.exists():
             return None
         status = msgspec.json.decode(self._path.read_bytes(), type=Status)
-        if status.state == "running" and not _lives(status.process):
+        if status.state == "running" and not is_alive(status.process):
             status.state = "lost"
         return status
 
@@ -63,7 +63,8 @@ def as_reported(status: Status) -> ReportedStatus:
     )
 
 
-def _lives(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Of this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
