@@ -5,17 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.console.scanning.messages import Registry
+from barnabas.console.scanning.pool import Pool
+from barnabas.console.scanning.scanner import Scanner
 from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
 CLIENT_ID = "barnabas-console"
 
 
 class Cluster:
-    def __init__(self, settings: ClusterSettings, console: ConsoleSettings) -> None:
+    def __init__(self, settings: ClusterSettings, console: ConsoleSettings, pool: Pool) -> None:
         self.settings = settings
         self.name = settings.name
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
+        self.scanner = Scanner(pool, Registry(settings.registry))
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""

@@ -15,6 +15,7 @@ from barnabas.console.auditing import NoAudit
 from barnabas.console.clusters import Cluster
 from barnabas.console.gate import OpenGate
 from barnabas.console.pages import route_table
+from barnabas.console.scanning.pool import Pool
 from barnabas.console.settings import ConsoleSettings
 from barnabas.network.web import WebServer, bind
 
@@ -22,7 +23,8 @@ from barnabas.network.web import WebServer, bind
 class ConsoleServer:
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
-        self.clusters = {each.name: Cluster(each, settings) for each in settings.clusters}
+        self.pool = Pool()
+        self.clusters = {each.name: Cluster(each, settings, self.pool) for each in settings.clusters}
         self.gate = OpenGate()
         self.app = ConsoleApp(settings, self.clusters, route_table(), self.gate, NoAudit())
         self.port = settings.listen.port
@@ -61,4 +63,5 @@ class ConsoleServer:
             self._http = None
         for cluster in self.clusters.values():
             await cluster.stop()
+        await self.pool.close()
         await self.gate.close()

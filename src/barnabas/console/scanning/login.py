@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, replace
 
+from barnabas.client.cluster import Client
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.security.secret import Secret
 
@@ -14,13 +15,14 @@ class Login:
     bootstrap: str
     security: Security = PLAINTEXT
 
-    async def packed(self) -> bytes:
-        """For a pipe to a process of ours. A token that a coroutine gives is taken now: it cannot be sent."""
-        sasl = self.security.sasl
-        if sasl is None or not callable(sasl.token):
-            return pickle.dumps(self)
-        token = Secret(await sasl.token())
-        return pickle.dumps(replace(self, security=replace(self.security, sasl=replace(sasl, token=token))))
+
+async def login_of(client: Client) -> bytes:
+    """For a pipe to a process of ours. A token that a coroutine gives is taken now: it cannot be sent."""
+    security = client.security
+    if security.sasl is not None and callable(security.sasl.token):
+        token = Secret(await security.sasl.token())
+        security = replace(security, sasl=replace(security.sasl, token=token))
+    return pickle.dumps(Login(client.bootstrap, security))
 
 
 def unpack(data: bytes) -> Login:

@@ -57,13 +57,29 @@ class ValueJob(msgspec.Struct, frozen=True, tag=True):
     ranges: list[Range]
 
 
-Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob
+class RawJob(msgspec.Struct, frozen=True, tag=True):
+    """One record as it is."""
+
+    search: Search
+    ranges: list[Range]
+
+
+Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob | RawJob
+
+
+class Registry(msgspec.Struct, frozen=True):
+    """A schema registry, and who asks it; without a URL there is none."""
+
+    url: str = ""
+    user: str = ""
+    password: str = ""
+    token: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
     number: int
     login: bytes
-    registry: str
+    registry: Registry
     job: Job
 
 

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from barnabas.console.errors import BadInputError, ConsoleError
+
 LIST_BYTES = 1024
 """Of a key or value in a list of records."""
 WHOLE_BYTES = 1 << 20
@@ -94,6 +96,14 @@ class Hit(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, Shown], ...] = ()
 
 
+class RawRecord(msgspec.Struct, frozen=True):
+    """Names of headers are bytes here: they need not be UTF-8."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[bytes, bytes | None]]
+
+
 class Hits(msgspec.Struct, frozen=True):
     """Records in order; a search that begins at `continue_at` gives those that come after them."""
 
@@ -133,9 +143,11 @@ class Skipped(msgspec.Struct, frozen=True):
 SearchEvent: TypeAlias = Hits | Progress | End
 
 
-class SearchError(Exception):
+class SearchError(BadInputError):
     """The search cannot be done; the text says why. `field` names what is wrong in the request."""
 
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+
+class SearchFailedError(ConsoleError):
+    """It was right, and something went wrong on the way."""
+
+    status = 502

@@ -16,6 +16,7 @@ from barnabas.console.scanning.messages import (
     Done,
     Found,
     Job,
+    Registry,
     Request,
     Run,
     Taken,
@@ -23,7 +24,7 @@ from barnabas.console.scanning.messages import (
     encode,
     length_of,
 )
-from barnabas.console.scanning.model import SearchError
+from barnabas.console.scanning.model import SearchError, SearchFailedError
 from barnabas.log_lines import safe_logger
 
 logger = safe_logger(__name__)
@@ -33,7 +34,7 @@ STOP_SECONDS = 2.0
 PIPE_BYTES = 1 << 20
 
 
-class ProcessDiedError(SearchError):
+class ProcessDiedError(SearchFailedError):
     """It was killed, or had not enough memory. Others go on, and it is started again for the next search."""
 
 
@@ -65,7 +66,9 @@ class SearchProcess:
                 )
                 self._reader = asyncio.create_task(self._read(self._process))
 
-    async def run(self, login: bytes, registry: str, job: Job) -> AsyncGenerator[Found | Chunk | Done, None]:
+    async def run(
+        self, login: bytes, registry: Registry, job: Job
+    ) -> AsyncGenerator[Found | Chunk | Done, None]:
         """The answers to a job, `Done` the last; SearchError if it failed. Whoever stops early cancels it."""
         await self.start()
         self._number += 1
@@ -77,7 +80,7 @@ class SearchProcess:
                 yield answer
                 await self._send(Taken(number))
             if answer.error:
-                raise (ProcessDiedError if answer.field == _DIED else SearchError)(answer.error, answer.field)
+                raise _failure(answer)
             yield answer
         finally:
             del self._jobs[number]
@@ -125,6 +128,12 @@ class SearchProcess:
 
 
 _DIED = "process"
+
+
+def _failure(done: Done) -> Exception:
+    if done.field == _DIED:
+        return ProcessDiedError(done.error)
+    return SearchError(done.error, done.field) if done.field else SearchFailedError(done.error)
 
 
 def _sentence(code: int) -> str:

@@ -1,6 +1,6 @@
 """Searches of one cluster: ranges are shared out among the processes of the pool, hits are put in order.
 
-Rights: READ and DESCRIBE on the topic, which brokers check; `client` and `login` are those of who asks.
+Rights: READ and DESCRIBE on the topic, which brokers check: `client` is that of who asks; processes log in as it does.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
+import msgspec
+
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import end_offsets
 from barnabas.console.scanning.bounds import find_ranges
-from barnabas.console.scanning.login import Login
+from barnabas.console.scanning.login import login_of
 from barnabas.console.scanning.merging import Merge
 from barnabas.console.scanning.messages import (
     Chunk,
@@ -21,6 +23,9 @@ from barnabas.console.scanning.messages import (
     ExportJob,
     Found,
     Range,
+    RawJob,
+    Registry,
+    ReportJob,
     SearchJob,
     TailJob,
     ValueJob,
@@ -32,11 +37,13 @@ from barnabas.console.scanning.model import (
     Hit,
     Hits,
     Progress,
+    RawRecord,
     Search,
     SearchError,
     SearchEvent,
     Skipped,
 )
+from barnabas.console.scanning.places import read_places, write_places
 from barnabas.console.scanning.pool import Pool
 from barnabas.console.scanning.process import SearchProcess
 from barnabas.patterns import PatternError, compile_pattern
@@ -45,36 +52,41 @@ from barnabas.records.filters import Filter, FilterError
 PROGRESS_SECONDS = 0.2
 ROWS_PER_SECOND = 50
 LONGEST_TEXT = 4096
+NO_REGISTRY = Registry()
+MOST_REPORTED = 200_000
+MOST_EXPORTED = 1_000_000
 
 
 class Scanner:
-    def __init__(self, pool: Pool, registry: str = "", budget: Budget | None = None) -> None:
+    def __init__(self, pool: Pool, registry: Registry = NO_REGISTRY, budget: Budget | None = None) -> None:
         self._pool, self._registry = pool, registry
         self._budget = budget or Budget()
 
-    async def search(self, client: Client, login: Login, search: Search) -> AsyncGenerator[SearchEvent, None]:
+    async def warm(self) -> None:
+        """Have the processes started: the next search does not wait for that."""
+        await self._pool.start()
+
+    async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
         """Hits as they are found, progress five times a second, an `End`. Whoever stops asking cancels it."""
         check(search)
         ranges = await _ranges(client, search)
         run = _Run(search, ranges, self._budget)
         if ranges:
-            async with aclosing(self._answers(await login.packed(), search, ranges)) as answers:
+            async with aclosing(self._answers(await login_of(client), search, ranges)) as answers:
                 async for event in run.follow(answers):
                     yield event
         for event in run.end():
             yield event
 
-    async def record(self, client: Client, login: Login, search: Search) -> Hit | None:
+    async def record(self, client: Client, search: Search) -> Hit | None:
         """The one record that a search for one offset of one partition finds."""
-        async with aclosing(self.search(client, login, search)) as events:
+        async with aclosing(self.search(client, search)) as events:
             async for event in events:
                 if isinstance(event, Hits):
                     return event.rows[0]
         return None
 
-    async def tail(
-        self, client: Client, login: Login, search: Search
-    ) -> AsyncGenerator[Hits | Skipped, None]:
+    async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
         """What is appended from now on, or from `continue_at`, whose gap is counted and not read."""
         check(search)
         places = await client.partitions([search.topic])
@@ -83,33 +95,49 @@ class Scanner:
             place.partition: end
             for place, end in (await end_offsets(client, wanted, int(search.committed))).items()
         }
+        if gap := _gap(search.continue_at, ends):
+            yield Skipped(gap)
         job = TailJob(search, ends, ROWS_PER_SECOND)
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login.packed(), self._registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
             async for answer in answers:
                 if isinstance(answer, Found):
                     if answer.skipped:
                         yield Skipped(answer.skipped)
-                    yield Hits(answer.hits, "")
+                    yield Hits(answer.hits, write_places(answer.positions))
 
-    async def export(
-        self, client: Client, login: Login, search: Search, form: str
-    ) -> AsyncGenerator[bytes, None]:
+    async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
         """A file: `json`, `csv` or `parquet`."""
-        check(search, most=1 << 40)
+        check(search, most=MOST_EXPORTED)
         ranges = await _ranges(client, search)
-        async for data in self._chunks(login, ExportJob(search, ranges, form)):
+        async for data in self._chunks(client, ExportJob(search, ranges, form)):
             yield data
 
-    async def value(self, client: Client, login: Login, search: Search) -> AsyncGenerator[bytes, None]:
+    async def report(self, client: Client, search: Search, most_keys: int, points: int) -> bytes:
+        """The activity report of a search's records, as JSON (`worker.reporting.Report`)."""
+        check(search, most=MOST_REPORTED)
+        ranges = await _ranges(client, search)
+        return b"".join(
+            [data async for data in self._chunks(client, ReportJob(search, ranges, most_keys, points))]
+        )
+
+    async def raw(self, client: Client, search: Search) -> RawRecord:
+        """The one record that a search for one offset of one partition finds, as it is."""
+        ranges = await _ranges(client, search)
+        packed = b"".join([data async for data in self._chunks(client, RawJob(search, ranges))])
+        return msgspec.msgpack.decode(packed, type=RawRecord)
+
+    async def value(self, client: Client, search: Search) -> AsyncGenerator[bytes, None]:
         """The bytes of one record's value."""
         ranges = await _ranges(client, search)
-        async for data in self._chunks(login, ValueJob(search, ranges)):
+        async for data in self._chunks(client, ValueJob(search, ranges)):
             yield data
 
-    async def _chunks(self, login: Login, job: ExportJob | ValueJob) -> AsyncGenerator[bytes, None]:
+    async def _chunks(
+        self, client: Client, job: ExportJob | RawJob | ReportJob | ValueJob
+    ) -> AsyncGenerator[bytes, None]:
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login.packed(), self._registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
             async for answer in answers:
                 if isinstance(answer, Chunk):
                     yield answer.data
@@ -213,7 +241,7 @@ class _Run:
 async def _pump(
     process: SearchProcess,
     login: bytes,
-    registry: str,
+    registry: Registry,
     job: SearchJob,
     queue: asyncio.Queue[Found | Done | Exception],
 ) -> None:
@@ -228,6 +256,12 @@ async def _pump(
 
 async def _ranges(client: Client, search: Search) -> list[Range]:
     return [Range(one.place.partition, one.first, one.until) for one in await find_ranges(client, search)]
+
+
+def _gap(word: str, ends: dict[int, int]) -> int:
+    """How many offsets a tail that was paused has missed."""
+    places = read_places(word) if word else {}
+    return sum(max(0, ends[one] - at) for one, at in places.items() if one in ends)
 
 
 def _shares(

@@ -15,13 +15,15 @@ import pyarrow.parquet as pq
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.console.scanning.messages import ExportJob
-from barnabas.console.scanning.model import Search, SearchError
+from barnabas.console.scanning.model import RawRecord, Search, SearchError
 from barnabas.console.scanning.worker.reading import forwards
 from barnabas.console.scanning.worker.searching import Looker, as_rows
 from barnabas.console.scanning.worker.showing import Schemas
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
 
 VALUE_CHUNK = 1 << 20
+LARGEST_RAW = 32 << 20
+GONE = "this record is not there any more: it was deleted, compacted or aborted"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NAMES = ("partition", "offset", "timestamp", "key", "value", "headers")
 _SCHEMA = pa.schema(
@@ -70,7 +72,29 @@ async def whole_value(client: Client, search: Search, ranges: list[OffsetRange])
                 for at in range(0, len(value or b""), VALUE_CHUNK):
                     yield value[at : at + VALUE_CHUNK]
                 return
-    raise SearchError("this record is not there any more: it was deleted, compacted or aborted")
+    raise SearchError(GONE)
+
+
+async def raw_record(client: Client, search: Search, ranges: list[OffsetRange]) -> AsyncIterator[bytes]:
+    """All of one record, as a RawRecord."""
+    async for section in forwards(client, ranges, search.committed, lambda what: None):
+        for part in section.parts():
+            columns = part.columns({"key", "value", "headers"})
+            if columns.rows:
+                yield msgspec.msgpack.encode(_raw(columns))
+                return
+    raise SearchError(GONE)
+
+
+def _raw(columns: Columns) -> RawRecord:
+    key, value = (columns.arrays[name][0].as_py() for name in ("key", "value"))
+    if len(key or b"") + len(value or b"") > LARGEST_RAW:
+        raise SearchError(
+            f"this record is larger than {LARGEST_RAW >> 20} MiB: copy it with `barnabas consume`"
+        )
+    pairs = columns.arrays["headers"].values
+    names, values = pairs.field("key").view(pa.binary()).to_pylist(), pairs.field("value").to_pylist()
+    return RawRecord(key, value, list(zip(names, values, strict=True)))
 
 
 class _JsonLines:

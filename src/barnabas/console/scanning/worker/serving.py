@@ -21,6 +21,8 @@ from barnabas.console.scanning.messages import (
     ExportJob,
     Found,
     Range,
+    RawJob,
+    Registry,
     ReportJob,
     Run,
     SearchJob,
@@ -32,7 +34,7 @@ from barnabas.console.scanning.messages import (
 )
 from barnabas.console.scanning.model import SearchError
 from barnabas.console.scanning.worker.clients import Clients
-from barnabas.console.scanning.worker.exporting import export, whole_value
+from barnabas.console.scanning.worker.exporting import export, raw_record, whole_value
 from barnabas.console.scanning.worker.reporting import report
 from barnabas.console.scanning.worker.searching import Searching
 from barnabas.console.scanning.worker.showing import Schemas
@@ -50,7 +52,7 @@ class Server:
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
         self._clients = Clients()
-        self._registries: dict[str, Schemas] = {}
+        self._registries: dict[Registry, Schemas] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
 
@@ -103,11 +105,12 @@ class Server:
                 found = await report(client, job, ranges, schemas)
                 await send(Chunk(message.number, msgspec.json.encode(found)))
                 return []
-            pieces = (
-                export(client, job, ranges, schemas)
-                if isinstance(job, ExportJob)
-                else whole_value(client, job.search, ranges)
-            )
+            if isinstance(job, ExportJob):
+                pieces = export(client, job, ranges, schemas)
+            elif isinstance(job, RawJob):
+                pieces = raw_record(client, job.search, ranges)
+            else:
+                pieces = whole_value(client, job.search, ranges)
             async for data in pieces:
                 await send(Chunk(message.number, data))
             return []
@@ -121,10 +124,10 @@ class Server:
 
         return send
 
-    def _schemas(self, url: str) -> Schemas | None:
-        if url and url not in self._registries:
-            self._registries[url] = Schemas(url)
-        return self._registries.get(url)
+    def _schemas(self, registry: Registry) -> Schemas | None:
+        if registry.url and registry not in self._registries:
+            self._registries[registry] = Schemas(registry)
+        return self._registries.get(registry)
 
 
 def _ranges(topic: str, given: list[Range]) -> list[OffsetRange]:

@@ -11,11 +11,13 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.client.schemas import PREFIX, NotFramedError, RegistryError, SchemaClient
+from barnabas.console.scanning.messages import Registry
 from barnabas.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, Shown
 from barnabas.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
 from barnabas.registry.serdes import Decoder, plain
 
 NULL = Shown("null")
+REGISTRY_TIMEOUT = 3.0
 REGISTRY_PAUSE = 10.0  # seconds without a question to a registry that did not answer
 _json = msgspec.json.Decoder()
 
@@ -23,8 +25,14 @@ _json = msgspec.json.Decoder()
 class Schemas:
     """A registry that is asked from search processes; one that is away is not asked for every record."""
 
-    def __init__(self, url: str) -> None:
-        self._client = SchemaClient(url, timeout=3.0)
+    def __init__(self, registry: Registry) -> None:
+        self._client = SchemaClient(
+            registry.url,
+            user=registry.user,
+            password=registry.password,
+            token=registry.token,
+            timeout=REGISTRY_TIMEOUT,
+        )
         self._decoder = Decoder(self._client)
         self._away_until = 0.0
         self._problem = ""
