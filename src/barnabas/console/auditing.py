@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from barnabas.console.context import Context
 from barnabas.console.gate import Head
 from barnabas.console.routes import Match
+from barnabas.security.authorizer import Action
 
 
 class Auditing(Protocol):
@@ -16,8 +17,15 @@ class Auditing(Protocol):
         """Around one action. An act that cannot be written down does not happen."""
         ...
 
+    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+        """The visitor lacks a right."""
+        ...
+
 
 class NoAudit:
     @asynccontextmanager
     async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
         yield
+
+    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+        """Nobody wants to know."""

@@ -1,7 +1,7 @@
 """Who is logged in: opaque random ids in cookies, everything else in the memory of this process.
 
-A session ends when its visitor logs out, has done nothing for a while, or has been there for long. Kept is the digest of
-an id: what is read out of memory opens nothing.
+A session ends when its visitor logs out, has done nothing for a while, or has been there for long. Kept is the digest
+of an id: what is read out of memory opens nothing.
 """
 
 from __future__ import annotations
