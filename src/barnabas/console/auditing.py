@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from barnabas.console.context import Context
@@ -20,12 +19,3 @@ class Auditing(Protocol):
     async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
         """The visitor lacks a right."""
         ...
-
-
-class NoAudit:
-    @asynccontextmanager
-    async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
-        yield
-
-    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
-        """Nobody wants to know."""
