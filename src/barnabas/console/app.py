@@ -6,6 +6,8 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from barnabas.console import answers
 from barnabas.console.answers import Answering
 from barnabas.console.auditing import Auditing
@@ -101,7 +103,7 @@ class ConsoleApp:
         request.context = context = self._context(request, visitor, match)
         given = await self._given(request)
         query = as_struct(match.route.query, match.path, given)
-        await self._check_rights(request.head, context, match, {**match.path, **given})
+        await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
     def _context(self, request: _Request, visitor: Visitor, match: Match) -> Context:
@@ -125,11 +127,13 @@ class ConsoleApp:
             raise BadInputError("The request ended before its body") from None
         return read_body(request.head.headers.get("content-type", ""), body)
 
-    async def _check_rights(self, head: Head, context: Context, match: Match, given: dict[str, Any]) -> None:
+    async def _check_rights(self, head: Head, context: Context, match: Match, query: Any) -> None:
+        """By what the page will see, not by what was sent: a parameter may be sent twice."""
         if match.route.kind is Kind.ACTION and self.settings.read_only and not match.route.outside:
             raise RefusedError("This console is read-only: it was started so, and changes nothing")
+        parameters = {**msgspec.structs.asdict(query), **match.path}
         for need in match.route.needs.all_of:
-            action = need.action({name: _last(value) for name, value in given.items()})
+            action = need.action(parameters)
             if not await context.visitor.may(context.cluster.name, action):
                 await self.audit.refused(head, context, match, action)
                 raise refusal(context.visitor, action)

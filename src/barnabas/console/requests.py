@@ -50,7 +50,9 @@ def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) 
     for name, value in given.items():
         if name in fields and (found := _plain(fields[name].type, value)) is not None:
             values[name] = found
-    values |= {name: value for name, value in path.items() if name in fields}
+    values |= {
+        name: value for name, value in path.items() if name in fields
+    }  # the path wins: rights are about it
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
