@@ -10,13 +10,15 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
+from barnabas.config.setting import ConfigError
+
 MOST_BYTES = 1024 * 1024
 T = TypeVar("T", bound=msgspec.Struct)
 _WHERE = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
-class DocumentError(Exception):
+class DocumentError(ConfigError):
     """Something in the file is wrong; the text begins with the file and the line."""
 
 

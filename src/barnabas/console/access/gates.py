@@ -9,6 +9,7 @@ from __future__ import annotations
 import urllib.parse
 from typing import Protocol
 
+from barnabas.config.setting import ConfigError
 from barnabas.console.access.attempts import Attempts
 from barnabas.console.access.model import Login, LoginKind
 from barnabas.console.access.oidc import OidcError, OidcLogin
@@ -32,7 +33,7 @@ SESSION, PENDING = "barnabas-session", "barnabas-login"
 PENDING_SECONDS = 600
 
 
-class ExposedConsoleError(ValueError):
+class ExposedConsoleError(ConfigError):
     """A console that asks nobody for a name must not be reachable from elsewhere."""
 
     def __init__(self, host: str) -> None:

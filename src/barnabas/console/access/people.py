@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from barnabas.client.access.logins import KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
 from barnabas.client.security.settings import Mechanism, Sasl
+from barnabas.config.setting import ConfigError
 from barnabas.console.access.api_tokens import ApiTokens
 from barnabas.console.access.oidc import Person
 from barnabas.console.access.passwords import Passwords
@@ -92,7 +93,7 @@ class KafkaPeople:
     def __init__(self, settings: ConsoleSettings) -> None:
         for each in settings.clusters:
             if each.security.sasl is None:
-                raise ValueError(
+                raise ConfigError(
                     f"`login: kind: kafka` tries names and passwords on the brokers, and the cluster {each.name} asks "
                     "nobody for one: give its `settings` a SASL login, or use `kind: service`"
                 )
