@@ -17,7 +17,7 @@ from barnabas.client.errors import ClientError
 from barnabas.clock import Clock, SystemClock
 from barnabas.console.history.history import History
 from barnabas.console.sampling.refresh import Refresh
-from barnabas.console.sampling.series import series_of
+from barnabas.console.sampling.series import SeriesNames
 from barnabas.console.sampling.snapshot import Snapshot
 from barnabas.errors import KafkaError
 
@@ -41,6 +41,7 @@ class Sampler:
         self.snapshot = Snapshot()
         self._clock = clock or SystemClock()
         self._refresh = Refresh(client, self._clock)
+        self._names = SeriesNames()
         self._task: asyncio.Task[None] | None = None
         self._taken = asyncio.Event()
 
@@ -76,7 +77,7 @@ class Sampler:
 
     async def _record(self, snapshot: Snapshot) -> None:
         if self.history is not None:
-            await self.history.record(snapshot.taken_ms, series_of(snapshot))
+            await self.history.record(snapshot.taken_ms, await self._names.series_of(snapshot))
 
     async def _run(self) -> None:
         while True:

@@ -14,12 +14,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client.metadata import Broker, Partition
+from barnabas.client.metadata import Broker
 from barnabas.types import Uuid
 
 UNKNOWN = -1
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+
+
+class PartitionPlace(msgspec.Struct, frozen=True, gc=False):
+    """Where a partition is, as Metadata says it."""
+
+    index: int
+    leader: int
+    """-1 when there is none."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
 
 
 class PartitionSample(NamedTuple):
@@ -39,7 +51,7 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
     name: str
     id: Uuid
     internal: bool
-    layout: tuple[Partition, ...]
+    layout: tuple[PartitionPlace, ...]
     """Leader, replicas and ISR, by partition number."""
     starts: array[int]
     ends: array[int]
