@@ -7,23 +7,31 @@ from array import array
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.addresses import Address
-from barnabas.client.metadata import Broker, Partition
-from barnabas.console.sampling.snapshot import BrokerSample, GroupSample, GroupTopic, Snapshot, TopicSample
+from barnabas.client.metadata import Broker
+from barnabas.console.sampling.snapshot import (
+    BrokerSample,
+    GroupSample,
+    GroupTopic,
+    LogDirSample,
+    PartitionPlace,
+    Snapshot,
+    TopicSample,
+)
 from barnabas.types import ZERO_UUID
 
 
-def broker(number: int, error: str = "") -> BrokerSample:
-    return BrokerSample(Broker(number, Address("kafka", 9090 + number)), 0, 0, (), error)
+def broker(number: int, error: str = "", dirs: tuple[LogDirSample, ...] = ()) -> BrokerSample:
+    return BrokerSample(Broker(number, Address("kafka", 9090 + number)), 0, 0, dirs, error)
 
 
 def place(
     index: int, leader: int = 1, isr: tuple[int, ...] = (1,), replicas: tuple[int, ...] = (1,)
-) -> Partition:
-    return Partition(index, leader, 0, replicas, isr, ())
+) -> PartitionPlace:
+    return PartitionPlace(index, leader, 0, replicas, isr, ())
 
 
 def topic(
-    name: str, places: Iterable[Partition], ends: Iterable[int], starts: Iterable[int] = ()
+    name: str, places: Iterable[PartitionPlace], ends: Iterable[int], starts: Iterable[int] = ()
 ) -> TopicSample:
     layout, known = tuple(places), array("q", ends)
     begins = array("q", starts) or array("q", [0] * len(layout))

@@ -8,17 +8,24 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
+from barnabas.client.status import Part, Status
 from barnabas.console.exporter.catalogue import CATALOGUE
+from barnabas.console.exporter.known import Known
 from barnabas.console.exporter.lines import page_lines
-from barnabas.console.sampling.snapshot import Snapshot
+from barnabas.console.sampling.snapshot import LogDirSample, Snapshot
 from tests.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.prometheus import find_promtool
 
 HOSTILE = 'a"} 1\nkafka_brokers 99\\'
 
 
-def text(taken: Snapshot, members: dict[str, int] | None = None, age: float = 0.0) -> str:
-    return "".join(page_lines(taken, members or {}, age))
+def text(
+    taken: Snapshot,
+    members: dict[str, int] | None = None,
+    age: float = 0.0,
+    statuses: tuple[Status, ...] = (),
+) -> str:
+    return "".join(page_lines(Known(taken, age, members or {}, statuses)))
 
 
 def samples(page: str, name: str) -> list[str]:
@@ -64,6 +71,20 @@ def test_groups_have_lag_in_records_and_seconds_and_no_sample_where_it_is_not_kn
     assert samples(page, "kafka_consumergroup_members") == ['{consumergroup="billing"} 3']
 
 
+def test_log_dirs_and_what_moves_data_are_told_too() -> None:
+    dirs = (LogDirSample("/data", 5, 100, 40, ""), LogDirSample("/broken", 0, -1, -1, "KAFKA_STORAGE_ERROR"))
+    shop = Status("pipeline", "shop", "failed", alarms=["late"], parts=[Part("orders", lag=7), Part("views")])
+    page = text(snapshot([broker(1, dirs=dirs)]), statuses=(shop,))
+    assert samples(page, "barnabas_log_dir_usable_bytes") == ['{broker="1",path="/data"} 40']
+    assert samples(page, "barnabas_log_dir_failed") == [
+        '{broker="1",path="/data"} 0',
+        '{broker="1",path="/broken"} 1',
+    ]
+    assert samples(page, "barnabas_status_state") == ['{kind="pipeline",name="shop",state="failed"} 1']
+    assert samples(page, "barnabas_status_alarms") == ['{kind="pipeline",name="shop"} 1']
+    assert samples(page, "barnabas_status_lag") == ['{kind="pipeline",name="shop",part="orders"} 7']
+
+
 def test_names_of_strangers_cannot_write_lines_of_their_own() -> None:
     page = text(snapshot([broker(1)], groups=[group(HOSTILE, commits(HOSTILE, [(0, 1, 1, 0.0)]))]))
     assert samples(page, "kafka_brokers") == [" 1"]
@@ -106,7 +127,7 @@ def test_a_large_cluster_is_written_in_small_steps() -> None:
     ]
     times = [perf_counter()]
     lines = 0
-    for _ in page_lines(snapshot([broker(1)], topics, groups), {}, 0.0):
+    for _ in page_lines(Known(snapshot([broker(1)], topics, groups))):
         lines += 1
         times.append(perf_counter())
     assert lines > 7 * 20_000 + 3 * 4_000

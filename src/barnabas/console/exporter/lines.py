@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+from barnabas.client.status import Status
 from barnabas.console.exporter import catalogue
-from barnabas.console.sampling.snapshot import GroupPartition, PartitionSample, Snapshot
+from barnabas.console.exporter.known import Known
+from barnabas.console.sampling.snapshot import GroupPartition, LogDirSample, PartitionSample, Snapshot
 from barnabas.metrics import exporter_catalogue as kafka
 from barnabas.metrics.declarations import Metric
 from barnabas.metrics.text import header, label_text, number_text
-
-STALE_SECONDS = 60.0
-"""Six intervals of the sampler."""
 
 Value = float | None
 T = TypeVar("T")
@@ -37,6 +36,11 @@ PARTITION_METRICS: dict[Metric, Callable[[PartitionSample], Value]] = {
     kafka.LEADER_IS_PREFERRED: lambda each: int(each.leader in each.replicas[:1]),
     kafka.UNDER_REPLICATED: lambda each: int(len(each.isr) < len(each.replicas)),
 }
+LOG_DIR_METRICS: dict[Metric, Callable[[LogDirSample], Value]] = {
+    catalogue.LOG_DIR_TOTAL: lambda each: _known(each.total),
+    catalogue.LOG_DIR_USABLE: lambda each: _known(each.usable),
+    catalogue.LOG_DIR_FAILED: lambda each: int(bool(each.error)),
+}
 GROUP_METRICS: dict[Metric, Callable[[GroupPartition], Value]] = {
     kafka.GROUP_OFFSET: lambda each: each.committed,
     kafka.GROUP_LAG: lambda each: each.lag,
@@ -44,15 +48,17 @@ GROUP_METRICS: dict[Metric, Callable[[GroupPartition], Value]] = {
 }
 
 
-def page_lines(snapshot: Snapshot, members: Mapping[str, int], age: float) -> Iterator[str]:
-    """`members` are how many each group has, as far as that is known; `age` is the snapshot's, in seconds."""
-    yield from _family(catalogue.SNAPSHOT_AGE, [Row("", age)])
-    if snapshot.is_empty or age > STALE_SECONDS:
+def page_lines(known: Known) -> Iterator[str]:
+    yield from _family(catalogue.SNAPSHOT_AGE, [Row("", known.age)])
+    if known.is_stale:
         return
+    snapshot = known.snapshot
     yield from _family(catalogue.SNAPSHOT_SECONDS, [Row("", snapshot.seconds)])
     yield from _broker_lines(snapshot)
+    yield from _log_dir_lines(snapshot)
     yield from _topic_lines(snapshot)
-    yield from _group_lines(snapshot, members)
+    yield from _group_lines(snapshot, known.members)
+    yield from _status_lines(known.statuses)
 
 
 def _broker_lines(snapshot: Snapshot) -> Iterator[str]:
@@ -60,6 +66,34 @@ def _broker_lines(snapshot: Snapshot) -> Iterator[str]:
     yield from _family(kafka.BROKERS, [Row("", len(brokers))])
     yield from _family(
         kafka.BROKER_INFO, (Row(_labels(kafka.BROKER_INFO, each.id, each.address), 1) for each in brokers)
+    )
+
+
+def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
+    places = (
+        (_labels(catalogue.LOG_DIR_TOTAL, node, place.path), place)
+        for node, broker in snapshot.brokers.items()
+        for place in broker.log_dirs
+    )
+    yield from _by_place(LOG_DIR_METRICS, places)
+
+
+def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
+    yield from _family(
+        catalogue.STATUS_STATE,
+        (Row(_labels(catalogue.STATUS_STATE, each.kind, each.name, each.state), 1) for each in statuses),
+    )
+    yield from _family(
+        catalogue.STATUS_ALARMS,
+        (Row(_labels(catalogue.STATUS_ALARMS, each.kind, each.name), len(each.alarms)) for each in statuses),
+    )
+    yield from _family(
+        catalogue.STATUS_LAG,
+        (
+            Row(_labels(catalogue.STATUS_LAG, each.kind, each.name, part.name), part.lag)
+            for each in statuses
+            for part in each.parts
+        ),
     )
 
 
