@@ -1,6 +1,6 @@
 """Makes a cluster as large as the one of kafbat#1776: topics, partitions and groups that have committed.
 
-    python -m benchmarks.clients.cluster_fill --bootstrap 127.0.0.1:9092 --topics 9000 --partitions 39000 --groups 2200
+python -m benchmarks.clients.cluster_fill --bootstrap 127.0.0.1:9092 --topics 9000 --partitions 39000 --groups 2200
 """
 
 import argparse
@@ -9,6 +9,7 @@ import asyncio
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.groups import ask_coordinator
 from barnabas.client.producer import Producer
+from barnabas.errors import ErrorCode
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -37,15 +38,20 @@ async def fill(bootstrap: str, topics: int, partitions: int, groups: int) -> Non
     counts = partition_counts(topics, partitions)
     async with Client(bootstrap, client_id="fill") as client:
         for names in pieces(counts, _TOPICS_AT_ONCE):
-            wanted = [CreatableTopic(name=name, num_partitions=counts[name], replication_factor=1) for name in names]
+            wanted = [
+                CreatableTopic(name=name, num_partitions=counts[name], replication_factor=1) for name in names
+            ]
             response = await client.send_to_controller(CreateTopicsRequest(topics=wanted, timeout_ms=60_000))
             for result in response.topics:
-                raise_for(result.error_code, result.error_message or "")
+                if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise_for(result.error_code, result.error_message or "")
         names = list(counts)
         await _write(client, names[:: max(1, len(names) // 100)])
         ids = {name: topic.id for name, topic in (await client.all_topics()).items()}
         for number in range(groups):
-            mine = [names[(number * _TOPICS_OF_A_GROUP + at) % len(names)] for at in range(_TOPICS_OF_A_GROUP)]
+            mine = [
+                names[(number * _TOPICS_OF_A_GROUP + at) % len(names)] for at in range(_TOPICS_OF_A_GROUP)
+            ]
             await _commit(client, f"billing-{number}", {name: (ids[name], counts[name]) for name in mine})
 
 
@@ -61,7 +67,9 @@ async def _commit(client: Client, group: str, topics: dict[str, tuple[bytes, int
         OffsetCommitRequestTopic(
             name=name,
             topic_id=topic_id,
-            partitions=[OffsetCommitRequestPartition(partition_index=at, committed_offset=0) for at in range(count)],
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=at, committed_offset=0) for at in range(count)
+            ],
         )
         for name, (topic_id, count) in topics.items()
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.console.history.history import History
+from barnabas.console.sampling.sampler import Sampler
 from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
 CLIENT_ID = "barnabas-console"
@@ -16,9 +18,15 @@ class Cluster:
         self.name = settings.name
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
+        self.history = History(self.folder / "history.sqlite")
+        self.sampler = Sampler(self.client, self.history)
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""
+        await self.history.open()
+        self.sampler.start()
 
     async def stop(self) -> None:
+        await self.sampler.close()
+        await self.history.close()
         await self.client.close()

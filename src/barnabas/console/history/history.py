@@ -1,6 +1,7 @@
 """Series of numbers over time, in one SQLite file that survives a restart and a kill -9.
 
-    history = await History.open(path)
+    history = History(path)
+    await history.open()
     await history.record(now_ms, {"cluster/in": 1200.0, "group/g/lag": 17.0})
     curve = await history.read("cluster/in", since_ms, until_ms, points=360)
 
@@ -11,34 +12,37 @@ group/{g}/lag_seconds, group/{g}/{topic}/lag; broker/{id}/... All work is done b
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import TypeVar
 
 from barnabas.console.history.curve import Curve
-from barnabas.console.history.store import HistoryStore
+from barnabas.console.history.store import IN_MEMORY, HistoryStore
+from barnabas.log_lines import safe_logger
 from barnabas.threads import ThreadBackground
 
-logger = logging.getLogger(__name__)
+logger = safe_logger(__name__)
+
+T = TypeVar("T")
 
 
 class History:
-    def __init__(self, store: HistoryStore, thread: ThreadBackground) -> None:
-        self._store = store
-        self._thread = thread
+    """All methods belong to the event loop that called `open`."""
 
-    @classmethod
-    async def open(cls, path: Path) -> Self:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread: ThreadBackground | None = None
+        self._store: HistoryStore | None = None
+
+    async def open(self) -> None:
         """Opens or makes the file. One that is damaged is set aside: curves are no reason not to start."""
-        thread = ThreadBackground(asyncio.get_running_loop(), 1, "history")
-        return cls(await thread.call(lambda: _open(path)), thread)
+        self._thread = ThreadBackground(asyncio.get_running_loop(), 1, "history")
+        self._store = await self._thread.call(lambda: _open(self._path))
 
     async def record(self, ms: int, values: Mapping[str, float]) -> None:
         """One tick. A series that is not in it has a gap there."""
-        await self._thread.call(lambda: self._store.record(ms, values))
+        await self._call(lambda store: store.record(ms, values))
 
     async def read(self, series: str, since_ms: int, until_ms: int, points: int = 360) -> Curve:
         return (await self.read_many([series], since_ms, until_ms, points))[series]
@@ -48,22 +52,34 @@ class History:
     ) -> dict[str, Curve]:
         """Curves of several series over the same steps; about as much work as one."""
         wanted = list(series)
-        return await self._thread.call(lambda: self._store.read(wanted, since_ms, until_ms, points))
+        return await self._call(lambda store: store.read(wanted, since_ms, until_ms, points))
 
     async def names(self, prefix: str = "") -> list[str]:
         """The series that there are."""
-        return await self._thread.call(lambda: self._store.names(prefix))
+        return await self._call(lambda store: store.names(prefix))
 
     async def close(self) -> None:
-        with suppress(RuntimeError):
-            await self._thread.call(self._store.close)
-        self._thread.close()
+        if self._thread is not None:
+            await self._call(HistoryStore.close)
+            self._thread.close()
+            self._thread = self._store = None
+
+    async def _call(self, work: Callable[[HistoryStore], T]) -> T:
+        store, thread = self._store, self._thread
+        if store is None or thread is None:
+            raise RuntimeError(f"the history {self._path} is not open")
+        return await thread.call(lambda: work(store))
 
 
 def _open(path: Path) -> HistoryStore:
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         return HistoryStore(path)
+    except (OSError, sqlite3.OperationalError) as error:
+        logger.warning(
+            "The history %s cannot be written (%s): curves will not survive a restart.", path, error
+        )
+        return HistoryStore(IN_MEMORY)
     except sqlite3.DatabaseError as error:
         aside = path.with_name(path.name + ".damaged")
         logger.warning("The history %s cannot be read (%s). It is now %s.", path, error, aside.name)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from barnabas.console.history.curve import Curve, even_curve
 
 MOST_SERIES = 10_000
+IN_MEMORY = ":memory:"
 FLOAT = 4
 MISSING = math.nan
 HOUR_MS = 3_600_000
@@ -51,7 +52,7 @@ class Slot(NamedTuple):
 class HistoryStore:
     """Called by one thread at a time."""
 
-    def __init__(self, path: Path, most_series: int = MOST_SERIES) -> None:
+    def __init__(self, path: Path | str, most_series: int = MOST_SERIES) -> None:
         self._most_series = most_series
         self._database = sqlite3.connect(path, check_same_thread=False)
         try:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from heapq import nlargest
+from math import isnan
+from typing import NamedTuple
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -62,10 +65,11 @@ class Refresh:
         failures |= await self._read_slow_things(topology)
         seconds = (self._ends_ms - ends_ms_before) / 1000 if ends_ms_before else 0.0
         moved = await self._moved(groups_before)
-        groups = await self._measure_groups(moved, seconds)
+        groups = await self._measure_groups(self._groups.listed, moved, seconds)
+        looked_at = await self._look_at_records(groups)
+        groups |= await self._measure_groups(looked_at, moved, seconds)
         topics = await self._measure_topics(topology, ends_before, moved, seconds)
         worst = await _worst_by_topic(groups)
-        await self._look_at_records(groups)
         return Snapshot(
             taken_ms=self._ends_ms,
             cluster_id=topology.cluster_id,
@@ -112,11 +116,12 @@ class Refresh:
         return moved
 
     async def _measure_groups(
-        self, moved: Mapping[str, dict[str, int]], seconds: float
+        self, names: Iterable[str], moved: Mapping[str, dict[str, int]], seconds: float
     ) -> dict[str, GroupSample]:
         slices = Slices()
         found = {}
-        for name, group in self._groups.listed.items():
+        for name in names:
+            group = self._groups.listed[name]
             positions = self._groups.positions.get(name, {})
             rate = sum(moved[name].values()) / seconds if name in moved and seconds else None
             found[name] = measure_group(group, positions, self._ends, self._times, self._ends_ms, rate)
@@ -170,12 +175,22 @@ class Refresh:
             for broker_id, broker in sorted(topology.brokers.items())
         }
 
-    async def _look_at_records(self, groups: Mapping[str, GroupSample]) -> None:
-        """For the next snapshot: ages that cannot be known from the ends that are remembered."""
-        wanted = dict(sorted(_of_unknown_age(groups), key=lambda found: -found[1][1])[:LOOKUPS])
-        offsets = {place: offset for place, (offset, _) in wanted.items()}
-        for place, ms in (await record_times(self._client, offsets)).items():
+    async def _look_at_records(self, groups: Mapping[str, GroupSample]) -> list[str]:
+        """Groups whose lag in seconds is known now: ages that the ends that are remembered do not tell."""
+        unknown = await _of_unknown_age(groups)
+        wanted = nlargest(LOOKUPS, unknown, key=lambda age: age.lag)
+        offsets = {age.place: age.committed for age in wanted}
+        found = await record_times(self._client, offsets)
+        for place, ms in found.items():
             self._times.note_record(place, offsets[place], ms)
+        return list({age.group: None for age in unknown if age.place in found})
+
+
+class _UnknownAge(NamedTuple):
+    group: str
+    place: TopicPartition
+    committed: int
+    lag: int
 
 
 def written_between(before: array[int] | None, after: array[int]) -> int | None:
@@ -188,13 +203,19 @@ def written_between(before: array[int] | None, after: array[int]) -> int | None:
     return sum(step for step in steps if step > 0)
 
 
-def _of_unknown_age(groups: Mapping[str, GroupSample]) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
-    """(partition, (committed, lag))"""
+async def _of_unknown_age(groups: Mapping[str, GroupSample]) -> list[_UnknownAge]:
+    slices = Slices()
+    found = []
     for group in groups.values():
-        if group.lag:
-            for row in group.partitions():
-                if row.lag and row.seconds is None:
-                    yield TopicPartition(row.topic, row.partition), (row.committed, row.lag)
+        for topic in group.topics:
+            if isnan(sum(topic.seconds)):
+                found += [
+                    _UnknownAge(group.name, TopicPartition(row.topic, row.partition), row.committed, row.lag)
+                    for row in topic.partitions()
+                    if row.lag and row.seconds is None
+                ]
+        await slices.rest()
+    return found
 
 
 async def _worst_by_topic(groups: Mapping[str, GroupSample]) -> dict[str, WorstLag]:

@@ -16,6 +16,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.clock import Clock, SystemClock
 from barnabas.console.history.history import History
+from barnabas.console.sampling.past_rates import PastRates
 from barnabas.console.sampling.refresh import Refresh
 from barnabas.console.sampling.series import SeriesNames
 from barnabas.console.sampling.snapshot import Snapshot
@@ -39,6 +40,7 @@ class Sampler:
         self.history = history
         self.interval = interval
         self.snapshot = Snapshot()
+        self.past = PastRates(client)
         self._clock = clock or SystemClock()
         self._refresh = Refresh(client, self._clock)
         self._names = SeriesNames()

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from barnabas.console.sampling.slices import Slices
 from barnabas.console.sampling.snapshot import GroupSample, Snapshot, TopicSample
+
+
+def topic_series(topic: str, what: str) -> str:
+    """`topic/{topic}/in`; names are quoted as in a URL, so that a slash in one is no separator."""
+    return f"topic/{quote(topic, safe='')}/{what}"
+
+
+def group_series(group: str, *what: str) -> str:
+    """`group/{group}/lag`, or `group/{group}/{topic}/lag`."""
+    return "/".join(("group", *(quote(part, safe="") for part in (group, *what))))
 
 
 class SeriesNames:
@@ -45,18 +56,18 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
 
 def _of_group(group: GroupSample) -> Iterator[tuple[str, float]]:
     if group.lag is not None:
-        yield f"group/{group.name}/lag", group.lag
+        yield group_series(group.name, "lag"), group.lag
     if group.lag_seconds is not None:
-        yield f"group/{group.name}/lag_seconds", group.lag_seconds
+        yield group_series(group.name, "lag_seconds"), group.lag_seconds
     if group.rate is not None:
-        yield f"group/{group.name}/rate", group.rate
-    yield from ((f"group/{group.name}/{topic.topic}/lag", topic.lag) for topic in group.topics)
+        yield group_series(group.name, "rate"), group.rate
+    yield from ((group_series(group.name, topic.topic, "lag"), topic.lag) for topic in group.topics)
 
 
 def _of_topic(topic: TopicSample) -> Iterator[tuple[str, float]]:
     if topic.rate_in is not None:
-        yield f"topic/{topic.name}/in", topic.rate_in
+        yield topic_series(topic.name, "in"), topic.rate_in
     if topic.rate_out is not None:
-        yield f"topic/{topic.name}/out", topic.rate_out
+        yield topic_series(topic.name, "out"), topic.rate_out
     if topic.size >= 0:
-        yield f"topic/{topic.name}/bytes", topic.size
+        yield topic_series(topic.name, "bytes"), topic.size
