@@ -17,6 +17,8 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
+    from barnabas.client.addresses import Address
+    from barnabas.console.settings import ClusterSettings
 
 DEFAULT_LISTEN = "127.0.0.1:8090"
 CLUSTER = "default"
@@ -31,6 +33,21 @@ def console(
         typer.Option("--data", "-d", metavar="DIR", help="Where curves and logs are kept [~/.local/state]."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nobody changes anything.")] = False,
+    exporter_only: Annotated[
+        bool, typer.Option("--exporter-only", help="Only /metrics, as kafka_exporter has them; no pages.")
+    ] = False,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="With --exporter-only: lines that bearers send to be let in."
+        ),
+    ] = None,
+    publish_metrics: Annotated[
+        str,
+        typer.Option(
+            "--publish-metrics", metavar="TOPIC", help="Write metrics to a topic, for `operations`."
+        ),
+    ] = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[bool, typer.Option(companions.OPTION, hidden=True, help=companions.HELP)] = False,
 ) -> None:
@@ -43,19 +60,37 @@ def console(
       barnabas console
 
       barnabas console --bootstrap-server kafka1:9092 --listen 127.0.0.1:8090
+
+      barnabas console --exporter-only --listen 0.0.0.0:9308 --tokens tokens.txt
     """
-    from barnabas.console.server import ConsoleServer
     from barnabas.console.settings import ClusterSettings, ConsoleSettings, default_data
     from barnabas.network.web_process import run
 
-    check_console()
+    if not exporter_only:
+        check_console()
     log_to_stderr()
     security = command_security()
     if companion:
         bootstrap, security = read_greeting()
     cluster = ClusterSettings(CLUSTER, bootstrap, security)
-    settings = ConsoleSettings((cluster,), address(listen, "--listen"), data or default_data(), read_only)
+    where = address(listen, "--listen")
+    if exporter_only:
+        _run_exporter(cluster, where, tokens, publish_metrics)
+        return
+    settings = ConsoleSettings((cluster,), where, data or default_data(), read_only, publish_metrics)
+    from barnabas.console.server import ConsoleServer  # needs the extra
+
     run(lambda: ConsoleServer(settings), _announce, with_parent=companion)
+
+
+def _run_exporter(
+    cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
+) -> None:
+    from barnabas.console.exporter.server import ExporterServer
+    from barnabas.network.web_process import run
+
+    tokens_file = "" if tokens is None else str(tokens)
+    run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
 
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
@@ -70,6 +105,11 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
 
 def check_console() -> None:
     check_installed("console", "console", ("jinja2", "uvicorn", "pyarrow"))
+
+
+def _announce_exporter(url: str) -> None:
+    typer.echo(f"The exporter is ready on {url}")
+    sys.stdout.flush()
 
 
 def _announce(url: str) -> None:

@@ -28,6 +28,10 @@ class ConsoleSettings:
     data: Path = field(default_factory=lambda: default_data())
     """Curves, logs and audit; everything in it but the audit can be removed."""
     read_only: bool = False
+    publish_metrics: str = ""
+    """The topic that metrics are written to, in each cluster; none if it is empty."""
+    silenced_alarms: frozenset[str] = frozenset()
+    """Names of alarms that are shown to nobody."""
 
 
 def default_data() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -37,6 +38,10 @@ class AlarmTracker:
             # Of a cluster that does not answer nothing else is known; what was wrong before stays.
             if alarm.name == "FiguresAreOld" or not known.is_stale:
                 self._look(alarm, known, now_ms)
+
+    async def follow(self, known: Known) -> None:
+        """As a follower of a watch."""
+        self.update(known, time.time_ns() // 1_000_000)
 
     @property
     def firing(self) -> list[Raised]:

@@ -13,6 +13,7 @@ from typing import Self
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.console.exporter.exporter import Exporter
+from barnabas.console.exporter.publishing import Publisher
 from barnabas.console.exporter.watch import Watch
 from barnabas.console.sampling.sampler import Sampler
 from barnabas.console.settings import ClusterSettings
@@ -31,7 +32,9 @@ _logger = safe_logger(__name__)
 class ExporterServer:
     """`tokens_file` has a line for each bearer that is let in; without it, everybody is."""
 
-    def __init__(self, cluster: ClusterSettings, listen: Address, tokens_file: str = "") -> None:
+    def __init__(
+        self, cluster: ClusterSettings, listen: Address, tokens_file: str = "", publish_metrics: str = ""
+    ) -> None:
         self._client = Client(cluster.bootstrap, client_id=CLIENT_ID, security=cluster.security)
         self.sampler = Sampler(self._client)
         self.watch = Watch(self.sampler, self._client)
@@ -41,6 +44,9 @@ class ExporterServer:
         self._http = MonitoringServer(self._registry, self.health, lines=self._lines)
         self._http.secure(HttpCredentials(tokens_file=tokens_file), None)
         self._is_open = not tokens_file
+        if publish_metrics:
+            publisher = Publisher(self._client, publish_metrics, cluster.name)
+            self.watch.followers.append(publisher.publish)
 
     async def __aenter__(self) -> Self:
         await self.start()
