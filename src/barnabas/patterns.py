@@ -31,7 +31,7 @@ limits = PatternLimits()
 
 
 class PatternError(ValueError):
-    """This is no pattern, or one that is too large; the text says why, and `column` where, from 1 on, if it is known."""
+    """This is no pattern, or one that is too large; the text says why, `column` where, from 1 on, if that is known."""
 
     def __init__(self, why: str, column: int | None = None) -> None:
         super().__init__(why)

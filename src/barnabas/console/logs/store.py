@@ -11,7 +11,7 @@ import fcntl
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 import msgspec
 import pyarrow as pa
@@ -66,6 +66,12 @@ class Store:
         self._tail_since = 0.0
         self._next_row = self._files[-1].end_row if self._files else 0
         self.chunks: tuple[Chunk, ...] = tuple(self._files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """What is not in a file yet is read from the topics again; `flush` first where that shall not be."""
