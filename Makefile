@@ -212,6 +212,16 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+# What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
+# mark have targets of their own, above.
+EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/network tests/pipelines/library \
+    tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/queues
+.PHONY: extended
+counterparts: extended
+extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/queues")
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
+	SIMULATION_SECONDS=60 $(BIN)/pytest tests/simulation/test_simulation.py -k no_scenario
+
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations
 ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
