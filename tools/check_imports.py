@@ -24,8 +24,11 @@ ONLY_IMPORTED_BY = {
     "zstandard": ("barnabas.records.compression",),
     "gzip": (
         "barnabas.records.compression",
-        "barnabas.ingest.files.contents",
-    ),  # files that logrotate compresses
+        "barnabas.ingest.files.contents",  # files that logrotate compresses
+        "barnabas.console.answers",  # what browsers get
+        "barnabas.console.static_files",
+    ),
+    "jinja2": ("barnabas.console.rendering",),
     "zlib": ("barnabas.records.compression", "barnabas.ingest.files.contents"),
 }
 
@@ -49,6 +52,7 @@ MUST_NOT_IMPORT = {
     "barnabas.pipelines": SERVER,
     "barnabas.mirror": SERVER,
     "barnabas.ingest": SERVER,
+    "barnabas.console": ("barnabas.broker", "barnabas.handlers", "barnabas.log", "barnabas.replication"),
 }
 
 # The one module of the coordinators that knows tasks; their state machines take callbacks and timers.

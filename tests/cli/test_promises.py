@@ -12,6 +12,7 @@ from tests.cli.conftest import Cli
 # These stream, or run until they are stopped; what they say about themselves is for people.
 WITHOUT_OUTPUT_OPTION = {
     "registry run",
+    "console",
     "serve",
     "cluster start",
     "zookeeper start",

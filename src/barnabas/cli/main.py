@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from barnabas.cli import audit, configs, groups, perf, registry, serve, topics, transactions
+from barnabas.cli import audit, configs, console, groups, perf, registry, serve, topics, transactions
 from barnabas.cli.access import acls, quotas, tokens, users
 from barnabas.cli.cluster import commands as cluster
 from barnabas.cli.cluster import zookeeper
@@ -57,6 +57,7 @@ app.add_typer(acls.app, name="acls")
 app.add_typer(quotas.app, name="quotas")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(registry.app, name="registry")
+app.command("console")(console.console)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(tier.app, name="tier")
 app.add_typer(snapshots.app, name="snapshot")

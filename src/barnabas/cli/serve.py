@@ -93,6 +93,18 @@ def serve(
             "--registry-tls", metavar="FILE", help="Its clients speak https (`barnabas registry run --tls`)."
         ),
     ] = None,
+    console: Annotated[
+        str | None,
+        typer.Option("--console", metavar="HOST:PORT", help="Run the web console, too, and listen there."),
+    ] = None,
+    console_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--console-config",
+            metavar="FILE",
+            help="Its console.yml: login, roles, masking (docs/console.md).",
+        ),
+    ] = None,
     settings: Settings = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
 ) -> None:
@@ -111,7 +123,7 @@ def serve(
 
       barnabas serve --data ./data --listen 0.0.0.0:9093 --tls auto --users
 
-      barnabas serve --data ./data --registry 127.0.0.1:8081
+      barnabas serve --data ./data --registry 127.0.0.1:8081 --console 127.0.0.1:8090
 
       barnabas serve --config server.properties
     """
@@ -125,19 +137,33 @@ def serve(
         typer.echo(f"Warning: {warning}", err=True)
     from barnabas.broker.main import run  # slow to import: settings are checked before
 
-    companions = [] if registry is None else [_registry(registry, registry_config, registry_tls)]
+    companions = []
+    if registry is not None:
+        companions.append(_registry(registry, registry_config, registry_tls))
+    if console is not None:
+        companions.append(_console(console, console_config))
     run(broker_config, partial(_announce, users=users), companions)
 
 
-def _registry(listen: str, config: Path | None, tls: Path | None) -> Callable[[Broker], Awaitable[Companion]]:
-    from barnabas.cli.registry import beside, check_installed
+MakeCompanion = Callable[["Broker"], Awaitable["Companion"]]
 
-    check_installed()
-    try:
-        parse_address(listen)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--registry") from None
+
+def _registry(listen: str, config: Path | None, tls: Path | None) -> MakeCompanion:
+    from barnabas.cli.companion import address
+    from barnabas.cli.registry import beside, check_registry
+
+    check_registry()
+    address(listen, "--registry")
     return partial(beside, listen=listen, config=config, tls=tls)
+
+
+def _console(listen: str, config: Path | None) -> MakeCompanion:
+    from barnabas.cli.companion import address
+    from barnabas.cli.console import beside, check_console
+
+    check_console()
+    address(listen, "--console")
+    return partial(beside, listen=listen, config=config)
 
 
 async def _announce(broker: Broker, *, users: bool) -> None:

@@ -1,0 +1,94 @@
+"""What commands have in common that also run beside a broker (`serve --registry`, `serve --console`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from barnabas.client.addresses import Address, parse_address
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.companions import Companion
+    from barnabas.client.security.settings import Security
+    from barnabas.security.acls import AclBinding
+
+OPTION = "--companion"
+HELP = "Of a broker, which says the rest over standard input."
+
+
+async def beside(
+    broker: Broker,
+    name: str,
+    user: str,
+    arguments: Sequence[str],
+    rights: Sequence[AclBinding],
+    config: Path | None = None,
+) -> Companion:
+    """A companion with a login that the broker makes for it, or that `config` has."""
+    from barnabas.broker.companions import Companion
+    from barnabas.broker.security.companion_login import login_of
+    from barnabas.client.security.references import read_properties
+
+    spec, port = broker.config.listeners[0], broker.listeners[0].port
+    if config is None:
+        bootstrap, settings = await login_of(broker, spec, port, user, rights)
+    else:
+        settings = dict(read_properties("its configuration", config))
+        bootstrap = settings.get("bootstrap.servers", str(Address(spec.host or "127.0.0.1", port)))
+    started = Companion(name, [*arguments, OPTION], {"bootstrap": bootstrap, "settings": settings})
+    started.start()
+    return started
+
+
+def read_greeting() -> tuple[str, Security]:
+    """What the broker says over the pipe; the reads are of single bytes, so that nothing behind it is lost."""
+    import os
+
+    from barnabas.client.security.parsing import parse_security
+
+    line = bytearray()
+    while (byte := os.read(0, 1)) not in (b"", b"\n"):
+        line += byte
+    if not line:
+        raise typer.BadParameter("only `barnabas serve` says this", param_hint=OPTION)
+    told = json.loads(line)
+    return told["bootstrap"], parse_security(told["settings"])
+
+
+def check_installed(what: str, extra: str, modules: Sequence[str]) -> None:
+    """Web servers are extras."""
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if not _is_there(find_spec, name)]
+    if missing:
+        text = f"the {what} needs {', '.join(missing)}: pip install 'barnabas[{extra}]'"
+        raise typer.BadParameter(text)
+
+
+def address(text: str, option: str) -> Address:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def log_to_stderr() -> None:
+    import logging
+
+    from barnabas.log_lines import plain_lines
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    for handler in logging.root.handlers:
+        handler.addFilter(plain_lines)
+
+
+def _is_there(find: Callable[[str], object], name: str) -> bool:
+    try:
+        return find(name) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,66 @@
+"""What a page gets: the cluster it is about, who asks, and how the console is set up."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import Client
+from barnabas.console.errors import RefusedError
+from barnabas.console.settings import ConsoleSettings
+from barnabas.console.visitor import Visitor
+from barnabas.security.authorizer import Action, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from barnabas.console.clusters import Cluster
+    from barnabas.console.routes import RouteTable
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    settings: ConsoleSettings
+    visitor: Visitor
+    clusters: dict[str, Cluster]
+    table: RouteTable
+    current: Cluster | None = None
+    """None on pages of the console itself."""
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self.current is not None, "only pages below /c/{cluster} have one"
+        return self.current
+
+    @property
+    def client(self) -> Client:
+        """The client that acts for the visitor."""
+        return self.visitor.client(self.cluster.name) or self.cluster.client
+
+    async def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        return await self.visitor.may(self.cluster.name, Action(operation, resource_type, name))
+
+    async def demand(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """RefusedError without this right."""
+        action = Action(operation, resource_type, name)
+        if not await self.visitor.may(self.cluster.name, action):
+            raise refusal(self.visitor, action)
+
+    async def allowed(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        return await self.visitor.allowed(self.cluster.name, operation, resource_type, names)
+
+    def url(self, path: str = "/") -> str:
+        """A path below the cluster, as links have it; its segments are quoted already."""
+        if self.current is None:
+            return path
+        return f"/c/{urllib.parse.quote(self.current.name, safe='')}{'' if path == '/' else path}"
+
+
+def refusal(visitor: Visitor, action: Action) -> RefusedError:
+    kind = action.resource_type.name.lower().replace("_", " ")
+    return RefusedError(
+        f"{visitor.name} may not do this: it needs {action.operation.name} on the {kind} {action.name}. "
+        "Ask whoever administers the cluster or the console's roles"
+    )

@@ -1,0 +1,53 @@
+"""`/` on any page: go to a topic, a group or a page by a part of its name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.console.context import Context
+from barnabas.console.needs import SHOWN
+from barnabas.console.rendering import quote
+from barnabas.console.routes import Routes
+from barnabas.security.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+MOST_PLACES = 20
+
+
+class PlacesQuery(msgspec.Struct):
+    q: str = ""
+
+
+class Place(msgspec.Struct):
+    kind: str
+    name: str
+    url: str
+
+
+class Places(msgspec.Struct):
+    q: str
+    found: list[Place]
+
+
+@routes.page("/goto", needs=SHOWN, template="places.html")
+async def find_places(context: Context, query: PlacesQuery) -> Places:
+    """Pages, topics and groups whose name contains `q`, the shortest first."""
+    pages = [
+        Place("page", entry.word, context.url(route.path))
+        for entry, route in context.table.entries
+        if _fits(query.q, entry.word)
+    ]
+    topics = sorted(name for name in await _topic_names(context) if _fits(query.q, name))
+    shown = sorted(topics, key=len)[:MOST_PLACES]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, shown)
+    found = [Place("topic", name, context.url(f"/topics/{quote(name)}")) for name in shown if name in allowed]
+    return Places(query.q, (pages + found)[:MOST_PLACES])
+
+
+async def _topic_names(context: Context) -> list[str]:
+    return list((await context.client.refresh(None)).topics)
+
+
+def _fits(part: str, name: str) -> bool:
+    return part.lower() in name.lower()

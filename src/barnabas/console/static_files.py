@@ -1,0 +1,54 @@
+"""What browsers load beside pages: read once, compressed once, and never asked for again after the first time.
+
+The address has a digest of all of it, so that a new version is a new address, and modules may import each other by
+relative names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "static"
+FOR_EVER = "public, max-age=31536000, immutable"
+_KINDS = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    kind: str
+    plain: bytes
+    compressed: bytes
+
+
+class StaticFiles:
+    def __init__(self, folder: Path = FOLDER) -> None:
+        found = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.suffix in _KINDS
+        }
+        digest = hashlib.sha256()
+        for name, body in found.items():
+            digest.update(name.encode() + b"\0" + body)
+        self.prefix = f"/static/{digest.hexdigest()[:16]}/"
+        self._files = {
+            name: StaticFile(_KINDS[Path(name).suffix], body, gzip.compress(body, 9, mtime=0))
+            for name, body in found.items()
+        }
+
+    def url(self, name: str) -> str:
+        """KeyError at the first page that names a file that is not there."""
+        if name not in self._files:
+            raise KeyError(name)
+        return self.prefix + name
+
+    def find(self, path: str) -> StaticFile | None:
+        return self._files.get(path.removeprefix(self.prefix)) if path.startswith(self.prefix) else None

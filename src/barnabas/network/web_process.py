@@ -1,0 +1,55 @@
+"""A web server as a process: until SIGTERM or Ctrl-C, or until the broker that started it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+STDIN = 0
+
+
+class Server(Protocol):
+    @property
+    def url(self) -> str: ...
+
+
+Serving = Callable[[], AbstractAsyncContextManager[Server]]
+"""Makes the server, on the loop that it will run on."""
+
+
+def run(serving: Serving, announce: Callable[[str], None], *, with_parent: bool = False) -> None:
+    """`announce` gets the address once clients are served. `with_parent`: end when standard input does."""
+    asyncio.run(_run(serving, announce, with_parent))
+
+
+async def _run(serving: Serving, announce: Callable[[str], None], with_parent: bool) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if with_parent:
+        loop.add_reader(STDIN, _read_on, stop)
+    starting = asyncio.create_task(_serve(serving, announce, stop))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+    stopped.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+
+
+async def _serve(serving: Serving, announce: Callable[[str], None], stop: asyncio.Event) -> None:
+    async with serving() as server:
+        announce(server.url)
+        await stop.wait()
+
+
+def _read_on(stop: asyncio.Event) -> None:
+    if not os.read(STDIN, 4096):
+        stop.set()
