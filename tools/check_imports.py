@@ -104,7 +104,10 @@ MUST_NOT_CALL = {
     # Files of a pipeline's definitions are programs: their author's, in the folder that a command names.
     "importlib.util.spec_from_file_location": (OURS, ("barnabas.pipelines.definitions.loading",)),
     # A pickle is a program, too. Spark's workers unpickle by themselves.
-    **dict.fromkeys(("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ())),
+    # The console's search processes get their login from the process that started them, over its pipe.
+    **dict.fromkeys(
+        ("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ("barnabas.console.scanning.login",))
+    ),
 }
 
 
