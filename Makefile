@@ -118,7 +118,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 # Containers often set PYTHONDONTWRITEBYTECODE. Without bytecode every start compiles, which takes as long as the rest.
 bytecode: $(STAMP)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.broker.main'
+	@$(BIN)/python -m compileall -q -j 0 src/barnabas
 
 # Loops that numba compiles, and the bytecode of what Spark's workers import: otherwise the first query waits for both.
 KERNELS_STAMP := $(VENV)/.kernels
