@@ -72,7 +72,8 @@ MAY_IMPORT_RE = (
     "barnabas.queues.reset",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
-    "barnabas.config.checks", "barnabas.config.listeners", "barnabas.config.properties", "barnabas.config.setting",
+    "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
+    "barnabas.config.setting",
     "barnabas.log.compaction.alike",  # records that look alike, without a choice in the pattern
 )  # fmt: skip
 
