@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,6 @@ from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
 from barnabas.console.scanning.messages import CREDITS
 from barnabas.console.scanning.model import Hits, Search, Skipped
-from barnabas.console.scanning.pool import Pool
 from barnabas.console.scanning.process import ProcessDiedError
 from barnabas.console.scanning.scanner import Scanner
 from barnabas.errors import ErrorCode, KafkaError
@@ -32,20 +31,20 @@ def test_a_search_whose_process_is_killed_fails_in_a_sentence_and_the_pool_goes_
     search = Search(topic=orders, find="DE")
 
     async def work(client: Client) -> tuple[str, int]:
-        async with Pool(2) as pool:
-            scanner = Scanner(pool)
-            await gather(scanner.search(client, search))
-            killed = pool.processes[0].pid
-            assert killed is not None
-            os.kill(killed, signal.SIGSTOP)  # in the middle of a search, for certain
-            running = asyncio.ensure_future(gather(scanner.search(client, search)))
-            while not pool.processes[0].busy:  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0)
-            os.kill(killed, signal.SIGKILL)
-            with pytest.raises(ProcessDiedError) as error:
-                await asyncio.wait_for(running, DEADLINE)
-            hits, _ = await gather(scanner.search(client, msgspec.structs.replace(search, limit=1000)))
-            return error.value.message, len(hits)
+        pool = searcher.pool
+        scanner = Scanner(pool)
+        await gather(scanner.search(client, search))
+        killed = pool.processes[0].pid
+        assert killed is not None
+        os.kill(killed, signal.SIGSTOP)  # in the middle of a search, for certain
+        running = asyncio.ensure_future(gather(scanner.search(client, search)))
+        while not pool.processes[0].busy:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0)
+        os.kill(killed, signal.SIGKILL)
+        with pytest.raises(ProcessDiedError) as error:
+            await asyncio.wait_for(running, DEADLINE)
+        hits, _ = await gather(scanner.search(client, msgspec.structs.replace(search, limit=1000)))
+        return error.value.message, len(hits)
 
     message, found = searcher.with_client(broker.bootstrap_servers, work)
     assert "was killed (signal 9)" in message
@@ -75,22 +74,22 @@ def test_a_slow_reader_of_an_export_holds_up_no_search(
 ) -> None:
     topic = broker.create_topic("long", partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for _ in range(40 * CREDITS):
+    for _ in range(20 * CREDITS):
         producer.produce(topic, os.urandom(200_000), partition=0)
         producer.poll(0)
     assert producer.flush(DEADLINE) == 0
 
     async def work(client: Client) -> int:
-        async with Pool(1) as pool:
-            scanner = Scanner(pool)
-            export = Search(topic=topic, newest_first=False, limit=100_000)
-            chunks = scanner.export(client, export, "parquet")
-            async with aclosing(chunks):
+        scanner = Scanner(searcher.pool)
+        export = Search(topic=topic, newest_first=False, limit=100_000)
+        async with AsyncExitStack() as stack:
+            for _ in searcher.pool.processes:  # one in each
+                chunks = scanner.export(client, export, "parquet")
+                await stack.enter_async_context(aclosing(chunks))
                 assert await anext(chunks)
-                hits, _ = await asyncio.wait_for(
-                    gather(scanner.search(client, Search(topic=orders))), DEADLINE
-                )
-                return len(hits)
+            found = gather(scanner.search(client, Search(topic=orders)))
+            hits, _ = await asyncio.wait_for(found, DEADLINE)
+            return len(hits)
 
     assert searcher.with_client(broker.bootstrap_servers, work) == 100
 

@@ -47,10 +47,21 @@ def registry_broker() -> Iterator[EmbeddedBroker]:
 def topic(registry_broker: EmbeddedBroker) -> str:
     """Avro, JSON Schema, Protobuf, plain JSON, and one whose schema nobody knows."""
     name = registry_broker.create_topic("registered", partitions=1)
-    client = SchemaRegistryClient({"url": registry_broker.registry_url})
     order = {"id": 7, "country": "DE"}
+    producer = Producer({"bootstrap.servers": registry_broker.bootstrap_servers})
+    with SchemaRegistryClient({"url": registry_broker.registry_url}) as client:
+        for serializer, value, subject in _serializers(client, order):
+            data = serializer(value, SerializationContext(f"{name}-{subject}", MessageField.VALUE))
+            producer.produce(name, data)
+    producer.produce(name, json.dumps(order).encode())
+    producer.produce(name, b"\0\0\0\x7f\xff!")
+    assert producer.flush(30) == 0
+    return name
+
+
+def _serializers(client: SchemaRegistryClient, order: dict[str, Any]) -> list[tuple[Any, Any, str]]:
     moment = timestamp_pb2.Timestamp(seconds=4711)
-    serializers: list[tuple[Any, Any, str]] = [
+    return [
         (AvroSerializer(client, AVRO), order, "avro"),
         (JSONSerializer(JSON_SCHEMA, client), order, "json"),
         (
@@ -59,14 +70,6 @@ def topic(registry_broker: EmbeddedBroker) -> str:
             "proto",
         ),
     ]
-    producer = Producer({"bootstrap.servers": registry_broker.bootstrap_servers})
-    for serializer, value, subject in serializers:
-        data = serializer(value, SerializationContext(f"{name}-{subject}", MessageField.VALUE))
-        producer.produce(name, data)
-    producer.produce(name, json.dumps(order).encode())
-    producer.produce(name, b"\0\0\0\x7f\xff!")
-    assert producer.flush(30) == 0
-    return name
 
 
 @pytest.fixture
