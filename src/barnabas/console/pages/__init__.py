@@ -7,7 +7,14 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
-    from barnabas.console.pages import places
+    from barnabas.console.pages import curves, group_offsets, groups, overview, places, topics
 
-    modules = (places.routes,)
+    modules = (
+        places.routes,
+        overview.routes,
+        topics.routes,
+        groups.routes,
+        group_offsets.routes,
+        curves.routes,
+    )
     return RouteTable(modules)
