@@ -73,6 +73,8 @@ PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-
     rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
 # Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
 SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
+# Would be started where it is installed.
+PROMETHEUS := .cache/programs/prometheus usr/bin/prometheus prometheus
 
 KERBEROS_STAMP := $(VENV)/.kerberos
 
@@ -235,6 +237,7 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
 	@tools/install-programs $(PROGRAMS)
 	@tools/unpack-packages $(SYSLOG_NG)
+	@tools/unpack-packages $(PROMETHEUS)
 	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.

@@ -7,6 +7,7 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
+<<<<<<< HEAD
     from barnabas.console.pages import curves, group_offsets, groups, overview, places, topics
 
     modules = (
@@ -17,4 +18,11 @@ def route_table() -> RouteTable:
         group_offsets.routes,
         curves.routes,
     )
+=======
+    from barnabas.console.pages import places
+    from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
+
+    records = (listing, one, tail, exporting, chart, producing)
+    modules = (places.routes, *(each.routes for each in records))
+>>>>>>> main
     return RouteTable(modules)

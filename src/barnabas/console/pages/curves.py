@@ -28,7 +28,7 @@ MOST_POINTS = 2000
 
 class CurvesQuery(msgspec.Struct):
     series: list[str] = []
-    """As `topic/orders/in`, `group/billing/lag`, `cluster/in`."""
+    """As `topic/orders/in`, `group/billing/lag`, `cluster/in`; names are quoted as in an address."""
     since: str = "2h"
     """How far back: 15m, 2h, 1d, 30d."""
     points: int = 240
@@ -47,13 +47,14 @@ class Curves(msgspec.Struct):
 async def show_curves(context: Context, query: CurvesQuery) -> Curves:
     """What was recorded of some series, at even steps of time. Needs DESCRIBE on the topics and groups they are of."""
     span_ms = int(_span(query.since) * 1000)
-    await _check(context, query.series)
+    series = [name for text in query.series for name in text.split()]
+    await _check(context, series)
     until = int(time.time() * 1000)
     points = min(max(query.points, 1), MOST_POINTS)
-    found = await context.cluster.history.read_many(query.series, until - span_ms, until, points)
-    curves = [await _complete(context, name, found[name], until) for name in query.series]
+    found = await context.cluster.history.read_many(series, until - span_ms, until, points)
+    curves = [await _complete(context, name, found[name], until) for name in series]
     times = curves[0].times if curves else []
-    return Curves(query.series, query.since, times, [curve.values for curve in curves])
+    return Curves(series, query.since, times, [curve.values for curve in curves])
 
 
 def _span(since: str) -> float:
