@@ -7,22 +7,10 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
-<<<<<<< HEAD
     from barnabas.console.pages import curves, group_offsets, groups, overview, places, topics
-
-    modules = (
-        places.routes,
-        overview.routes,
-        topics.routes,
-        groups.routes,
-        group_offsets.routes,
-        curves.routes,
-    )
-=======
-    from barnabas.console.pages import places
     from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
 
     records = (listing, one, tail, exporting, chart, producing)
-    modules = (places.routes, *(each.routes for each in records))
->>>>>>> main
+    figures = (overview, topics, groups, group_offsets, curves)
+    modules = (places.routes, *(each.routes for each in records), *(each.routes for each in figures))
     return RouteTable(modules)
