@@ -77,7 +77,9 @@ def test_older_time_is_coarser_and_the_file_is_bounded(store: HistoryStore, path
 
     early = values(store, "cluster/in", NOW, NOW + 600_000, 10)
     with sqlite3.connect(path) as database:
-        counts = [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("ticks", "minutes")]
+        counts = [
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("ticks", "minutes")
+        ]
 
     assert early == [pytest.approx(2.5 + 6 * minute) for minute in range(10)]
     assert values(store, "cluster/in", end - 60_000, end, 6)[-1] == hours * 360 - 1
