@@ -61,6 +61,8 @@ class Overview(msgspec.Struct):
     lag: int | None
     worst: WorstGroup | None
     """The group that is furthest behind, of those that the visitor may see."""
+    alarms: int
+    """That ring now."""
     curves: list[CurveShown]
     since: str
 
@@ -84,6 +86,7 @@ async def show_overview(context: Context, query: OverviewQuery) -> Overview:
         records_out=totals.rate_out,
         lag=totals.lag,
         worst=await _worst(context, snapshot),
+        alarms=len(context.cluster.alarms.firing),
         curves=await _curves(context),
         since=query.since,
     )
