@@ -34,7 +34,7 @@ class Cluster:
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        self.scanner = Scanner(pool, Registry(settings.registry))
+        self.scanner = Scanner(pool, registry_of(settings))
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""
@@ -48,3 +48,8 @@ class Cluster:
         await self.sampler.close()
         await self.history.close()
         await self.client.close()
+
+
+def registry_of(settings: ClusterSettings) -> Registry:
+    login = settings.registry_login
+    return Registry(settings.registry, login.user, login.password.text, login.token.text)
