@@ -8,6 +8,10 @@ from barnabas.console.routes import RouteTable
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
     from barnabas.console.pages import places
+    from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
 
-    modules = (places.routes,)
+    modules = (
+        places.routes,
+        *(each.routes for each in (login, acls, may, users, quotas, audit, settings, api)),
+    )
     return RouteTable(modules)
