@@ -19,9 +19,9 @@ from barnabas.cli.output import show_done
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
-    from barnabas.console.settings import ConsoleSettings
+    from barnabas.client.addresses import Address
+    from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
-DEFAULT_LISTEN = "127.0.0.1:8090"
 CLUSTER = "default"
 
 app = typer.Typer()
@@ -41,15 +41,28 @@ def console(
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen", "-l", metavar="HOST:PORT", help=f"Where browsers connect [{DEFAULT_LISTEN}]."
-        ),
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where browsers connect [127.0.0.1:8090]."),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", "-d", metavar="DIR", help="Where curves and logs are kept [~/.local/state]."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nobody changes anything.")] = False,
+    exporter_only: Annotated[
+        bool, typer.Option("--exporter-only", help="Only /metrics, as kafka_exporter has them; no pages.")
+    ] = False,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="With --exporter-only: lines that bearers send to be let in."
+        ),
+    ] = None,
+    publish_metrics: Annotated[
+        str,
+        typer.Option(
+            "--publish-metrics", metavar="TOPIC", help="Write metrics to a topic, for `operations`."
+        ),
+    ] = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[bool, typer.Option(companions.OPTION, hidden=True, help=companions.HELP)] = False,
 ) -> None:
@@ -64,27 +77,46 @@ def console(
       barnabas console --bootstrap-server kafka1:9092 --listen 127.0.0.1:8090
 
       barnabas console --config console.yml
+
+      barnabas console --exporter-only --listen 0.0.0.0:9308 --tokens tokens.txt
     """
     if command.invoked_subcommand is not None:
         return
-    from barnabas.console.server import ConsoleServer
-    from barnabas.console.settings import ClusterSettings, ConsoleSettings
+    from barnabas.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
     from barnabas.network.web_process import run
 
-    check_console()
+    if not exporter_only:
+        check_console()
     log_to_stderr()
     security = command_security()
     if companion:
         bootstrap, security = read_greeting()
     cluster = ClusterSettings(CLUSTER, bootstrap, security)
+    if exporter_only:
+        where = DEFAULT_LISTEN if listen is None else address(listen, "--listen")
+        _run_exporter(cluster, where, tokens, publish_metrics)
+        return
     settings = ConsoleSettings((cluster,)) if config is None else _read(config)
     settings = replace(
         settings,
         listen=settings.listen if listen is None else address(listen, "--listen"),
         data=data or settings.data,
         read_only=read_only or settings.read_only,
+        publish_metrics=publish_metrics or settings.publish_metrics,
     )
+    from barnabas.console.server import ConsoleServer  # needs the extra
+
     run(lambda: ConsoleServer(settings), _announce, with_parent=companion)
+
+
+def _run_exporter(
+    cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
+) -> None:
+    from barnabas.console.exporter.server import ExporterServer
+    from barnabas.network.web_process import run
+
+    tokens_file = "" if tokens is None else str(tokens)
+    run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
 
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
@@ -137,6 +169,11 @@ def _read(config: Path) -> ConsoleSettings:
 
 def check_console() -> None:
     check_installed("console", "console", ("jinja2", "uvicorn", "pyarrow"))
+
+
+def _announce_exporter(url: str) -> None:
+    typer.echo(f"The exporter is ready on {url}")
+    sys.stdout.flush()
 
 
 def _announce(url: str) -> None:

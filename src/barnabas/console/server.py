@@ -16,6 +16,7 @@ from barnabas.console.access.gates import gate_of
 from barnabas.console.app import ConsoleApp
 from barnabas.console.clusters import Cluster
 from barnabas.console.pages import route_table
+from barnabas.console.scanning.pool import Pool
 from barnabas.console.settings import ConsoleSettings
 from barnabas.network.web import WebServer, bind
 from barnabas.security.tls.server import https_context
@@ -24,7 +25,8 @@ from barnabas.security.tls.server import https_context
 class ConsoleServer:
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
-        self.clusters = {each.name: Cluster(each, settings) for each in settings.clusters}
+        self.pool = Pool()
+        self.clusters = {each.name: Cluster(each, settings, self.pool) for each in settings.clusters}
         self._tls = None if settings.tls is None else https_context("the console", settings.tls)
         self._audit_topic = self._topic_of_audit()
         self.audit = ConsoleAudit(settings.data, settings.access.audit, self._audit_topic)
@@ -69,6 +71,7 @@ class ConsoleServer:
             await self._audit_topic.close()
         for cluster in self.clusters.values():
             await cluster.stop()
+        await self.pool.close()
         await self.gate.close()
 
     def _topic_of_audit(self) -> AuditTopic | None:

@@ -46,6 +46,10 @@ class ConsoleSettings:
     url: str = ""
     """Under which browsers reach it, if that is not where it listens."""
     access: AccessSettings = field(default_factory=AccessSettings)
+    publish_metrics: str = ""
+    """The topic that metrics are written to, in each cluster; none if it is empty."""
+    silenced_alarms: frozenset[str] = frozenset()
+    """Names of alarms that are shown to nobody."""
 
 
 def default_data() -> Path:

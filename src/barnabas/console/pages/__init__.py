@@ -9,9 +9,9 @@ def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
     from barnabas.console.pages import places
     from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
+    from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
 
-    modules = (
-        places.routes,
-        *(each.routes for each in (login, acls, may, users, quotas, audit, settings, api)),
-    )
+    records = (listing, one, tail, exporting, chart, producing)
+    access = (login, acls, may, users, quotas, audit, settings, api)
+    modules = (places.routes, *(each.routes for each in (*records, *access)))
     return RouteTable(modules)
