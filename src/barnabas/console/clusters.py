@@ -34,7 +34,8 @@ class Cluster:
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        self.scanner = Scanner(pool, Registry(settings.registry))
+        who = settings.registry_login
+        self.scanner = Scanner(pool, Registry(settings.registry, who.user, who.password.text, who.token.text))
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""
