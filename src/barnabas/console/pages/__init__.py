@@ -8,9 +8,10 @@ from barnabas.console.routes import RouteTable
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
     from barnabas.console.pages import curves, group_offsets, groups, overview, places, topics
+    from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
     from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
 
+    figures = (places, overview, topics, groups, group_offsets, curves)
     records = (listing, one, tail, exporting, chart, producing)
-    figures = (overview, topics, groups, group_offsets, curves)
-    modules = (places.routes, *(each.routes for each in records), *(each.routes for each in figures))
-    return RouteTable(modules)
+    access = (login, acls, may, users, quotas, audit, settings, api)
+    return RouteTable(module.routes for module in (*figures, *records, *access))
