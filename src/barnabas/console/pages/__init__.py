@@ -7,7 +7,7 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
-    from barnabas.console.pages import places
+    from barnabas.console.pages import alarms, metrics, places
 
-    modules = (places.routes,)
+    modules = (alarms.routes, metrics.routes, places.routes)
     return RouteTable(modules)
