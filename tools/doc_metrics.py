@@ -13,14 +13,14 @@ from tools.doc_marks import GENERATED
 
 BROKERS = """\
 `barnabas.metrics.listen=HOST:PORT` serves `/metrics` (Prometheus text) and `/health` (JSON, with status 200 or 503)
-over HTTP. Names that begin with `kafka_` are those of the JMX exporter's usual rules and of kafka_exporter, so that stock
-dashboards work; what only Barnabas has begins with `barnabas_`. `monitoring/rules.yml` has rules for Prometheus,
+over HTTP. Names that begin with `kafka_` are those of the JMX exporter's usual rules and of kafka_exporter, so that
+stock dashboards work; what only Barnabas has begins with `barnabas_`. `monitoring/rules.yml` has rules for Prometheus,
 `monitoring/grafana` boards.
 """
 CLUSTER = f"""\
 kafka_exporter's metrics. `barnabas console --exporter-only`, and `/metrics` of a console, serve them for Barnabas and
-for Apache Kafka. A broker without ZooKeeper has them on its own page, but for those whose names begin with `barnabas_`, and
-for the lag in seconds; brokers of a cluster have none of them, because boards add up what they find
+for Apache Kafka. A broker without ZooKeeper has them on its own page, but for those whose names begin with `barnabas_`,
+and for the lag in seconds; brokers of a cluster have none of them, because boards add up what they find
 (`barnabas.metrics.exporter`). A partition without a commit has no sample: kafka_exporter writes -1. Figures older than
 a minute are left out. A broker that is alone shows at most {MAX_OFFSETS:,} committed offsets by partition, and sums of
 all.
