@@ -214,6 +214,12 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+.PHONY: prometheus-boards
+counterparts: prometheus-boards
+prometheus-boards: bytecode java  ## Prometheus on three brokers and the exporter: boards of others have data, and sums are true
+	@tools/unpack-packages $(PROMETHEUS)
+	$(BIN)/pytest -m extended tests/console/exporter/test_prometheus_boards.py
+
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations
 ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
