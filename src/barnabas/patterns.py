@@ -31,10 +31,11 @@ limits = PatternLimits()
 
 
 class PatternError(ValueError):
-    """This is no pattern, or one that is too large; the text says why."""
+    """This is no pattern, or one that is too large; the text says why, `column` where, from 1 on, if that is known."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, column: int | None = None) -> None:
         super().__init__(why)
+        self.column = column
         limits.refused += 1
 
 
@@ -64,6 +65,34 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise PatternError(error.args[0].decode(errors="replace").partition(":")[0]) from None
+        why, _, where = error.args[0].decode(errors="replace").partition(": ")
+        raise PatternError(why, _column(pattern, why, where)) from None
     except UnicodeError:
         raise PatternError("it contains half of a character") from None
+
+
+def _column(pattern: str, why: str, where: str) -> int | None:
+    """RE2 quotes the part that is wrong. Of parentheses it quotes everything: then it is the one without a partner."""
+    if why.endswith((" )", " (")):
+        return _lonely_parenthesis(pattern)
+    if why.startswith("trailing"):
+        return len(pattern)
+    found = pattern.rfind(where) if where else -1
+    return found + 1 if found >= 0 else None
+
+
+def _lonely_parenthesis(pattern: str) -> int | None:
+    opened: list[int] = []
+    in_class = escaped = False
+    for column, character in enumerate(pattern, 1):
+        if escaped or character == "\\":
+            escaped = not escaped
+        elif in_class or character == "[":
+            in_class = character != "]"
+        elif character == "(":
+            opened.append(column)
+        elif character == ")":
+            if not opened:
+                return column
+            opened.pop()
+    return opened[-1] if opened else None

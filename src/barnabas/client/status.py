@@ -46,6 +46,16 @@ class Part(msgspec.Struct, omit_defaults=True):
     lag: int | None = None
     """In records, bytes for files; None: not known."""
     counts: dict[str, int | float] = {}
+    kind: str = ""
+    """Of an agent's source: files, syslog, host, statsd, http."""
+    topics: list[str] = []
+    """That are written."""
+    groups: list[str] = []
+    """Consumer groups in which lag tools see this flow."""
+    broken: dict[str, int] = {}
+    """Rows that broke a quality rule, as `dataset: rule`; rules that hold are there with 0."""
+    watermark: str = ""
+    """Event time before which windows are closed; rows of theirs are late."""
 
 
 class Status(msgspec.Struct, omit_defaults=True):

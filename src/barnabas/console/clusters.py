@@ -11,13 +11,16 @@ from barnabas.console.exporter.publishing import Publisher
 from barnabas.console.exporter.watch import Watch
 from barnabas.console.history.history import History
 from barnabas.console.sampling.sampler import Sampler
+from barnabas.console.scanning.messages import Registry
+from barnabas.console.scanning.pool import Pool
+from barnabas.console.scanning.scanner import Scanner
 from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
 CLIENT_ID = "barnabas-console"
 
 
 class Cluster:
-    def __init__(self, settings: ClusterSettings, console: ConsoleSettings) -> None:
+    def __init__(self, settings: ClusterSettings, console: ConsoleSettings, pool: Pool) -> None:
         self.settings = settings
         self.name = settings.name
         self.folder: Path = console.data / settings.name
@@ -31,6 +34,7 @@ class Cluster:
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
+        self.scanner = Scanner(pool, Registry(settings.registry))
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
@@ -48,6 +48,8 @@ class Observed(NamedTuple):
 
 class Source(Protocol):
     """Where records come from."""
+
+    kind: ClassVar[str]
 
     @property
     def name(self) -> str: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from typing import ClassVar
 
 from barnabas.client.addresses import Address
 from barnabas.gateway.produce.door import Door, HttpCounts, Parcel
@@ -20,6 +21,8 @@ STOPPING = "the agent is being stopped"
 
 
 class HttpSource:
+    kind: ClassVar[str] = "http"
+
     def __init__(self, name: str, settings: HttpSettings) -> None:
         """Refuses settings that cannot be meant, or that would let everybody write."""
         self.name = name

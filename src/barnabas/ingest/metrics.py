@@ -98,4 +98,6 @@ def _part(agent: Agent, source: Source) -> Part:
             "last_commit": round(committed.last_commit * 1000),
             **observed.counts,
         },
+        kind=source.kind,
+        topics=list(source.topics),
     )

@@ -8,6 +8,8 @@ from barnabas.console.routes import RouteTable
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
     from barnabas.console.pages import alarms, metrics, places
+    from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
 
-    modules = (alarms.routes, metrics.routes, places.routes)
+    records = (listing, one, tail, exporting, chart, producing)
+    modules = (places.routes, alarms.routes, metrics.routes, *(each.routes for each in records))
     return RouteTable(modules)

@@ -31,15 +31,19 @@ GUESS = 20  # offsets of a group that was not seen before
 MANY_GROUPS = 8  # the first version of OffsetFetch that asks about several groups: Kafka 3.0
 
 
-class Position(NamedTuple):
-    """Where a group is in one partition; `lag` if its coordinator says so (share groups), else -1."""
+class GroupPositions(NamedTuple):
+    """Where a group is, by topic and partition."""
 
-    offset: int
-    lag: int = -1
+    offsets: Mapping[str, Mapping[int, int]]
+    lags: Mapping[str, Mapping[int, int]] = {}
+    """What its coordinator counts itself (share groups)."""
+
+    @property
+    def partitions(self) -> int:
+        return sum(map(len, self.offsets.values()))
 
 
-Positions = Mapping[str, Mapping[int, Position]]
-"""By topic, then by partition."""
+NOWHERE = GroupPositions({})
 
 
 class ListedGroupAt(NamedTuple):
@@ -52,7 +56,7 @@ class ListedGroupAt(NamedTuple):
 
 class Groups(NamedTuple):
     listed: Mapping[str, ListedGroupAt]
-    positions: Mapping[str, Positions]
+    positions: Mapping[str, GroupPositions]
     failures: Failures
 
 
@@ -62,7 +66,7 @@ NO_GROUPS = Groups({}, {}, {})
 async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: Groups = NO_GROUPS) -> Groups:
     """A group whose coordinator does not answer stays as it was."""
     listed: dict[str, ListedGroupAt] = {}
-    positions: dict[str, Positions] = {}
+    positions: dict[str, GroupPositions] = {}
 
     async def ask(broker_id: int) -> None:
         mine = await list_groups_of(client, broker_id)
@@ -73,7 +77,7 @@ async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: G
     for name, group in before.listed.items():
         if group.coordinator in failures and name not in positions:
             listed.setdefault(name, group)
-            positions[name] = before.positions.get(name, {})
+            positions[name] = before.positions.get(name, NOWHERE)
     return Groups({name: listed[name] for name in sorted(listed)}, positions, failures)
 
 
@@ -93,8 +97,8 @@ async def _read_positions(
     coordinator: int,
     groups: Iterable[ListedGroupAt],
     topic_names: Mapping[Uuid, str],
-    before: Mapping[str, Positions],
-    into: dict[str, Positions],
+    before: Mapping[str, GroupPositions],
+    into: dict[str, GroupPositions],
 ) -> None:
     by_question: dict[bool, list[str]] = defaultdict(list)
     for group in groups:
@@ -102,7 +106,7 @@ async def _read_positions(
 
     def weight(name: str) -> int:
         known = before.get(name)
-        count = GUESS if known is None else sum(map(len, known.values()))
+        count = GUESS if known is None else known.partitions
         return max(count, OFFSETS_A_REQUEST // GROUPS_A_REQUEST)
 
     slices = Slices()
@@ -110,16 +114,16 @@ async def _read_positions(
         ask = share_positions if is_share else committed_positions
         for batch in batches(names, weight, OFFSETS_A_REQUEST):
             for name, found in (await ask(client, coordinator, batch, topic_names)).items():
-                into[name] = before.get(name, {}) if found is None else found
+                into[name] = before.get(name, NOWHERE) if found is None else found
             await slices.rest()
 
 
-Asking = Callable[[Client, int, list[str], Mapping[Uuid, str]], Awaitable[dict[str, Positions | None]]]
+Asking = Callable[[Client, int, list[str], Mapping[Uuid, str]], Awaitable[dict[str, GroupPositions | None]]]
 
 
 async def committed_positions(
     client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
-) -> dict[str, Positions | None]:
+) -> dict[str, GroupPositions | None]:
     """By group; None where the coordinator cannot say now."""
     connection = await client.connection_to(coordinator)
     if connection.version_for(OffsetFetchRequest) < MANY_GROUPS:
@@ -133,7 +137,7 @@ async def committed_positions(
 
 async def share_positions(
     client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
-) -> dict[str, Positions | None]:
+) -> dict[str, GroupPositions | None]:
     """The same for share groups: where their share partitions start."""
     wanted = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
     response = await client.send_to_broker(coordinator, DescribeShareGroupOffsetsRequest(groups=wanted))
@@ -141,36 +145,34 @@ async def share_positions(
 
 
 def _unless_failed(
-    group: Any, read: Callable[[Any, Mapping[Uuid, str]], Positions], topic_names: Mapping[Uuid, str]
-) -> Positions | None:
+    group: Any, read: Callable[[Any, Mapping[Uuid, str]], GroupPositions], topic_names: Mapping[Uuid, str]
+) -> GroupPositions | None:
     """What passes is waited for; what is refused is not shown."""
     if not group.error_code:
         return read(group, topic_names)
-    return None if error_code(group.error_code) in RETRIABLE else {}
+    return None if error_code(group.error_code) in RETRIABLE else NOWHERE
 
 
-def _commits(group: OffsetFetchResponseGroup, topic_names: Mapping[Uuid, str]) -> Positions:
-    found: dict[str, dict[int, Position]] = {}
+def _commits(group: OffsetFetchResponseGroup, topic_names: Mapping[Uuid, str]) -> GroupPositions:
+    found: dict[str, dict[int, int]] = {}
     for topic in group.topics:
         name = topic.name or topic_names.get(topic.topic_id)
         rows = {
-            partition.partition_index: Position(partition.committed_offset)
+            partition.partition_index: partition.committed_offset
             for partition in topic.partitions
             if partition.committed_offset >= 0 and not partition.error_code
         }
         if name and rows:
             found[name] = rows
-    return found
+    return GroupPositions(found)
 
 
-def _starts(group: DescribeShareGroupOffsetsResponseGroup, topic_names: Mapping[Uuid, str]) -> Positions:
-    found: dict[str, dict[int, Position]] = {}
+def _starts(group: DescribeShareGroupOffsetsResponseGroup, topic_names: Mapping[Uuid, str]) -> GroupPositions:
+    offsets: dict[str, dict[int, int]] = {}
+    lags: dict[str, dict[int, int]] = {}
     for topic in group.topics:
-        rows = {
-            partition.partition_index: Position(partition.start_offset, partition.lag)
-            for partition in topic.partitions
-            if partition.start_offset >= 0 and not partition.error_code
-        }
-        if rows:
-            found[topic.topic_name] = rows
-    return found
+        begun = [one for one in topic.partitions if one.start_offset >= 0 and not one.error_code]
+        if begun:
+            offsets[topic.topic_name] = {one.partition_index: one.start_offset for one in begun}
+            lags[topic.topic_name] = {one.partition_index: one.lag for one in begun if one.lag >= 0}
+    return GroupPositions(offsets, lags)

@@ -7,8 +7,7 @@ the coarser.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from barnabas.types import TopicPartition
@@ -18,7 +17,7 @@ MOST_NOTES = 64
 
 class Note(NamedTuple):
     ms: int
-    ends: array[int]
+    ends: Sequence[int]
 
 
 class KnownRecord(NamedTuple):
@@ -36,7 +35,7 @@ class EndTimes:
         self._seen_ms: dict[str, int] = {}
         self._records: dict[TopicPartition, KnownRecord] = {}
 
-    def note(self, topic: str, ms: int, ends: array[int]) -> None:
+    def note(self, topic: str, ms: int, ends: Sequence[int]) -> None:
         notes = self._notes.setdefault(topic, [])
         if not notes or notes[-1].ends != ends:
             if notes and self._seen_ms[topic] > notes[-1].ms:

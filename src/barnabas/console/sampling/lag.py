@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from barnabas.console.sampling.commits import ListedGroupAt, Position, Positions
+from barnabas.console.sampling.commits import GroupPositions, ListedGroupAt
 from barnabas.console.sampling.end_times import EndTimes
+from barnabas.console.sampling.offsets import Numbers
 from barnabas.console.sampling.snapshot import UNKNOWN, GroupSample, GroupTopic, WorstLag
 
 NOT_KNOWN = math.nan
@@ -15,15 +15,15 @@ NOT_KNOWN = math.nan
 
 def measure_group(
     group: ListedGroupAt,
-    positions: Positions,
-    ends: Mapping[str, array[int]],
+    positions: GroupPositions,
+    ends: Numbers,
     times: EndTimes,
     now_ms: int,
     rate: float | None,
 ) -> GroupSample:
     topics = tuple(
-        _measure_topic(name, positions[name], ends.get(name, array("q")), times, now_ms)
-        for name in sorted(positions)
+        _measure_topic(name, offsets, positions.lags.get(name, {}), ends.get(name, ()), times, now_ms)
+        for name, offsets in sorted(positions.offsets.items())
     )
     seconds = [topic.lag_seconds for topic in topics]
     return GroupSample(
@@ -35,44 +35,43 @@ def measure_group(
 
 
 def _measure_topic(
-    name: str, positions: Mapping[int, Position], ends: array[int], times: EndTimes, now_ms: int
+    name: str,
+    offsets: Mapping[int, int],
+    told: Mapping[int, int],
+    ends: Sequence[int],
+    times: EndTimes,
+    now_ms: int,
 ) -> GroupTopic:
-    indexes = array("i", sorted(positions))
-    committed = array("q", [positions[index].offset for index in indexes])
-    mine = array("q", [ends[index] if index < len(ends) else UNKNOWN for index in indexes])
-    lags = array("q", [_lag(positions[index], end) for index, end in zip(indexes, mine, strict=True)])
-    seconds = array(
-        "d",
-        [
-            _seconds(times.written_ms(name, index, offset), now_ms)
-            if lag > 0
-            else 0.0
-            if lag == 0
-            else NOT_KNOWN
-            for index, offset, lag in zip(indexes, committed, lags, strict=True)
-        ],
-    )
-    return GroupTopic(name, indexes, committed, mine, lags, seconds)
+    """`told` is lag that the coordinator counts itself: it knows better than the difference."""
+    indexes = tuple(sorted(offsets))
+    committed = tuple([offsets[index] for index in indexes])
+    mine = tuple([ends[index] if index < len(ends) else UNKNOWN for index in indexes])
+    lags = tuple([told.get(at, _lag(offsets[at], end)) for at, end in zip(indexes, mine, strict=True)])
+    if any(lags):
+        ages = [_seconds(times, name, *row, now_ms) for row in zip(indexes, committed, lags, strict=True)]
+    else:
+        ages = [0.0] * len(lags)
+    return GroupTopic(name, indexes, committed, mine, lags, tuple(ages))
 
 
-def _lag(position: Position, end: int) -> int:
-    """As Kafka's tools say it: a coordinator that counts knows better than the difference."""
-    if position.lag >= 0:
-        return position.lag
-    return max(end - position.offset, 0) if end >= 0 else UNKNOWN
+def _lag(offset: int, end: int) -> int:
+    return max(end - offset, 0) if end >= 0 else UNKNOWN
 
 
-def _seconds(written_ms: float | None, now_ms: int) -> float:
+def _seconds(times: EndTimes, topic: str, partition: int, offset: int, lag: int, now_ms: int) -> float:
+    if lag <= 0:
+        return 0.0 if lag == 0 else NOT_KNOWN
+    written_ms = times.written_ms(topic, partition, offset)
     return NOT_KNOWN if written_ms is None else max(0.0, (now_ms - written_ms) / 1000)
 
 
-def committed_between(before: Positions, after: Positions) -> dict[str, int]:
+def committed_between(before: GroupPositions, after: GroupPositions) -> dict[str, int]:
     """Records that a group has gone forward by, by topic. What it was set back does not count."""
     moved = {}
-    for topic, positions in after.items():
-        known = before.get(topic)
+    for topic, offsets in after.offsets.items():
+        known = before.offsets.get(topic)
         if known is not None:
-            steps = (position.offset - known[i].offset for i, position in positions.items() if i in known)
+            steps = [offset - known[at] for at, offset in offsets.items() if at in known]
             moved[topic] = sum(step for step in steps if step > 0)
     return moved
 

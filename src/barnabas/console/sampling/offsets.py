@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
@@ -28,33 +27,54 @@ PARTITIONS_A_REQUEST = 1000
 Failures = dict[int, str]
 """Why a broker did not answer, by its id."""
 
-Offsets = dict[str, "array[int]"]
+Numbers = Mapping[str, Sequence[int]]
 """By topic, then by partition number."""
 
 
-async def known_offsets(topics: Mapping[str, TopicLayout], before: Mapping[str, array[int]]) -> Offsets:
-    """A copy of what is known so far, to be overwritten; a topic that has grown keeps what it had."""
-    slices = Slices()
-    known = {}
-    for name, layout in topics.items():
-        known[name] = extended(before.get(name), len(layout.partitions))
-        await slices.rest()
-    return known
+class Columns:
+    """Numbers by topic and partition: what was known before, until something newer is entered."""
+
+    def __init__(self, topics: Mapping[str, TopicLayout], before: Numbers) -> None:
+        self._topics = topics
+        self._before = before
+        self._changed: dict[str, list[int]] = {}
+
+    def enter(self, topic: str, partition: int, number: int) -> None:
+        column = self._changed.get(topic)
+        if column is None:
+            layout = self._topics.get(topic)
+            if layout is None:
+                return
+            column = self._changed[topic] = extended(self._before.get(topic, ()), len(layout.partitions))
+        if partition < len(column):
+            column[partition] = number
+
+    async def numbers(self) -> dict[str, Sequence[int]]:
+        """For all topics. A column in which nothing differs stays the same object."""
+        slices = Slices()
+        found: dict[str, Sequence[int]] = {}
+        for name, layout in self._topics.items():
+            before = self._before.get(name, ())
+            column = tuple(self._changed.get(name) or extended(before, len(layout.partitions)))
+            found[name] = before if column == before else column
+            await slices.rest()
+        return found
 
 
-def extended(known: array[int] | None, count: int) -> array[int]:
-    """A copy with `count` entries."""
-    kept = known[:count] if known is not None else array("q")
-    return kept + array("q", [UNKNOWN]) * (count - len(kept))
+def extended(known: Sequence[int], count: int) -> list[int]:
+    """A copy with `count` entries; a topic that has grown keeps what it had."""
+    kept = list(known[:count])
+    return kept + [UNKNOWN] * (count - len(kept))
 
 
-async def read_offsets(client: Client, topology: Topology, moment: int, into: Offsets) -> Failures:
-    """Overwrites what leaders answer for `moment`; what they do not answer stays as it was."""
+async def read_offsets(client: Client, topology: Topology, moment: int, into: Columns) -> Failures:
+    """Enters what leaders answer for `moment`."""
     by_leader = await _partitions_by_leader(topology)
 
-    async def ask(leader: int, topics: list[ListOffsetsTopic]) -> None:
+    async def ask(leader: int, topics: list[TopicPartitions]) -> None:
         slices = Slices()
-        for request in _requests(topics, moment, client.request_timeout):
+        for batch in batches(topics, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
+            request = _request(batch, moment, client.request_timeout)
             _take(await client.send_to_broker(leader, request), into)
             await slices.rest()
 
@@ -74,26 +94,34 @@ async def ask_brokers(questions: Mapping[int, Awaitable[None]]) -> Failures:
     return failures
 
 
-async def _partitions_by_leader(topology: Topology) -> dict[int, list[ListOffsetsTopic]]:
-    found: dict[int, dict[str, ListOffsetsTopic]] = defaultdict(dict)
+class TopicPartitions(NamedTuple):
+    topic: str
+    partitions: list[int]
+
+
+async def _partitions_by_leader(topology: Topology) -> dict[int, list[TopicPartitions]]:
+    found: dict[int, list[TopicPartitions]] = defaultdict(list)
     slices = Slices()
     for name, layout in topology.topics.items():
+        by_leader: dict[int, list[int]] = defaultdict(list)
         for place in layout.partitions:
             if place.leader >= 0:
-                topics = found[place.leader]
-                if name not in topics:
-                    topics[name] = ListOffsetsTopic(name=name)
-                topics[name].partitions.append(ListOffsetsPartition(partition_index=place.index))
+                by_leader[place.leader].append(place.index)
+        for leader, partitions in by_leader.items():
+            found[leader].append(TopicPartitions(name, partitions))
         await slices.rest()
-    return {leader: list(topics.values()) for leader, topics in found.items()}
+    return found
 
 
-def _requests(topics: list[ListOffsetsTopic], moment: int, timeout: float) -> Iterator[ListOffsetsRequest]:
-    for batch in batches(topics, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
-        for topic in batch:
-            for partition in topic.partitions:
-                partition.timestamp = moment
-        yield ListOffsetsRequest(replica_id=-1, topics=batch, timeout_ms=int(timeout * 1000))
+def _request(topics: list[TopicPartitions], moment: int, timeout: float) -> ListOffsetsRequest:
+    wanted = [
+        ListOffsetsTopic(
+            name=name,
+            partitions=[ListOffsetsPartition(partition_index=at, timestamp=moment) for at in partitions],
+        )
+        for name, partitions in topics
+    ]
+    return ListOffsetsRequest(replica_id=-1, topics=wanted, timeout_ms=int(timeout * 1000))
 
 
 def batches(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -110,9 +138,8 @@ def batches(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterat
         yield batch
 
 
-def _take(response: ListOffsetsResponse, into: Offsets) -> None:
+def _take(response: ListOffsetsResponse, into: Columns) -> None:
     for topic in response.topics:
-        known = into[topic.name]
         for partition in topic.partitions:
-            if not partition.error_code and partition.partition_index < len(known):
-                known[partition.partition_index] = partition.offset
+            if not partition.error_code:
+                into.enter(topic.name, partition.partition_index, partition.offset)

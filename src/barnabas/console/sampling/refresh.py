@@ -5,9 +5,8 @@ Commits are asked for before ends: what is written in between counts as lag, and
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import isnan
 from typing import NamedTuple
@@ -15,10 +14,10 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.clock import Clock
-from barnabas.console.sampling.commits import NO_GROUPS, Groups, read_groups
+from barnabas.console.sampling.commits import NO_GROUPS, NOWHERE, Groups, read_groups
 from barnabas.console.sampling.end_times import EndTimes
 from barnabas.console.sampling.lag import committed_between, measure_group, worse
-from barnabas.console.sampling.offsets import Failures, Offsets, extended, known_offsets, read_offsets
+from barnabas.console.sampling.offsets import Columns, Failures, Numbers, extended, read_offsets
 from barnabas.console.sampling.record_times import record_times
 from barnabas.console.sampling.sizes import NO_SIZES, read_sizes
 from barnabas.console.sampling.slices import Slices
@@ -50,8 +49,8 @@ class Refresh:
         self._count = 0
         self._times = EndTimes()
         self._groups: Groups = NO_GROUPS
-        self._ends: Offsets = {}
-        self._starts: Offsets = {}
+        self._ends: Numbers = {}
+        self._starts: Numbers = {}
         self._sizes = NO_SIZES
         self._ends_ms = 0
 
@@ -84,9 +83,10 @@ class Refresh:
         )
 
     async def _read_ends(self, topology: Topology) -> Failures:
-        self._ends = await known_offsets(topology.topics, self._ends)
+        columns = Columns(topology.topics, self._ends)
         self._ends_ms = self._clock.now_ms()
-        failures = await read_offsets(self._client, topology, LATEST, self._ends)
+        failures = await read_offsets(self._client, topology, LATEST, columns)
+        self._ends = await columns.numbers()
         slices = Slices()
         for name, ends in self._ends.items():
             self._times.note(name, self._ends_ms, ends)
@@ -97,10 +97,11 @@ class Refresh:
     async def _read_slow_things(self, topology: Topology) -> Failures:
         due = self._count % SLOW_EVERY == 0 or topology.partition_count <= MANY_PARTITIONS
         self._count += 1
-        self._starts = await known_offsets(topology.topics, self._starts)
+        columns = Columns(topology.topics, self._starts)
+        failures = await read_offsets(self._client, topology, EARLIEST, columns) if due else {}
+        self._starts = await columns.numbers()
         if not due:
-            return {}
-        failures = await read_offsets(self._client, topology, EARLIEST, self._starts)
+            return failures
         self._sizes = await read_sizes(self._client, topology, self._sizes)
         return {**self._sizes.failures, **failures}
 
@@ -122,14 +123,14 @@ class Refresh:
         found = {}
         for name in names:
             group = self._groups.listed[name]
-            positions = self._groups.positions.get(name, {})
+            positions = self._groups.positions.get(name, NOWHERE)
             rate = sum(moved[name].values()) / seconds if name in moved and seconds else None
             found[name] = measure_group(group, positions, self._ends, self._times, self._ends_ms, rate)
             await slices.rest()
         return found
 
     async def _measure_topics(
-        self, topology: Topology, before: Offsets, moved: Mapping[str, dict[str, int]], seconds: float
+        self, topology: Topology, before: Numbers, moved: Mapping[str, dict[str, int]], seconds: float
     ) -> dict[str, TopicSample]:
         out: dict[str, int] = defaultdict(int)
         for topics in moved.values():
@@ -147,7 +148,9 @@ class Refresh:
 
     def _topic(self, layout: TopicLayout, rate_in: float | None, rate_out: float | None) -> TopicSample:
         name = layout.name
-        sizes = extended(self._sizes.leaders.get(name), len(layout.partitions))
+        sizes = self._sizes.leaders.get(name, ())
+        if len(sizes) != len(layout.partitions):
+            sizes = tuple(extended(sizes, len(layout.partitions)))
         return TopicSample(
             *(name, layout.id, layout.internal, layout.partitions),
             *(self._starts[name], self._ends[name], sizes),
@@ -193,7 +196,7 @@ class _UnknownAge(NamedTuple):
     lag: int
 
 
-def written_between(before: array[int] | None, after: array[int]) -> int | None:
+def written_between(before: Sequence[int] | None, after: Sequence[int]) -> int | None:
     """Records that were written to a topic between two samples of its ends; None if there is nothing to compare."""
     if before is None:
         return None

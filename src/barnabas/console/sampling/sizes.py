@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
-from barnabas.console.sampling.offsets import Failures, ask_brokers, batches, known_offsets
+from barnabas.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
 from barnabas.console.sampling.slices import Slices
 from barnabas.console.sampling.snapshot import LogDirSample
 from barnabas.console.sampling.topology import Topology
@@ -24,7 +23,7 @@ PARTITIONS_A_REQUEST = 2000
 
 
 class Sizes(NamedTuple):
-    leaders: Mapping[str, array[int]]
+    leaders: Numbers
     """Of the leader's replica, by topic and partition number."""
     topics: Mapping[str, int]
     """Of all replicas of a topic."""
@@ -37,7 +36,7 @@ NO_SIZES = Sizes({}, {}, {}, {})
 
 
 async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZES) -> Sizes:
-    leaders = await known_offsets(topology.topics, before.leaders)
+    leaders = Columns(topology.topics, before.leaders)
     topics: dict[str, int] = defaultdict(int)
     log_dirs = dict(before.log_dirs)
 
@@ -57,7 +56,10 @@ async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZE
     by_broker = await _replicas_by_broker(topology)
     failures = await ask_brokers({broker_id: ask(broker_id, by_broker[broker_id]) for broker_id in by_broker})
     return Sizes(
-        leaders, topics, {id_: log_dirs[id_] for id_ in log_dirs if id_ in topology.brokers}, failures
+        await leaders.numbers(),
+        topics,
+        {id_: log_dirs[id_] for id_ in log_dirs if id_ in topology.brokers},
+        failures,
     )
 
 
@@ -88,7 +90,7 @@ def _take(
     result: DescribeLogDirsResult,
     broker_id: int,
     topology: Topology,
-    leaders: Mapping[str, array[int]],
+    leaders: Columns,
     topics: dict[str, int],
 ) -> int:
     """Bytes that were told of, which are entered where they belong."""
@@ -100,7 +102,7 @@ def _take(
             topics[topic.name] += partition.partition_size
             index = partition.partition_index
             if not partition.is_future_key and layout[index].leader == broker_id:
-                leaders[topic.name][index] = partition.partition_size
+                leaders.enter(topic.name, index, partition.partition_size)
     return used
 
 

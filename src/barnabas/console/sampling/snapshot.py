@@ -1,15 +1,15 @@
 """What was seen of a cluster at one moment. Nothing in it changes; the sampler makes a new one every few seconds.
 
-A cluster may have tens of thousands of partitions, so what is known by partition lies in arrays, one for each topic,
-by partition number; `TopicSample.partitions()` and `GroupSample.partitions()` make rows of them for whoever shows some.
+A cluster may have tens of thousands of partitions, so what is known of them lies in tuples of numbers, by partition
+number; `TopicSample.partitions()` and `GroupSample.partitions()` make rows of them for whoever shows some. The garbage
+collector does not look into tuples of numbers; into so many objects it would look for longer than a page may wait.
 An offset or a size of -1 is not known.
 """
 
 from __future__ import annotations
 
 import time
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -53,9 +53,9 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
     internal: bool
     layout: tuple[PartitionPlace, ...]
     """Leader, replicas and ISR, by partition number."""
-    starts: array[int]
-    ends: array[int]
-    sizes: array[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    sizes: Sequence[int]
     """Bytes of the leader's replica."""
     size: int
     """Bytes of all replicas together; -1 while it is not known."""
@@ -97,14 +97,14 @@ class GroupPartition(NamedTuple):
 
 
 class GroupTopic(msgspec.Struct, frozen=True, gc=False):
-    """The commits of a group in one topic; the arrays belong together, sorted by partition."""
+    """The commits of a group in one topic; the columns belong together, sorted by partition."""
 
     topic: str
-    indexes: array[int]
-    committed: array[int]
-    ends: array[int]
-    lags: array[int]
-    seconds: array[float]
+    indexes: Sequence[int]
+    committed: Sequence[int]
+    ends: Sequence[int]
+    lags: Sequence[int]
+    seconds: Sequence[float]
     """NaN is not known."""
 
     @property

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -56,6 +56,8 @@ class FilesSettings:
 
 class FilesSource:
     """Reads at most `room` bytes for a transaction, a piece of each file in turn."""
+
+    kind: ClassVar[str] = "files"
 
     def __init__(
         self, name: str, settings: FilesSettings, clock: Callable[[], float] = time.monotonic

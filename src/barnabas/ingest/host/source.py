@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -37,6 +37,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostSource:
+    kind: ClassVar[str] = "host"
+
     def __init__(
         self, name: str, settings: HostSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from typing import ClassVar
 
 import msgspec
 
@@ -28,6 +29,8 @@ _logger = safe_logger(__name__)
 
 
 class StatsdSource:
+    kind: ClassVar[str] = "statsd"
+
     def __init__(
         self, name: str, settings: StatsdSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:

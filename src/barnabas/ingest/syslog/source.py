@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import msgspec
 
@@ -36,6 +37,8 @@ _logger = safe_logger(__name__)
 
 
 class SyslogSource:
+    kind: ClassVar[str] = "syslog"
+
     def __init__(
         self, name: str, settings: SyslogSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -55,11 +55,30 @@ def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> Status
 
 def as_reported(status: Status) -> ReportedStatus:
     """For `__barnabas_status`: what agents and mirrors report there, too."""
-    parts = [
-        Part(flow.name, lag=flow.lag, counts={"rows": flow.rows, "late": flow.late}) for flow in status.flows
-    ]
+    parts = [_part(flow) for flow in status.flows]
     return ReportedStatus(
         "pipeline", status.pipeline, status.state, error=status.error or "", alarms=status.alarms, parts=parts
+    )
+
+
+def _part(flow: FlowProgress) -> Part:
+    counts: dict[str, int | float] = {
+        "rows": flow.rows,
+        "late": flow.late,
+        "input_rate": round(flow.input_rate, 3),
+        "processed_rate": round(flow.processed_rate, 3),
+        "batch": flow.batch,
+        "batch_seconds": flow.batch_seconds,
+        "state_rows": flow.state_rows,
+        "state_bytes": flow.state_bytes,
+    }
+    return Part(
+        flow.name,
+        lag=flow.lag,
+        counts=counts,
+        groups=flow.groups,
+        broken=dict(flow.broken),
+        watermark=flow.watermark or "",
     )
 
 

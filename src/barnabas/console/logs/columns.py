@@ -1,0 +1,81 @@
+"""What is kept of a line, and small things that columns of Arrow need here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+LEVELS = ("none", "trace", "debug", "info", "warn", "error", "fatal")
+"""A line that tells no level has `none`."""
+NAMES = ("host", "service", "source", "topic")
+"""Columns with few values, of which dictionaries are kept."""
+LONGEST_NAME = 1000
+"""Characters; a key of a record may have a million."""
+
+_LEVEL = pa.dictionary(pa.int8(), pa.string())
+_NAME = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("time", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("level", _LEVEL, nullable=False),
+        *(pa.field(name, _NAME, nullable=False) for name in NAMES),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+    ]
+)
+"""A `message` may have bytes that are no UTF-8: it is never cast, only viewed."""
+
+Longs = npt.NDArray[np.int64]
+
+
+def text_of(value: bytes | None) -> str:
+    return "" if value is None else value[: 4 * LONGEST_NAME].decode(errors="replace")[:LONGEST_NAME]
+
+
+def names_of(values: pa.Array) -> pa.DictionaryArray:
+    """Bytes with few different values, as names that can be shown; null is the empty name."""
+    encoded = values.cast(pa.binary()).dictionary_encode(null_encoding="encode")
+    found = pa.array([text_of(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), found)
+
+
+def same_name(name: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([name[:LONGEST_NAME]]))
+
+
+def levels_of(codes: npt.NDArray[np.int8]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(LEVELS))
+
+
+def codes_of(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = column.indices.to_numpy(zero_copy_only=True)
+    return found
+
+
+def milliseconds(column: pa.Array) -> Longs:
+    found: Longs = column.view(pa.int64()).to_numpy(zero_copy_only=True)
+    return found
+
+
+def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One of many, with one dictionary for each name."""
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()[0]
+
+
+def header_of(headers: pa.Array, name: str) -> pa.Array:
+    """The value of each record's first header of this name, as bytes; null where there is none."""
+    pairs = pc.list_flatten(headers)
+    wanted = pc.equal(pairs.field("key"), name)
+    rows = pc.filter(pc.list_parent_indices(headers), wanted).to_numpy(zero_copy_only=False)
+    values = pc.filter(pairs.field("value"), wanted)
+    place = np.full(len(headers), -1, np.int64)
+    place[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    return values.take(pa.array(place, mask=place < 0))
