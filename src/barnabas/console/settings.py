@@ -19,6 +19,8 @@ class ClusterSettings:
     security: Security = PLAINTEXT
     registry: str = ""
     """The URL of its schema registry."""
+    logs: tuple[str, ...] = ()
+    """Topics with lines of logs."""
 
 
 @dataclass(frozen=True, slots=True)
